@@ -84,22 +84,25 @@ type block struct {
 
 // readBlocks lists the confirmed block affinities of nodes, and the addresses
 // that pods elsewhere have borrowed from them.
-func (c *Client) readBlocks(ctx context.Context) ([]block, error) {
+func (c *Client) readBlocks(ctx context.Context) (out []block, of ipam, err error) {
 	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
 	if err != nil {
-		return nil, err
+		return nil, of, err
 	}
-	var out []block
 	for _, name := range slices.Sorted(maps.Keys(affinities)) {
 		if b, ok := confirmed(affinities[name]); ok {
 			out = append(out, b)
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil // another IPAM
+		return nil, of, nil // another IPAM
 	}
-	borrowed, err := c.readBorrowed(ctx)
-	return append(out, borrowed...), err
+	if of.blocks, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
+		return out, of, err
+	}
+	of.partly = len(of.blocks) >= blocksMost
+	borrowed, err := c.readBorrowed(ctx, of.blocks)
+	return append(out, borrowed...), of, err
 }
 
 // confirmed is the block of an affinity that holds. Versions write "deleted" as
@@ -135,11 +138,7 @@ type loan struct {
 
 // readBorrowed lists borrowed addresses whose pods are there and have them: IPAM
 // also keeps addresses of pods that are gone.
-func (c *Client) readBorrowed(ctx context.Context) ([]block, error) {
-	specs, err := c.listSpecs(ctx, "ipamblocks", blocksMost)
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) readBorrowed(ctx context.Context, specs map[string]map[string]any) ([]block, error) {
 	var loans []loan
 	for _, name := range slices.Sorted(maps.Keys(specs)) {
 		loans = append(loans, loansIn(specs[name])...)
@@ -158,37 +157,6 @@ func (c *Client) readBorrowed(ctx context.Context) ([]block, error) {
 		}
 	}
 	return out, nil
-}
-
-// loansIn finds the borrowed addresses of one IPAM block: allocations has an index
-// into attributes for each address given away.
-func loansIn(spec map[string]any) []loan {
-	text, _ := spec["cidr"].(string)
-	affinity, _ := spec["affinity"].(string)
-	owner, ok := strings.CutPrefix(affinity, "host:")
-	cidr, err := netip.ParsePrefix(text)
-	if err != nil || !ok {
-		return nil
-	}
-	allocations, _ := spec["allocations"].([]any)
-	attributes, _ := spec["attributes"].([]any)
-	var out []loan
-	addr := cidr.Addr()
-	for _, a := range allocations {
-		if i, given := a.(int64); given && i >= 0 && i < int64(len(attributes)) {
-			attribute, _ := attributes[i].(map[string]any)
-			of, _ := attribute["secondary"].(map[string]any)
-			l := loan{addr: addr}
-			l.node, _ = of["node"].(string)
-			l.namespace, _ = of["namespace"].(string)
-			l.name, _ = of["pod"].(string)
-			if l.node != "" && l.node != owner && l.name != "" {
-				out = append(out, l)
-			}
-		}
-		addr = addr.Next()
-	}
-	return out
 }
 
 // environment is what the calico-node container gets as a variable: a literal, as

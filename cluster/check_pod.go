@@ -240,7 +240,7 @@ func lastRun(c corev1.ContainerStatus) string {
 	}
 	text := ""
 	if t.Message != "" {
-		text = ": " + probe.OneLine(t.Message)
+		text = ": " + message(t.Message)
 	}
 	if t.StartedAt.Unix() <= 0 {
 		return fmt.Sprintf("; the run before never started (%s)%s", t.Reason, text)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -11,10 +12,25 @@ import (
 // Checks lists the checks the API alone can answer, bound to a snapshot. With a
 // nil snapshot they can be listed and explained, not run.
 func Checks(s *Snapshot) []*probe.Check {
-	bind := func(look func(*Snapshot, func(probe.Result))) func(context.Context, *probe.Pass) {
+	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := []*probe.Check{
+	checks := slices.Concat(nodeChecks(bind), calicoChecks(bind))
+	for _, c := range checks {
+		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
+	}
+	return checks
+}
+
+// look answers a check out of a snapshot, and binder binds it to one.
+type (
+	look   func(*Snapshot, func(probe.Result))
+	binder func(look) func(context.Context, *probe.Pass)
+)
+
+// nodeChecks are those of the node and its pods.
+func nodeChecks(bind binder) []*probe.Check {
+	return []*probe.Check{
 		{
 			ID: facts.CheckNodeReady, Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
 			Doc: `The kubelet reports the node's conditions; when it stops, the node controller sets Ready to Unknown after about 50 s.
@@ -33,6 +49,19 @@ Ages are taken by the API server's clock, not by the clock of the machine that a
 			Doc: `Taints say what the control plane and people think of the node. Those of node.kubernetes.io/* with effect NoExecute evict pods.
 ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...).`,
 		},
+		{
+			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
+			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 30 s, or for less than a minute where nothing is said, is no finding.
+ok: none waits. fail: two or more, or one for more than two minutes, get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have images of several registries (image), or are not begun and nobody says why (unsaid).
+warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume). info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one registry that does not answer; an image on its way (pulling).
+Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
+		},
+	}
+}
+
+// calicoChecks are those of Calico's own pods and resources.
+func calicoChecks(bind binder) []*probe.Check {
+	return []*probe.Check{
 		{
 			ID: facts.CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
@@ -65,10 +94,6 @@ What usually breaks it: a new NIC, a bridge made by docker network create, autod
 ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
 		},
 	}
-	for _, c := range checks {
-		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
-	}
-	return checks
 }
 
 // unread is the result of a question whose part of the snapshot is missing.

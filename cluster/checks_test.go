@@ -576,3 +576,18 @@ func TestDatastoreReady(t *testing.T) {
 	s.infoErr = errors.New("no route to host")
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.Unknown, "no route to host")
 }
+
+// TestMessage wants the words of a component short and without what is secret in them.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	if got := message("cannot log in: password=hunter22hunter\nnext"); strings.Contains(got, "hunter22") ||
+		!strings.HasPrefix(got, "cannot log in") || strings.Contains(got, "\n") {
+		t.Errorf("a password: %q", got)
+	}
+	if got := message(strings.Repeat("long ", 20_000)); len(got) > longestMessage+10 {
+		t.Errorf("%d characters", len(got))
+	}
+	if got := message(""); got != "no message" {
+		t.Errorf("nothing: %q", got)
+	}
+}

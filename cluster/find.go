@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +38,37 @@ func named(nodes []corev1.Node) map[string]string {
 	for _, n := range nodes { // whatever another one has for its host name
 		out[n.Name] = n.Name
 	}
+	return out
+}
+
+// NodesAt are the names of the nodes that have an address for their internal or external one, in
+// order; a node that is called so is the only one. Addresses are compared as such: the kubelet
+// writes them, in any spelling.
+func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	return nodesAt(list.Items, addr), nil
+}
+
+func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
+	var out []string
+	for _, n := range nodes {
+		if n.Name == addr.String() { // before another one's address
+			return []string{n.Name}
+		}
+		if slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+			theirs, err := netip.ParseAddr(a.Address)
+			return err == nil && theirs.Unmap() == addr.Unmap() &&
+				(a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP)
+		}) {
+			out = append(out, n.Name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

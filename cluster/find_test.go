@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"maps"
+	"net/netip"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,5 +46,27 @@ func TestPodNode(t *testing.T) {
 	}
 	if _, err := c.PodNode(t.Context(), "default", "x"); err == nil {
 		t.Error("an API that does not answer has told of a pod")
+	}
+}
+
+// TestNodesAt wants an address to lead to every node that has it, in whatever spelling, and a
+// name that looks like one to none.
+func TestNodesAt(t *testing.T) {
+	t.Parallel()
+	node := func(name string, kind corev1.NodeAddressType, address string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: kind, Address: address}}}}
+	}
+	nodes := []corev1.Node{
+		node("good", corev1.NodeInternalIP, "fd00::1"), node("evil", corev1.NodeInternalIP, "FD00:0::1"),
+		node("mapped", corev1.NodeExternalIP, "::ffff:10.0.0.1"), node("named", corev1.NodeHostName, "10.0.0.2"),
+		node("odd", corev1.NodeInternalIP, "10.0.0"),
+	}
+	for addr, want := range map[string][]string{
+		"fd00::1": {"evil", "good"}, "10.0.0.1": {"mapped"}, "::ffff:10.0.0.1": {"mapped"}, "10.0.0.2": nil,
+	} {
+		if got := nodesAt(nodes, netip.MustParseAddr(addr)); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", addr, got, want)
+		}
 	}
 }

@@ -56,6 +56,8 @@ type Snapshot struct {
 	dnsService     *corev1.Service // its own, nil when there is none
 	blocks         []block
 	blockErr       error
+	ipam           ipam
+	placed         placement
 	policies       policies
 	pools          map[string]map[string]any // specs of the IP pools
 	poolErr        error
@@ -123,7 +125,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
-	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })
+	all.Go(func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
+	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
 	all.Go(func() { s.policies = c.readPolicies(ctx) })
 	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
 	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
@@ -139,6 +142,10 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
 	}
 	all.Go(func() { s.services, s.serviceErr = c.readServices(ctx, append(peers(s, sampled), *s.Node), s.policies) })
+	if len(s.placed.waiting) > 0 {
+		all.Go(func() { c.readEvents(ctx, &s.placed) })
+		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
+	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
 	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
 	all.Wait()

@@ -32,8 +32,8 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 		}
 		c := Case{
 			For: slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
-			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
-				facts.CheckNodeTaints),
+			Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+				facts.CheckNodeTaints), podsUnconnected...),
 		}
 		if len(none) > 0 {
 			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
@@ -84,9 +84,10 @@ Multus comes first by intent and is not meant here.`,
 			weight = proof
 		}
 		return []Case{{
-			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw,
-			Args: map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(checks.FactFile))},
-			For:  clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+			Says:   "new pods of {node} get another plugin's network: " + shadowed[0].Saw,
+			Args:   map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(checks.FactFile))},
+			For:    clues(weight, shadowed),
+			Covers: append(Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID), podsUnconnected...),
 		}}
 	},
 }
@@ -111,7 +112,7 @@ var cniPluginMissing = &Rule{
 		return []Case{{
 			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there",
 				strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
-			For: clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
+			For: clues(proof, missing), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
 		}}
 	},
 }
@@ -140,11 +141,12 @@ A file that is missing because calico-node has not started yet is no cause but w
 		switch {
 		case len(other) > 0:
 			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw,
-				For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
+				For: clues(proof, other), Covers: append(Covers(checks.CNINodename.ID), podsUnconnected...)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
-				Says: "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",
-				For:  slices.Concat(clues(strong, missing), clues(hint, runs)), Covers: Covers(checks.CNINodename.ID),
+				Says:   "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",
+				For:    slices.Concat(clues(strong, missing), clues(hint, runs)),
+				Covers: append(Covers(checks.CNINodename.ID), podsUnconnected...),
 			}}
 		}
 		return nil

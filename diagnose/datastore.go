@@ -258,7 +258,7 @@ Told from a clock that is wrong by node-clock; from a token of another cluster b
 		if len(old) == 0 {
 			return nil
 		}
-		c := Case{Says: "no new pod gets a network on {node}: " + old[0].Saw, For: clues(proof, old)}
+		c := Case{Says: "no new pod gets a network on {node}: " + old[0].Saw, For: clues(proof, old), Covers: podsUnconnected}
 		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
 			c.Against = clues(strong, skew) // by a clock that is wrong
 		}

@@ -44,11 +44,10 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first, and of two equally sure a reason before a symptom; what is
-// bad only later comes last.
+// surest sorts what is surer first; what is bad only later comes last.
 func surest(a, b candidate) int {
-	return cmp.Or(last(a.rule.Later, b.rule.Later), cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)),
-		last(a.rule.Symptom, b.rule.Symptom), cmp.Compare(b.score, a.score))
+	return cmp.Or(last(a.rule.Later, b.rule.Later),
+		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
 // last sorts what is marked behind what is not.
@@ -83,7 +82,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)),
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), last(a.rule.Symptom, b.rule.Symptom),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	var d Diagnosis

@@ -22,7 +22,7 @@ func initRules() []*Rule {
 var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints,
 	checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
 	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID,
-	checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID, checks.CalicoLog.ID)
+	checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID, checks.CalicoLog.ID, facts.CheckPodsStart)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.
 const upgrading = `upgrade-ipam is the first init container of a manifest install (the operator has none). It moves addresses that another network plugin (host-local: an earlier bridge, kubenet, Canal) left in /var/lib/cni/networks/k8s-pod-network into Calico's IPAM. Without that directory it ends in a second; with it, it tries again every second for ever, without an event: the pod stands in Init:0/3, new pods get no address, neither Felix nor BIRD is there, and calico-kube-controllers may restart, for the migration marks Calico's datastore as not ready for the whole cluster while it is at work. `

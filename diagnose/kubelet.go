@@ -22,7 +22,7 @@ func nodeRules() []*Rule {
 
 // kubeletGone is what a kubelet that does not run leaves behind.
 var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod,
-	facts.CheckControllers, checks.KubeletHealth.ID)
+	facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{

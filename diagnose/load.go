@@ -2,9 +2,11 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // loadRules are those of the machine at work: its kernel, its clock, its load.
@@ -39,7 +41,7 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20"},
 		Radius:   "cordoning keeps new pods off this node",
 	},
-	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
+	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "typha-unreachable"},
 	Match: func(f Findings) []Case {
 		load := loads(f.Failed(checks.NodeLoad.ID))
 		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {
@@ -53,11 +55,15 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 			return nil
 		}
 		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load),
-			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
+			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID, facts.CheckPodsStart)}
 		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
 			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
 				c.Covers = append(c.Covers, Cover{Check: id})
 			}
+		}
+		refused := func(r Finding) bool { return reasonOf(r) != "timeout" }
+		if !slices.ContainsFunc(f.Failed(checks.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
+			c.Covers = append(c.Covers, Cover{Check: checks.DNSCluster.ID})
 		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 {
 			if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 {

@@ -50,13 +50,13 @@ var diskFull = &Rule{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
 				Says:   fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw),
 				For:    append(clues(weight, []Finding{r}), clues(hint, pressure)...),
-				Covers: Covers(facts.CheckNodeTaints),
+				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 			})
 		}
 		if len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
 				Args: map[string]Arg{"path": fileArg("/var/lib/kubelet")}, For: clues(strong, pressure),
-				Covers: Covers(facts.CheckNodeTaints),
+				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 				Says:   "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
 		}
@@ -89,7 +89,8 @@ Told from a full disk by its mount options.`,
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-					For: clues(proof, []Finding{r}), Covers: Covers(facts.CheckNodeTaints, checks.CNINodename.ID),
+					For:    clues(proof, []Finding{r}),
+					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.CNINodename.ID),
 				})
 			}
 		}
@@ -121,7 +122,7 @@ That something was once killed since boot is no sign by itself. A kill because o
 		c := Case{
 			Says:   "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
 			For:    slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
-			Covers: Covers(facts.CheckNodeTaints, checks.NodeMemory.ID),
+			Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.NodeMemory.ID),
 		}
 		if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
 			c.For[0].Weight = hint // short, and not yet out of it

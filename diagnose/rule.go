@@ -97,4 +97,6 @@ func clues(weight int, of ...[]Finding) []Clue {
 }
 
 // Rules are all there are; of two causes equally sure the earlier comes first.
-func Rules() []*Rule { return slices.Concat(nodeRules(), saysRules(), startRules(), networkRules()) }
+func Rules() []*Rule {
+	return slices.Concat(nodeRules(), saysRules(), podsRules(), startRules(), networkRules())
+}

@@ -20,7 +20,7 @@ func runtimeRules() []*Rule {
 // runtimeGone is what follows from a runtime that does not answer.
 var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
 	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
-	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers)
+	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)
 
 // hangs are the reasons of a daemon that is there and does not speak.
 var hangs = []string{"timeout", "closed", "reset"}

@@ -38,6 +38,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
@@ -438,7 +439,8 @@ func deployed(t testing.TB) (s serving, ca string) {
 	}, cert
 }
 
-// forwarded is where a pod's port is reached, as by 'kubectl port-forward'.
+// forwarded is where a pod's port is reached, as by 'kubectl port-forward'; that ends with the first
+// connection that is reset, so here each has a forwarding of its own.
 func forwarded(t testing.TB, namespace, pod string, port int) int {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -451,34 +453,51 @@ func forwarded(t testing.TB, namespace, pod string, port int) int {
 	}
 	where := kube(t).CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).
 		SubResource("portforward").URL()
-	stop, ready := make(chan struct{}), make(chan struct{})
-	var said bytes.Buffer
-	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, where),
-		[]string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, &said)
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, where)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- f.ForwardPorts() }()
-	t.Cleanup(func() {
-		close(stop)
-		if err := <-ended; err != nil {
-			t.Logf("forwarding a port ended: %v", err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go forward(dialer, c, port)
 		}
-	})
-	select {
-	case <-ready:
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("forwarding a port: %v", err)
-	case <-time.After(30 * time.Second):
-		t.Fatal("no port is forwarded")
-	}
-	ports, err := f.GetPorts()
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// forward passes one connection on to the pod's port, until either end closes it.
+func forward(dialer httpstream.Dialer, c net.Conn, port int) {
+	defer c.Close()
+	conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
-		t.Fatal(err)
+		return // who connected sees the end of it
 	}
-	return int(ports[0].Local)
+	defer conn.Close()
+	about := http.Header{}
+	about.Set(corev1.PortHeader, strconv.Itoa(port))
+	about.Set(corev1.PortForwardRequestIDHeader, "0")
+	about.Set(corev1.StreamType, corev1.StreamTypeError)
+	failed, err := conn.CreateStream(about)
+	if err != nil {
+		return
+	}
+	failed.Close() // nothing is written to it
+	about.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := conn.CreateStream(about)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(data, c) // the other direction says how it ended
+		data.Close()
+	}()
+	_, _ = io.Copy(c, data)
 }
 
 // events are those 'kubectl describe node' shows of ours.

@@ -350,7 +350,8 @@ func TestShellFrozen(t *testing.T) {
 	got := answered(s.out.String())
 	switch broke := "10.88.0.12: the probe's answer broke off"; {
 	case len(s.lines("ping -c 0 "+broke)) == 1 && len(got) >= 8 && slices.Equal(got[len(got)-3:], numbers(3)):
-	case len(s.lines("ping -c 3 "+broke)) == 1 && len(got) >= 5 && slices.Equal(got, numbers(len(got))) && strings.Contains(s.out.String(), "sent,"):
+	case len(s.lines("ping -c 3 "+broke)) == 1 && len(got) >= 5 && slices.Equal(got, numbers(len(got))) &&
+		strings.Contains(s.out.String(), "sent,"):
 	default:
 		t.Errorf("what was asked: %v\n%s", got[max(0, len(got)-5):], s.errs.String())
 	}

@@ -28,7 +28,8 @@ func healed(t *testing.T, node string) {
 	t.Helper()
 	mustSandbox(t, "fault", "heal")
 	eventually(t, 90*time.Second, func() string {
-		if a := call(t, "run", "--node", node, "--peers", "0"); a.exit != 0 {
+		// how busy the machine is, is not ours to heal
+		if a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load"); a.exit != 0 {
 			return "healed, and " + a.stdout + a.stderr
 		}
 		return ""
@@ -70,7 +71,8 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	at := 0
 	for _, want := range []string{
 		"nothing was asked of node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' asks the rest",
-		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "answered so far: all ", " results of node-b are in " + saved, "healthy: ", "healthy: ", "answered so far: all ",
+		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "answered so far: all ", " results of node-b are in " + saved,
+		"healthy: ", "healthy: ", "answered so far: all ",
 	} {
 		i := strings.Index(a.stdout[at:], want)
 		if i < 0 {
@@ -99,7 +101,8 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 		t.Errorf("exit %d\n%s%s", d.exit, d.stdout, d.stderr)
 	}
 	list := call(t, "analyze", "--typed", incident)
-	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 || !strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "fault: fail ") {
+	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 ||
+		!strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "fault: fail ") {
 		t.Errorf("exit %d\n%s%s", list.exit, list.stdout, list.stderr)
 	}
 	nothingLeft(t)
@@ -200,7 +203,8 @@ func TestShellWatch(t *testing.T) {
 	}
 	w = watch(t, node, "watch -n 0.5 dial 127.0.0.1:9", "--transcript", incident)
 	w.until(t, 30*time.Second, " fail ", "dial", "127.0.0.1:9", "refused")
-	if a := call(t, "shell", "--node", node, "--transcript", incident, "-c", "why"); a.exit != 2 || !strings.Contains(a.stderr, "another session") {
+	if a := call(t, "shell", "--node", node, "--transcript", incident, "-c", "why"); a.exit != 2 ||
+		!strings.Contains(a.stderr, "another session") {
 		t.Errorf("a second session with the same transcript: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	w.stop(t)
@@ -227,12 +231,14 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	if len(old) != 1 {
 		t.Fatalf("%d probes, want one to take away", len(old))
 	}
-	if err := k.CoreV1().Pods(old[0].Namespace).Delete(t.Context(), old[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	if err := k.CoreV1().Pods(old[0].Namespace).Delete(t.Context(), old[0].Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, func() string {
 		for _, p := range probes() {
-			if p.UID != old[0].UID && p.Status.Phase == corev1.PodRunning && strings.Contains(w.said.String(), "putting another") {
+			if p.UID != old[0].UID && p.Status.Phase == corev1.PodRunning &&
+				strings.Contains(w.said.String(), "putting another") {
 				return ""
 			}
 		}
@@ -241,7 +247,8 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	time.Sleep(3 * time.Second) // some more times
 	w.stop(t)
 	text := strings.Join(w.seen, "\n")
-	if strings.Count(text, "unknown") > 1 || strings.Count(text, "unknown") != strings.Count(text, "it answers again") || strings.Count(text, "node-swap") > 1 {
+	if strings.Count(text, "unknown") > 1 || strings.Count(text, "unknown") != strings.Count(text,
+		"it answers again") || strings.Count(text, "node-swap") > 1 {
 		t.Errorf("it was lost once, and nothing else has changed:\n%s\n%s", text, w.said.String())
 	}
 	nothingLeft(t)
@@ -253,12 +260,14 @@ func TestShellSideBySide(t *testing.T) {
 	nodeReady(t, node)
 	healAfter(t, node)
 	a := call(t, "shell", "--node", "node-a", "-c", "peers")
-	if a.exit != 0 || !strings.Contains(a.stdout, "node-b  yes ") || !strings.Contains(a.stdout, "ok: Established") || !strings.Contains(a.stdout, "BGP as node-a had it") {
+	if a.exit != 0 || !strings.Contains(a.stdout, "node-b  yes ") || !strings.Contains(a.stdout, "ok: Established") ||
+		!strings.Contains(a.stdout, "BGP as node-a had it") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	mustSandbox(t, "fault", "inject", "bird-dead")
 	a = call(t, "shell", "--node", node, "-c", "run bird-socket node-swap; diff with node-a")
-	if a.exit != 3 || !strings.Contains(a.stdout, "worse    bird-socket") || !strings.Contains(a.stdout, "B  fault on node node-b") || strings.Contains(a.stdout, "node-disk") {
+	if a.exit != 3 || !strings.Contains(a.stdout, "worse    bird-socket") ||
+		!strings.Contains(a.stdout, "B  fault on node node-b") || strings.Contains(a.stdout, "node-disk") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	a = call(t, "shell", "--node", "node-a", "-c", "diff node-b")
@@ -290,7 +299,8 @@ func TestShellKilledLeavesARecord(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.stdout), &d); err != nil || len(d.of("node-swap")) != 1 {
 		t.Errorf("%v\n%s%s", err, a.stdout, a.stderr)
 	}
-	if a := call(t, "analyze", "--typed", incident); !strings.Contains(a.stdout, "watch -n 1 node-swap") || !strings.Contains(a.stdout, "the record ends here") {
+	if a := call(t, "analyze", "--typed", incident); !strings.Contains(a.stdout, "watch -n 1 node-swap") ||
+		!strings.Contains(a.stdout, "the record ends here") {
 		t.Errorf("%s%s", a.stdout, a.stderr)
 	}
 	a = call(t, "shell", "--node", node, "--transcript", incident, "-c", "run node-swap; bird show protocols")

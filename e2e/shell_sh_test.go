@@ -76,7 +76,8 @@ func TestSh(t *testing.T) {
 			// arrives as it is, Ctrl-C among them.
 			p.enter(`clear; stty raw -echo; printf '\033[5;10Hrow''5'; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
 			p.wants("row5")
-			if line := strings.Split(p.must("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line, strings.Repeat(" ", 9)+"row5") {
+			if line := strings.Split(p.must("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line,
+				strings.Repeat(" ", 9)+"row5") {
 				t.Errorf("the fifth row is %q", line)
 			}
 			p.press("C-c", "Up", "C-d")
@@ -114,7 +115,8 @@ func shAudited(t *testing.T) {
 	for _, pod := range pods.Items {
 		c := pod.Spec.Containers[0]
 		switch {
-		case pod.Annotations["calico-probe.io/shell"] == "" && c.VolumeMounts[0].ReadOnly && c.SecurityContext.Privileged == nil:
+		case pod.Annotations["calico-probe.io/shell"] == "" && c.VolumeMounts[0].ReadOnly &&
+			c.SecurityContext.Privileged == nil:
 			plain++
 		case pod.Annotations["calico-probe.io/shell"] != "" && !c.VolumeMounts[0].ReadOnly && *c.SecurityContext.Privileged:
 			able++
@@ -309,10 +311,13 @@ func TestShToolbox(t *testing.T) {
 var shTools = map[string]string{
 	"base-files": "grep -q debian /etc/os-release && grep -q base-files /var/lib/dpkg/status", // what scanners read
 	"bash":       "bash --version", "busybox-static": "busybox true", "ca-certificates": "test -s /etc/ssl/certs/ca-certificates.crt",
-	"conntrack": "conntrack --version", "coreutils": "ls --version", "curl": "curl --version", "ethtool": "ethtool --version",
-	"ipset": "ipset list -n", "iproute2": "ip -br link", "iptables": "iptables -V", "iputils-ping": "ping -c 1 127.0.0.1",
-	"knot-dnsutils": "dig -V", "less": "less --version", "lsof": "lsof -v", "nftables": "nft list tables", "procps": "ps -ef",
-	"strace": "strace -V", "tcpdump": "tcpdump --version", "util-linux": "nsenter -t 1 -m true", "vim-tiny": "vi --version",
+	"conntrack": "conntrack --version", "coreutils": "ls --version", "curl": "curl --version",
+	"ethtool": "ethtool --version",
+	"ipset":   "ipset list -n", "iproute2": "ip -br link", "iptables": "iptables -V", "iputils-ping": "ping -c 1 127.0.0.1",
+	"knot-dnsutils": "dig -V", "less": "less --version", "lsof": "lsof -v",
+	"nftables": "nft list tables", "procps": "ps -ef",
+	"strace": "strace -V", "tcpdump": "tcpdump --version", "util-linux": "nsenter -t 1 -m true",
+	"vim-tiny": "vi --version",
 }
 
 // TestShTools runs the main program of every package of the toolbox there.
@@ -331,7 +336,8 @@ func TestShTools(t *testing.T) {
 		}
 		script += fmt.Sprintf("out=$(%s 2>&1) && echo %s runs || echo %s: exit code $?, $out; ", run, name, name)
 	}
-	a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c", `sh --toolbox -c "`+strings.ReplaceAll(script, "$", `\$`)+`"`)
+	a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c",
+		`sh --toolbox -c "`+strings.ReplaceAll(script, "$", `\$`)+`"`)
 	for name := range strings.FieldsSeq(string(packages)) {
 		if !strings.Contains(a.stdout, name+" runs\n") {
 			t.Errorf("%s does not run", name)
@@ -355,7 +361,8 @@ func TestShCut(t *testing.T) {
 	relay.cut()
 	p.wants("is back")
 	p.wants("allticks")
-	if screen := p.shows(); !strings.Contains(screen, "tick1") || strings.Count(screen, "tick5\n") != 1 || strings.Count(screen, "tick9\n") != 1 {
+	if screen := p.shows(); !strings.Contains(screen, "tick1") || strings.Count(screen, "tick5\n") != 1 ||
+		strings.Count(screen, "tick9\n") != 1 {
 		t.Errorf("something was lost, or came twice:\n%s", screen)
 	}
 	p.enter("echo again=$$. $x")

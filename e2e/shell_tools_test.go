@@ -53,7 +53,8 @@ func TestShellTools(t *testing.T) {
 		{"in workload-a dial node-b:10250", 0, []string{"node-b is " + peer, "connected to " + peer + ":10250"}},
 		{"dial " + peer + ":179", 0, []string{"connected to " + peer + ":179 in", "from " + self}},
 		{"dial " + peer + ":99", 3, []string{"refused"}},
-		{"dial --tls 10.96.0.1:443", 0, []string{"TLS 1.3", "subject  CN=kube-apiserver", "kubernetes.default.svc", "valid now"}},
+		{"dial --tls 10.96.0.1:443", 0, []string{"TLS 1.3", "subject  CN=kube-apiserver",
+			"kubernetes.default.svc", "valid now"}},
 		{"dial --http /liveness 127.0.0.1:9099", 0, []string{"HTTP/1.1 200 OK", "Content-Type:"}},
 		{"dial --http /nothing 127.0.0.1:9099", 3, []string{"answers 404"}},
 		{"dial unix:/run/containerd/containerd.sock", 0, []string{"connected to /run/containerd/containerd.sock"}},
@@ -108,14 +109,17 @@ func TestShellTools(t *testing.T) {
 			}
 		}
 	}
-	for _, line := range []string{"ping a b", "dial 10.0.0.1", "dns", "route get", "bird configure", "ps a b", "logs", "in workload-a ps", "in workload-a"} {
-		if a := call(t, "shell", "--node", "node-a", "-c", line); a.exit != 2 || strings.Count(a.stderr, "\n") != 1 || a.stdout != "" {
+	for _, line := range []string{"ping a b", "dial 10.0.0.1", "dns", "route get", "bird configure", "ps a b", "logs",
+		"in workload-a ps", "in workload-a"} {
+		if a := call(t, "shell", "--node", "node-a", "-c", line); a.exit != 2 ||
+			strings.Count(a.stderr, "\n") != 1 || a.stdout != "" {
 			t.Errorf("%q: exit %d, %s%s", line, a.exit, a.stdout, a.stderr)
 		}
 	}
 	// The attempt before is that of a container which has just been killed.
 	node := "node-a"
-	if list, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"}); err != nil {
+	if list, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),
+		metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"}); err != nil {
 		t.Fatal(err)
 	} else if slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return strings.HasPrefix(p.Name, "coredns") }) {
 		node = "node-b"

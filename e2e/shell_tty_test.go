@@ -244,7 +244,8 @@ func TestShellGivesBackTheTerminal(t *testing.T) {
 // TestTerminalAfterPanic has commands and completions panic, of a shell without nodes.
 func TestTerminalAfterPanic(t *testing.T) {
 	binary := t.TempDir() + "/prompt.test"
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "../prompt").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary,
+		"../prompt").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, c := range map[string]struct {

@@ -29,6 +29,7 @@ const (
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
 	AttrLogs     = "logs"      // name of the folder of calico-node's logs: NAMESPACE_POD_UID
+	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
 	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
 

@@ -59,7 +59,8 @@ func TestAnalyze(t *testing.T) {
 	bad := probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"}
 	warned := probe.Result{Check: "node-load", Status: probe.Warn, Saw: "busy"}
 	healthy := saveRun(t, "node-a", true, good, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
-	faulty, cut, strict := saveRun(t, "node-b", true, good, bad), saveRun(t, "node-c", false, good), saveRun(t, "node-d", true, warned)
+	faulty, cut, strict := saveRun(t, "node-b", true, good, bad), saveRun(t, "node-c", false,
+		good), saveRun(t, "node-d", true, warned)
 	for _, c := range []struct {
 		args  string
 		exit  int
@@ -91,7 +92,8 @@ func TestAnalyze(t *testing.T) {
 	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") || !strings.Contains(out, "fail, on node-a ok: an hour late") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
-	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {
+	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 ||
+		!strings.Contains(out, `"changes": []`) {
 		t.Errorf("exit %d\n%s", exit, out)
 	}
 	if exit, out, _ := call(t, "diff", healthy, faulty, "-o", "yaml"); exit != 3 || !strings.Contains(out, "\nchanges:\n- check: node-clock\n") {
@@ -100,7 +102,8 @@ func TestAnalyze(t *testing.T) {
 	if exit, out, errs := call(t, "diff", healthy, cut); exit != 5 || !strings.Contains(out, "0 worse") || !strings.Contains(out, "not answered by B: node-clock") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
-	for _, args := range [][]string{{"diff", healthy}, {"diff", healthy, faulty, "-o", "wide"}, {"diff", "node-a", "node-b"}, {"diff", healthy + ":node-x", faulty}} {
+	for _, args := range [][]string{{"diff", healthy}, {"diff", healthy, faulty, "-o", "wide"},
+		{"diff", "node-a", "node-b"}, {"diff", healthy + ":node-x", faulty}} {
 		if exit, _, errs := call(t, args...); exit != 2 {
 			t.Errorf("%v: exit %d %s", args, exit, errs)
 		}
@@ -115,8 +118,10 @@ func TestFolderIsNoRun(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{folder: "", file: file + " ", "-": "- ", filepath.Join(folder, "worker-3"): "", file + ":worker-3": file + " worker-3", "-:a": "- a", folder + ":a": ""} {
-		if s, err := savedAs(name); (err != nil) != (want == "") || (s.file != "") != (want != "") || want != "" && s.file+" "+s.node != want {
+	for name, want := range map[string]string{folder: "", file: file + " ", "-": "- ",
+		filepath.Join(folder, "worker-3"): "", file + ":worker-3": file + " worker-3", "-:a": "- a", folder + ":a": ""} {
+		if s, err := savedAs(name); (err != nil) != (want == "") || (s.file != "") != (want != "") || want != "" &&
+			s.file+" "+s.node != want {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -67,7 +67,8 @@ func describe(c *probe.Check) description {
 // rows are what there is to know of a check beside its text.
 func (d description) rows() [][2]string {
 	return slices.DeleteFunc([][2]string{
-		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
+		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
+			strings.Join(d.Needs, ", ")},
 		{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
 	}, func(row [2]string) bool { return row[1] == "" })
 }

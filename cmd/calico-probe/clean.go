@@ -92,7 +92,8 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 		return err
 	}
 	errs := []error{err}
-	if o.run == "" && !o.all && !client.Dated() && slices.ContainsFunc(found, func(l injector.Leftover) bool { return l.InUse && !l.Fixed }) {
+	if o.run == "" && !o.all && !client.Dated() && slices.ContainsFunc(found,
+		func(l injector.Leftover) bool { return l.InUse && !l.Fixed }) {
 		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: "+
 			"'calico-probe clean --run ID' removes what belongs to a run"))
 	}
@@ -175,7 +176,8 @@ func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injec
 		namespace = *n
 	}
 	in := cluster.Namespaces(string(o.calicoNamespace))
-	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods, func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
+	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods,
+		func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
 	found = slices.DeleteFunc(found, func(l injector.Leftover) bool { return o.run != "" && l.Run != o.run })
 	return client, found, err
 }

@@ -41,7 +41,8 @@ func TestCleanFlags(t *testing.T) {
 	streams, _, _, _ := genericiooptions.NewTestIOStreams()
 	var out bytes.Buffer
 	streams.Out = &out
-	if got := Run(t.Context(), streams, []string{"clean", "--help"}); got != 0 || !strings.Contains(out.String(), "--run") {
+	if got := Run(t.Context(), streams, []string{"clean", "--help"}); got != 0 ||
+		!strings.Contains(out.String(), "--run") {
 		t.Errorf("exit %d\n%s", got, &out)
 	}
 }
@@ -84,7 +85,8 @@ func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, de
 				chosen = append(chosen, item)
 			}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": chosen})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version,
+			"metadata": map[string]any{}, "items": chosen})
 	}))
 	t.Cleanup(server.Close)
 	return kubeconfigTo(t, server.URL), func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(gone) }
@@ -137,7 +139,8 @@ func TestCleanStillRunning(t *testing.T) {
 	}
 	for _, started := range []string{"2001-02-03T04:15:45Z", "2001-02-03T04:20:00Z"} {
 		kubeconfig, _ = apiWith(t, now, pod(started), nil)
-		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" || !strings.HasPrefix(out, "cannot be removed: ") {
+		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" ||
+			!strings.HasPrefix(out, "cannot be removed: ") {
 			t.Errorf("%s: exit %d\n%s%s", started, code, out, errs)
 		}
 	}

@@ -71,7 +71,8 @@ const completionLimit = 3 * time.Second
 
 // nodeNames and namespaceNames complete the names of the cluster's.
 func (a *app) nodeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface, cached metav1.ListOptions) (names []string, _ error) {
+	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface,
+		cached metav1.ListOptions) (names []string, _ error) {
 		list, err := kube.Nodes().List(ctx, cached)
 		for _, n := range list.Items {
 			names = append(names, n.Name)
@@ -81,7 +82,8 @@ func (a *app) nodeNames(*cobra.Command, []string, string) ([]string, cobra.Shell
 }
 
 func (a *app) namespaceNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface, cached metav1.ListOptions) (names []string, _ error) {
+	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface,
+		cached metav1.ListOptions) (names []string, _ error) {
 		list, err := kube.Namespaces().List(ctx, cached)
 		for _, n := range list.Items {
 			names = append(names, n.Name)

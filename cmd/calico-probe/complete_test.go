@@ -42,7 +42,8 @@ func TestBashAlone(t *testing.T) {
 		}
 		cmd.Env = append(os.Environ(), "OFFERED="+offered)
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "given "+c.given+"\n") || !strings.Contains(strings.ReplaceAll(string(out), `\`, ""), "reply "+c.want) {
+		if err != nil || !strings.Contains(string(out), "given "+c.given+"\n") ||
+			!strings.Contains(strings.ReplaceAll(string(out), `\`, ""), "reply "+c.want) {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}
@@ -63,7 +64,8 @@ func TestCompletesTheCluster(t *testing.T) {
 		"run --kubeconfig " + api + " --context ": "x", "serve --kubeconfig " + api + " --context ": "x",
 		"run --kubeconfig " + api + " -n ": "node-b", "clean --kubeconfig " + api + " --namespace ": "node-b",
 		"preflight --kubeconfig " + api + " --node ": "node-a",
-		"diff " + saved + ":":                        saved + ":node-b", "diff " + saved + " " + saved + ":n": saved + ":node-b",
+		"diff " + saved + ":":                        saved + ":node-b",
+		"diff " + saved + " " + saved + ":n":         saved + ":node-b",
 		"run --kubeconfig " + kubeconfigTo(t, "http://"+mute.Addr().String()) + " --node ": ":4",
 	} {
 		_, out, _ := call(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...)

@@ -21,7 +21,8 @@ func TestNeighbourFlags(t *testing.T) {
 		"--via neighbour --checks bgp-session,node": "cannot ask",
 	} {
 		var errs bytes.Buffer
-		a := &app{IOStreams: genericiooptions.IOStreams{Out: &errs, ErrOut: &errs}, flags: genericclioptions.NewConfigFlags(true)}
+		a := &app{IOStreams: genericiooptions.IOStreams{Out: &errs, ErrOut: &errs},
+			flags: genericclioptions.NewConfigFlags(true)}
 		root := a.command()
 		root.SetArgs(append([]string{"run", "--node", "x"}, strings.Fields(args)...))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), says) {

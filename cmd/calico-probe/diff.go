@@ -88,7 +88,8 @@ func (a *app) loadOne(s side) (report.Run, error) {
 	if err != nil {
 		return report.Run{}, err
 	}
-	runs := slices.DeleteFunc(slices.Clone(saved.Runs), func(run report.Run) bool { return node != "" && run.Node != node })
+	runs := slices.DeleteFunc(slices.Clone(saved.Runs),
+		func(run report.Run) bool { return node != "" && run.Node != node })
 	switch {
 	case len(saved.Runs) == 0:
 		return report.Run{}, ui.BadUsage("%s is the transcript of a session in which no check was asked", source(file))

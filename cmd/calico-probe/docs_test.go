@@ -23,7 +23,8 @@ func TestReadme(t *testing.T) {
 	readme := read(t, "../../README.md")
 	root := (&app{flags: genericclioptions.NewConfigFlags(true)}).command()
 	for _, verb := range root.Commands() {
-		if !verb.Hidden && !strings.Contains(readme, "`calico-probe "+verb.Name()) && !strings.Contains(readme, "`"+verb.Name()+"`") && !strings.Contains(readme, "`"+verb.Name()+" -") {
+		if !verb.Hidden && !strings.Contains(readme, "`calico-probe "+verb.Name()) &&
+			!strings.Contains(readme, "`"+verb.Name()+"`") && !strings.Contains(readme, "`"+verb.Name()+" -") {
 			t.Errorf("the verb %s is not mentioned", verb.Name())
 		}
 	}
@@ -63,7 +64,8 @@ func TestPagesAgree(t *testing.T) {
 	}
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/(?:probe|toolbox):[0-9][0-9a-z.-]*`)
 	named := 0
-	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md", "../../CONTRIBUTING.md", "../../sandbox/README.md") {
+	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md", "../../CONTRIBUTING.md",
+		"../../sandbox/README.md") {
 		text := read(t, page)
 		for _, link := range links(text) {
 			file, anchor, _ := strings.Cut(link, "#")

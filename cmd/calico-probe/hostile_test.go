@@ -19,7 +19,8 @@ import (
 func TestNothingForeignIsDecoded(t *testing.T) {
 	t.Parallel()
 	const said = "x\x1b[2J\u202e\nfail forged: all burns"
-	bad := probe.Found(probe.Fail, said).On(said).Because(said).With(said, said).With("list", []any{said, map[string]any{said: said}}).With("texts", []string{said})
+	bad := probe.Found(probe.Fail, said).On(said).Because(said).With(said, said).With("list",
+		[]any{said, map[string]any{said: said}}).With("texts", []string{said})
 	bad.Check, bad.From = "bgp-session", said
 	saved := saveRun(t, said[:1]+"\u009b", true, bad)
 	steers := func(r rune) bool { return !unicode.IsGraphic(r) }
@@ -61,7 +62,8 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 	for _, output := range []string{
 		`go-template={{range .results}}{{.status}} {{.check}}: {{.saw}} {{.target}} {{.from}} {{.facts}} {{range .lines}}{{.}}{{end}}{{"\n"}}{{end}}`, `jsonpath={range .results[*]}{.saw} {.target} {.lines[*]}{"\n"}{end}`,
 	} {
-		if _, out, _ := call(t, "analyze", saved, "-o", output); strings.Count(out, "\n") != 1 || strings.Contains(out, "\nfail") || !strings.Contains(out, "forged") {
+		if _, out, _ := call(t, "analyze", saved, "-o", output); strings.Count(out, "\n") != 1 ||
+			strings.Contains(out, "\nfail") || !strings.Contains(out, "forged") {
 			t.Errorf("%s: %q", output, out)
 		}
 	}
@@ -71,7 +73,8 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 		look("live", ev.Result.Facts[probe.Fact("list")])
 		return nil
 	}))
-	if err := errors.Join(c.Add("pod", probe.Event{Type: probe.EventResult, Result: &bad}), c.AddOf("node-b", "pod", probe.Event{Type: probe.EventResult, Result: &bad})); err != nil {
+	if err := errors.Join(c.Add("pod", probe.Event{Type: probe.EventResult, Result: &bad}),
+		c.AddOf("node-b", "pod", probe.Event{Type: probe.EventResult, Result: &bad})); err != nil {
 		t.Error(err)
 	}
 	look("live", c.Seen.All[0].Saw)

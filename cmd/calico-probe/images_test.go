@@ -41,7 +41,8 @@ func TestImageName(t *testing.T) {
 			}
 		}
 	}
-	for _, image := range []string{probe.Image, "a", "local:5000/a/b_c:1", pinned(probe.Toolbox, "sha256:"+strings.Repeat("0f", 32))} {
+	for _, image := range []string{probe.Image, "a", "local:5000/a/b_c:1",
+		pinned(probe.Toolbox, "sha256:"+strings.Repeat("0f", 32))} {
 		if err := examine.CheckImage("image", image); err != nil {
 			t.Error(err)
 		}
@@ -56,7 +57,8 @@ func TestVersionJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || exit != 0 || errs != "" {
 		t.Fatalf("exit %d, %v: %s%s", exit, err, out, errs)
 	}
-	if got.Version != probe.Release || got.Wire != probe.Version || got.Image != probe.Image || got.Toolbox != probe.Toolbox {
+	if got.Version != probe.Release || got.Wire != probe.Version || got.Image != probe.Image ||
+		got.Toolbox != probe.Toolbox {
 		t.Errorf("%+v", got)
 	}
 	_, text, _ := call(t, "version")

@@ -18,7 +18,8 @@ func TestLists(t *testing.T) {
 	t.Parallel()
 	run := func(verb string, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append(strings.Fields(verb), args...))
+		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
+			append(strings.Fields(verb), args...))
 		return code, out.String(), errs.String()
 	}
 	for verb, c := range map[string]struct{ kind, key, word, has, not, wide string }{
@@ -36,7 +37,8 @@ func TestLists(t *testing.T) {
 		}
 		for _, format := range listFormats {
 			code, out, errs := run(verb, "-o", format, c.word)
-			if code != report.ExitHealthy || errs != "" || !strings.Contains(out, c.has) || strings.Contains(out, "\n"+c.not+" ") {
+			if code != report.ExitHealthy || errs != "" || !strings.Contains(out, c.has) ||
+				strings.Contains(out, "\n"+c.not+" ") {
 				t.Errorf("%s -o %s: exit %d: %s%s", verb, format, code, out, errs)
 			}
 			if strings.Contains(out, c.wide) != (format == "wide") {
@@ -45,13 +47,16 @@ func TestLists(t *testing.T) {
 			if format != "json" && format != "yaml" {
 				continue
 			}
-			read := map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(b []byte, v any) error { return yaml.Unmarshal(b, v) }}[format]
+			read := map[string]func([]byte, any) error{"json": json.Unmarshal,
+				"yaml": func(b []byte, v any) error { return yaml.Unmarshal(b, v) }}[format]
 			var items []map[string]any
-			if err := read([]byte(out), &items); err != nil || len(items) != strings.Count(fewer, "\n") || items[0][c.key] == nil {
+			if err := read([]byte(out), &items); err != nil ||
+				len(items) != strings.Count(fewer, "\n") || items[0][c.key] == nil {
 				t.Errorf("%s -o %s: %v, %d items", verb, format, err, len(items))
 			}
 		}
-		if code, out, errs := run(verb, "-o", "json", "no", "such"); code != report.ExitHealthy || strings.TrimSpace(out) != "[]" || !strings.Contains(errs, "no "+c.kind+" contains no and such") {
+		if code, out, errs := run(verb, "-o", "json", "no", "such"); code != report.ExitHealthy ||
+			strings.TrimSpace(out) != "[]" || !strings.Contains(errs, "no "+c.kind+" contains no and such") {
 			t.Errorf("%s of nothing: exit %d, %q %q", verb, code, out, errs)
 		}
 		if code, _, errs := run(verb, "-o", "xml"); code != report.ExitUsage || !strings.Contains(errs, "table, wide, name, json, yaml") {
@@ -63,7 +68,8 @@ func TestLists(t *testing.T) {
 	}
 	for _, format := range []string{"json", "yaml"} {
 		var v map[string]any
-		if code, out, errs := run("version", "-o", format); code != 0 || yaml.Unmarshal([]byte(out), &v) != nil || v["wireFormat"] == nil {
+		if code, out, errs := run("version", "-o", format); code != 0 ||
+			yaml.Unmarshal([]byte(out), &v) != nil || v["wireFormat"] == nil {
 			t.Errorf("version -o %s: %s%s", format, out, errs)
 		}
 	}

@@ -13,5 +13,6 @@ import (
 )
 
 func main() {
-	os.Exit(Run(context.Background(), genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:]))
+	os.Exit(Run(context.Background(), genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout,
+		ErrOut: os.Stderr}, os.Args[1:]))
 }

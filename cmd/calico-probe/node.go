@@ -50,23 +50,22 @@ func nodeName(typed string) string { return strings.TrimPrefix(typed, "node/") }
 // named makes an address that --node gives the name of the node that has it. What no node
 // has stays as it is: reading the cluster says so next, with the names there are.
 func (o *runFlags) named(ctx context.Context, client *examine.Client) error {
-	if _, err := netip.ParseAddr(o.Node); err != nil || o.Via == injector.MethodLocal {
+	addr, err := netip.ParseAddr(o.Node)
+	if err != nil || o.Via == injector.MethodLocal {
 		return nil
 	}
 	reader, err := client.Reader()
 	if err != nil {
 		return err
 	}
-	names, err := reader.NodeNames(ctx)
-	if err != nil {
+	switch names, err := reader.NodesAt(ctx, addr); {
+	case err != nil:
 		return err
-	}
-	name, known := names[o.Node]
-	switch {
-	case known && name == "":
-		return ui.BadUsage("several nodes have the address %s: name one of them with --node", o.Node)
-	case known:
-		o.Node = name
+	case len(names) > 1:
+		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
+	case len(names) == 1:
+		client.Note("%s is node %s, by what its kubelet reports", o.Node, names[0])
+		o.Node = names[0]
 	}
 	return nil
 }

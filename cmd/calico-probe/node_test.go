@@ -37,7 +37,8 @@ func nodesAPI(t *testing.T, nodes ...[]string) string {
 		if strings.HasSuffix(r.URL.Path, "/namespaces") {
 			kind = "NamespaceList"
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{}, "items": items})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": "v1",
+			"metadata": map[string]any{}, "items": items})
 	}))
 	t.Cleanup(server.Close)
 	return kubeconfigTo(t, server.URL)
@@ -49,16 +50,18 @@ func TestNodeFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
 		exit, out, errs := call(t, append(strings.Fields(verb), "--node", "a", "--node", "b")...)
-		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "a run takes one node") {
+		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 ||
+			!strings.Contains(errs, "a run takes one node") {
 			t.Errorf("%s: exit %d, %s%s", verb, exit, out, errs)
 		}
 	}
-	kubeconfig := nodesAPI(t, []string{"node-b", "10.0.0.2", "10.0.0.9"}, []string{"node-a", "10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"})
+	kubeconfig := nodesAPI(t, []string{"node-b", "10.0.0.2", "10.0.0.9"},
+		[]string{"node-a", "10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"})
 	for typed, want := range map[string]string{
 		"node/node-a": "node-a", "node-b": "node-b", "10.0.0.1": "node-a",
 		"10.0.0.2": "10.0.0.2", // a node's name, before another one's address
 		"10.0.0.7": "10.0.0.7", "fd00::1": "fd00::1",
-		"10.0.0.9": "several nodes have the address 10.0.0.9",
+		"10.0.0.9": "node-a and node-b have the address 10.0.0.9",
 	} {
 		a := &app{flags: genericclioptions.NewConfigFlags(true), IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}}
 		*a.flags.KubeConfig = kubeconfig
@@ -78,7 +81,7 @@ func TestNodeFlag(t *testing.T) {
 	}
 	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready"} {
 		exit, _, errs := call(t, append(strings.Fields(verb), "--kubeconfig", kubeconfig, "--node", "10.0.0.9")...)
-		if exit != report.ExitUsage || !strings.Contains(errs, "several nodes have the address 10.0.0.9") {
+		if exit != report.ExitUsage || !strings.Contains(errs, "node-a and node-b have the address 10.0.0.9") {
 			t.Errorf("%s: exit %d, %s", verb, exit, errs)
 		}
 	}
@@ -107,7 +110,8 @@ func TestNoNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := noNode(t.Context(), client, plain); !errors.As(err, new(ui.UsageError)) || !strings.HasSuffix(err.Error(), want) {
+		if err := noNode(t.Context(), client, plain); !errors.As(err, new(ui.UsageError)) ||
+			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -161,11 +161,13 @@ func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 			if f.Name == "name" {
 				want = "check/probe-answered\n"
 			}
-			if got := read(t, filepath.Join(folder, f.Name)); !strings.Contains(strings.Join(strings.Fields(got), " "), strings.TrimSpace(want)) || strings.Contains(got, "healthy") {
+			if got := read(t, filepath.Join(folder, f.Name)); !strings.Contains(strings.Join(strings.Fields(got), " "),
+				strings.TrimSpace(want)) || strings.Contains(got, "healthy") {
 				t.Errorf("%s as %s: %s", c.args, f.Name, got)
 			}
 		}
-		if exit, out, _ := call(t, "analyze", filepath.Join(folder, "json"), "-o", "jsonpath={.verdict}"); exit != 5 || out != "incomplete" {
+		if exit, out, _ := call(t, "analyze", filepath.Join(folder, "json"), "-o",
+			"jsonpath={.verdict}"); exit != 5 || out != "incomplete" {
 			t.Errorf("%s: exit %d, %s", c.args, exit, out)
 		}
 		suites, err := junit.IngestFile(filepath.Join(folder, "junit"))
@@ -186,8 +188,10 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 		t.Skip(err) // on Windows it takes a privilege
 	}
 	for _, args := range [][]string{
-		{"analyze", night, "-o", "ndjson=" + night}, {"analyze", other, night, "-o", "markdown=" + symbolic}, {"analyze", symbolic, "-o", "json=" + hard},
-		{"diff", night, other, "-o", "json=" + hard}, {"diff", other, night + ":node-a", "-o", "yaml=" + night}, {"runbook", "record", night, "-o", "ndjson=" + night},
+		{"analyze", night, "-o", "ndjson=" + night}, {"analyze", other, night, "-o", "markdown=" + symbolic}, {"analyze",
+			symbolic, "-o", "json=" + hard},
+		{"diff", night, other, "-o", "json=" + hard}, {"diff", other, night + ":node-a", "-o",
+			"yaml=" + night}, {"runbook", "record", night, "-o", "ndjson=" + night},
 		{"runbook", "run", night + ".yaml", "--node", "node-a", "-o", "markdown=" + night + ".yaml"},
 	} {
 		if args[1] == "run" {
@@ -205,13 +209,15 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 	}
 	// Nor is one file written twice, by whatever names.
 	one := filepath.Join(folder, "one")
-	if exit, _, errs := call(t, "analyze", night, "-o", "json="+one, "-o", "yaml="+one); exit != 2 || !strings.Contains(errs, "would both be written to") {
+	if exit, _, errs := call(t, "analyze", night, "-o", "json="+one, "-o", "yaml="+one); exit != 2 ||
+		!strings.Contains(errs, "would both be written to") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 	if err := errors.Join(os.WriteFile(one, []byte("kept"), 0o600), os.Link(one, one+"2")); err != nil {
 		t.Fatal(err)
 	}
-	if exit, _, errs := call(t, "analyze", night, "-o", "ndjson="+one, "-o", "junit="+one+"2"); exit != 2 || !strings.Contains(errs, "would both be written to") || read(t, one) != "kept" {
+	if exit, _, errs := call(t, "analyze", night, "-o", "ndjson="+one, "-o", "junit="+one+"2"); exit != 2 ||
+		!strings.Contains(errs, "would both be written to") || read(t, one) != "kept" {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 	// What was not read wrongly leaves no file behind.
@@ -238,12 +244,15 @@ func TestABrokenScreenLosesNoRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, args := range [][]string{
-		{"runbook", "run", in("own.yaml"), "--node", "node-a", "--server", "http://127.0.0.1:9", "--journal", in("journal")}, {"runbook", "record", in("journal")},
+		{"runbook", "run", in("own.yaml"), "--node", "node-a", "--server", "http://127.0.0.1:9", "--journal",
+			in("journal")}, {"runbook", "record", in("journal")},
 	} {
 		file := in(fmt.Sprintf("record%d.md", i))
 		var errs strings.Builder
-		exit := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: fullDisk{}, ErrOut: &errs}, append(args, "-o", "markdown="+file))
-		if exit != 1 || !strings.Contains(read(t, file), "runbook `of-a-test`") || strings.Count(errs.String(), "no space left") != 1 {
+		exit := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: fullDisk{}, ErrOut: &errs},
+			append(args, "-o", "markdown="+file))
+		if exit != 1 || !strings.Contains(read(t, file), "runbook `of-a-test`") ||
+			strings.Count(errs.String(), "no space left") != 1 {
 			t.Errorf("%v: exit %d %s%s", args, exit, errs.String(), read(t, file))
 		}
 	}
@@ -254,14 +263,16 @@ func TestAFileStaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	night := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
 	file := filepath.Join(t.TempDir(), "report.json")
-	if err := errors.Join(os.WriteFile(file, []byte(strings.Repeat("old", 1e5)), 0o600), os.Link(file, file+".link")); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte(strings.Repeat("old", 1e5)), 0o600),
+		os.Link(file, file+".link")); err != nil {
 		t.Skip(err)
 	}
 	if exit, _, errs := call(t, "analyze", night, "-o", "json="+file); exit != 0 {
 		t.Fatal(errs)
 	}
 	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" || read(t, file) != read(t, file+".link") || !json.Valid([]byte(read(t, file))) {
+	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" ||
+		read(t, file) != read(t, file+".link") || !json.Valid([]byte(read(t, file))) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
@@ -274,7 +285,8 @@ func TestSeveralNodesInOneJUnit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.xml")
 	exit, out, errs := call(t, "analyze", bad, good, "-o", "junit="+file)
 	suites, err := junit.IngestFile(file)
-	if exit != 3 || err != nil || len(suites) != 2 || suites[0].Name != "node-a" || suites[0].Totals.Failed != 1 || suites[1].Name != "node-b" || suites[1].Totals.Passed != 1 || !strings.Contains(out, "node-b") {
+	if exit != 3 || err != nil || len(suites) != 2 || suites[0].Name != "node-a" || suites[0].Totals.Failed != 1 ||
+		suites[1].Name != "node-b" || suites[1].Totals.Passed != 1 || !strings.Contains(out, "node-b") {
 		t.Errorf("exit %d, %v, %+v\n%s", exit, err, suites, errs)
 	}
 	if !strings.Contains(read(t, file), `<testsuites name="calico-probe" tests="2" failures="1" errors="0"`) {
@@ -286,7 +298,8 @@ func TestSeveralNodesInOneJUnit(t *testing.T) {
 func TestOutputCompletion(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{"": "junit\tfor CI", "junit=": ":0", "jsonpath=": ":4"} {
-		if exit, out, _ := call(t, "__complete", "run", "-o", typed); exit != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool { return strings.HasPrefix(l, want) }) {
+		if exit, out, _ := call(t, "__complete", "run", "-o", typed); exit != 0 ||
+			!slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool { return strings.HasPrefix(l, want) }) {
 			t.Errorf("%q: %s", typed, out)
 		}
 	}
@@ -303,7 +316,8 @@ func TestReaderGone(t *testing.T) {
 	faulty := saveRun(t, "node-b", true, probe.Result{Check: "node-swap", Status: probe.Fail, Saw: "swap"})
 	file := filepath.Join(t.TempDir(), "report.json")
 	for args, want := range map[string]int{
-		"analyze " + faulty: report.ExitPipe, "explain bgp-session": report.ExitPipe, "checks": report.ExitPipe, "schema event": report.ExitPipe,
+		"analyze " + faulty: report.ExitPipe, "explain bgp-session": report.ExitPipe, "checks": report.ExitPipe,
+		"schema event":                           report.ExitPipe,
 		"analyze " + faulty + " -o json=" + file: report.ExitFault,
 	} {
 		r, w, err := os.Pipe()

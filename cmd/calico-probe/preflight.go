@@ -36,8 +36,8 @@ const (
 	askRights    = "rights"
 	askAdmission = "admission"
 	askImage     = "image"
-	askEmbedded   = "carried-probe"
-	askContainer      = "container"
+	askEmbedded  = "carried-probe"
+	askContainer = "container"
 	askSSH       = "ssh"
 )
 
@@ -59,7 +59,8 @@ type preflight struct {
 }
 
 func (a *app) preflight() *cobra.Command {
-	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
+	p, out := &preflight{runFlags: &runFlags{app: a,
+		Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say which access methods to a node would work", Args: noArguments,
 		Long: `Asks for each access method whether you have the rights it takes, whether policy and quota
@@ -93,7 +94,11 @@ API cannot be reached.`,
 	f.StringVar(&p.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.BoolVar(&p.Privileged, "privileged", false, "as if the probe pod were given every capability")
 	a.connecting(cmd)
-	completions(cmd, map[string]completer{"via": several(func() []string { return append([]string{examine.ViaAuto}, preflightWays()...) })})
+	completions(cmd,
+		map[string]completer{"via": several(func() []string {
+			return append([]string{examine.ViaAuto},
+				preflightWays()...)
+		})})
 	p.completions(cmd)
 	return cmd
 }
@@ -210,7 +215,8 @@ func makesPods(way string) bool {
 
 // rehearse takes the way of a pod as a run does, but that nothing is created, and tells
 // which namespace was asked last.
-func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o injector.Options) (namespace string, err error) {
+func (p *preflight) rehearse(ctx context.Context, writer *injector.Client,
+	o injector.Options) (namespace string, err error) {
 	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
 		namespace = o.Namespace
 		return nil, writer.RehearsePod(ctx, o)
@@ -291,7 +297,11 @@ func (p *preflight) conclude(ways []string) error {
 		}
 	}
 	if len(p.ways) == 0 {
-		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == injector.MethodAPI || w == injector.MethodSSH && !p.asksSSH() }) // which tries no login
+		// which tries no login
+		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool {
+			return w == injector.MethodAPI ||
+				w == injector.MethodSSH && !p.asksSSH()
+		})
 		best := probe.Fail
 		for _, way := range onto {
 			switch {
@@ -306,7 +316,8 @@ func (p *preflight) conclude(ways []string) error {
 			if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 				continue // a run ends at it, whatever else would work
 			}
-			if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
+			if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail &&
+				(r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
 				r.Status = probe.Warn
 			}
 		}

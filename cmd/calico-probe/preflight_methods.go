@@ -20,7 +20,8 @@ import (
 )
 
 // ofWay is what can be told of one access method but for its rights.
-func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client, snap *cluster.Snapshot, way string) []probe.Event {
+func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client,
+	snap *cluster.Snapshot, way string) []probe.Event {
 	if way == useClean || way == useServe { // of which rights are all that can be told
 		return nil
 	}
@@ -41,15 +42,18 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case injector.MethodEphemeral:
 		return p.ofEphemeral(ctx, writer, o, snap)
 	case injector.MethodExec:
-		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)), answerOf(way, askContainer, p.container(ctx, client, snap))}
+		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(way, askContainer, p.container(ctx, client, snap))}
 	case injector.MethodSSH:
-		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
+		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(way, askSSH, p.login(ctx, o))}
 	}
 	return nil
 }
 
 // ofPods rehearses the pods that an access method creates, and the job that removes them.
-func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injector.Options, node *corev1.Node, way string) []probe.Event {
+func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injector.Options, node *corev1.Node,
+	way string) []probe.Event {
 	var err error
 	o.Namespace, err = p.rehearse(ctx, writer, o)
 	r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
@@ -70,7 +74,8 @@ func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injec
 }
 
 // ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
-func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o injector.Options, snap *cluster.Snapshot) []probe.Event {
+func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o injector.Options,
+	snap *cluster.Snapshot) []probe.Event {
 	if snap.Calico == nil {
 		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.Node)
 		if snap.CalicoErr != nil {
@@ -97,7 +102,8 @@ func (p *preflight) container(ctx context.Context, client *cluster.Client, snap 
 	}
 	var asks []authorizationv1.ResourceAttributes
 	for _, d := range targets {
-		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create", Resource: "pods", Subresource: "exec"})
+		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create",
+			Resource: "pods", Subresource: "exec"})
 	}
 	may, err := client.May(ctx, asks)
 	if err != nil {
@@ -133,12 +139,14 @@ func rehearsed(err error, good string) probe.Result {
 	switch {
 	case err == nil:
 		return probe.Found(probe.OK, "%s", good)
-	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
+	// a webhook that takes no dry run, perhaps
+	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused:
 		return probe.Found(probe.Unknown, "the API server does not say: %s", why(err))
 	}
 	r := probe.Found(probe.Fail, "%s", why(err)).With(probe.FactReason, string(pe.Reason))
 	if pe.Reason == facts.ReasonNamespace {
-		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
+		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) &&
+			gone.ErrStatus.Details != nil {
 			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
 		}
 		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
@@ -151,7 +159,8 @@ func rehearsed(err error, good string) probe.Result {
 const listed = 50
 
 func imageOn(node *corev1.Node, image string) probe.Result {
-	if slices.ContainsFunc(node.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, asListed(image)) }) {
+	if slices.ContainsFunc(node.Status.Images,
+		func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, asListed(image)) }) {
 		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
 	}
 	if n := len(node.Status.Images); n >= listed {

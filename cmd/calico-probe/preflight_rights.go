@@ -49,12 +49,14 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 }
 
 // held tells which of the rights of an access method are granted.
-func held(ctx context.Context, client *cluster.Client, way string, rights []install.Right, where func(install.Scope) string) (probe.Result, error) {
+func held(ctx context.Context, client *cluster.Client, way string, rights []install.Right,
+	where func(install.Scope) string) (probe.Result, error) {
 	var asks []authorizationv1.ResourceAttributes
 	for _, r := range rights {
 		for _, group := range r.Groups {
 			resource, sub, _ := strings.Cut(r.Resource, "/")
-			ask := authorizationv1.ResourceAttributes{Namespace: where(r.In), Verb: r.Verb, Group: group, Resource: resource, Subresource: sub}
+			ask := authorizationv1.ResourceAttributes{Namespace: where(r.In), Verb: r.Verb, Group: group,
+				Resource: resource, Subresource: sub}
 			if len(r.Names) > 0 {
 				ask.Name = r.Names[0]
 			}

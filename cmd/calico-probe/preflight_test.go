@@ -37,21 +37,29 @@ import (
 // were not one to be enough; what is not known is never ready.
 func TestPreflightVerdict(t *testing.T) {
 	t.Parallel()
-	auto := []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral, injector.MethodExec, injector.MethodSSH}
+	auto := []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral,
+		injector.MethodExec, injector.MethodSSH}
 	for name, c := range map[string]struct {
 		named []string
 		found map[string]probe.Status
 		exit  int
 	}{
-		"all well":                      {found: map[string]probe.Status{}, exit: report.ExitHealthy},
-		"one of auto is enough":         {found: map[string]probe.Status{injector.MethodPod: probe.Fail, injector.MethodEphemeral: probe.Unknown}, exit: report.ExitHealthy},
-		"a login that was not tried":    {found: map[string]probe.Status{injector.MethodPod: probe.Fail, injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitFault},
-		"the last may work":             {found: map[string]probe.Status{injector.MethodPod: probe.Unknown, injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitIncomplete},
-		"the API is always needed":      {found: map[string]probe.Status{injector.MethodAPI: probe.Fail}, exit: report.ExitFault},
+		"all well": {found: map[string]probe.Status{}, exit: report.ExitHealthy},
+		"one of auto is enough": {found: map[string]probe.Status{injector.MethodPod: probe.Fail,
+			injector.MethodEphemeral: probe.Unknown}, exit: report.ExitHealthy},
+		"a login that was not tried": {found: map[string]probe.Status{injector.MethodPod: probe.Fail,
+			injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitFault},
+		"the last may work": {found: map[string]probe.Status{injector.MethodPod: probe.Unknown,
+			injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitIncomplete},
+		"the API is always needed": {found: map[string]probe.Status{injector.MethodAPI: probe.Fail},
+			exit: report.ExitFault},
 		"what is no way's is not known": {found: map[string]probe.Status{"": probe.Unknown}, exit: report.ExitIncomplete},
-		"named":                         {named: []string{injector.MethodPod, injector.MethodExec}, found: map[string]probe.Status{injector.MethodPod: probe.Fail}, exit: report.ExitFault},
-		"named, and not known":          {named: []string{injector.MethodPod}, found: map[string]probe.Status{injector.MethodPod: probe.Unknown}, exit: report.ExitIncomplete},
-		"named, with less":              {named: []string{injector.MethodPod}, found: map[string]probe.Status{injector.MethodPod: probe.Warn}, exit: report.ExitHealthy},
+		"named": {named: []string{injector.MethodPod, injector.MethodExec},
+			found: map[string]probe.Status{injector.MethodPod: probe.Fail}, exit: report.ExitFault},
+		"named, and not known": {named: []string{injector.MethodPod},
+			found: map[string]probe.Status{injector.MethodPod: probe.Unknown}, exit: report.ExitIncomplete},
+		"named, with less": {named: []string{injector.MethodPod},
+			found: map[string]probe.Status{injector.MethodPod: probe.Warn}, exit: report.ExitHealthy},
 	} {
 		var whole, stream bytes.Buffer
 		kept := &examine.Recorder{}
@@ -97,9 +105,12 @@ func TestImageOn(t *testing.T) {
 	}
 	has := &corev1.Node{Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"p@sha256:1", "p:1"}}}}}
 	for want, r := range map[string]probe.Result{
-		"is on node": imageOn(has, "p:1"), "sha256:1 is on node": imageOn(has, "p:1@sha256:1"), "sha256:2 is not on node": imageOn(has, "p:1@sha256:2"), "not among the 50 images": imageOn(full, "p:1"), "is not on node": imageOn(&corev1.Node{}, "p:1"),
+		"is on node": imageOn(has, "p:1"), "sha256:1 is on node": imageOn(has,
+			"p:1@sha256:1"), "sha256:2 is not on node": imageOn(has,
+			"p:1@sha256:2"), "not among the 50 images": imageOn(full, "p:1"), "is not on node": imageOn(&corev1.Node{}, "p:1"),
 	} {
-		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (!strings.Contains(want, "not") && strings.HasSuffix(want, "is on node")) {
+		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (!strings.Contains(want, "not") &&
+			strings.HasSuffix(want, "is on node")) {
 			t.Errorf("%s: %s %s", want, r.Status, r.Saw)
 		}
 	}
@@ -120,7 +131,8 @@ func TestRightsElsewhere(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(review)
 		}))
 		defer server.Close()
-		client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
+		client, err := cluster.NewClient(&rest.Config{Host: server.URL,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,13 +160,16 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	defer server.Close()
-	client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
+	client, err := cluster.NewClient(&rest.Config{Host: server.URL,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap := &cluster.Snapshot{Node: &corev1.Node{}, Calico: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}
+	snap := &cluster.Snapshot{Node: &corev1.Node{},
+		Calico: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}
 	p := preflightOf(t, install.Namespace, &examine.Recorder{})
-	if err := p.rights(t.Context(), client, snap, []string{injector.MethodAPI, injector.MethodPod, useServe, injector.MethodExec}); err != nil {
+	if err := p.rights(t.Context(), client, snap, []string{injector.MethodAPI, injector.MethodPod, useServe,
+		injector.MethodExec}); err != nil {
 		t.Fatal(err)
 	}
 	for _, ev := range p.found {
@@ -200,7 +215,8 @@ func TestPreflightOfNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		code := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, []string{"preflight", "--kubeconfig", config, "--server", server.URL})
+		code := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs},
+			[]string{"preflight", "--kubeconfig", config, "--server", server.URL})
 		server.Close()
 		said := out.String() + errs.String()
 		if code != c.exit || !strings.Contains(said, c.says) || strings.Contains(said, "'calico-probe preflight'") {
@@ -261,14 +277,16 @@ func TestShellRehearsed(t *testing.T) {
 			}
 			_ = json.NewEncoder(w).Encode(pod)
 		}))
-		writer, err := injector.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		writer, err := injector.NewClient(&rest.Config{Host: server.URL,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := preflightOf(t, "", &examine.Recorder{})
 		found := p.ofWay(t.Context(), writer, nil, &cluster.Snapshot{Node: &corev1.Node{}}, c.way)
 		server.Close()
-		if r := found[0].Result; r.Status != c.status || !strings.HasPrefix(r.Saw, c.says) || pods != c.pods || jobs != c.jobs {
+		if r := found[0].Result; r.Status != c.status || !strings.HasPrefix(r.Saw, c.says) ||
+			pods != c.pods || jobs != c.jobs {
 			t.Errorf("%s: %s %s, %d pods, job in %q", name, r.Status, r.Saw, pods, jobs)
 		}
 	}
@@ -283,7 +301,8 @@ func TestRightNamed(t *testing.T) {
 		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
 	} {
 		got := cluster.Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
-		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe manifests' ") {
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) ||
+			!strings.Contains(got, "'calico-probe manifests' ") {
 			t.Error(got)
 		}
 	}
@@ -340,11 +359,13 @@ func TestSeveral(t *testing.T) {
 	via, _ := verb.GetFlagCompletionFunc("via")
 	one, _ := via(verb, nil, "")
 	more, _ := via(verb, nil, "exec,p")
-	if !slices.Contains(one, "api") || !slices.Contains(one, "auto") || !slices.Equal(more, []string{"exec,pod", "exec,ephemeral", "exec,ssh"}) {
+	if !slices.Contains(one, "api") || !slices.Contains(one, "auto") ||
+		!slices.Equal(more, []string{"exec,pod", "exec,ephemeral", "exec,ssh"}) {
 		t.Errorf("--via: %v, %v", one, more)
 	}
 	got, _ := complete(verb, nil, "bgp-session,fel")
-	if !slices.Contains(got, "bgp-session,felix-live") || !slices.Contains(got, "bgp-session,bgp") || slices.Contains(got, "bgp-session,bgp-session") {
+	if !slices.Contains(got, "bgp-session,felix-live") || !slices.Contains(got, "bgp-session,bgp") ||
+		slices.Contains(got, "bgp-session,bgp-session") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -403,7 +424,8 @@ func preflightOf(t *testing.T, namespace string, sink report.Sink) *preflight {
 	t.Helper()
 	client := examine.NewClient(examine.Config{Namespace: namespace, Probe: embeddedProbe, Ours: isOurs}, io.Discard)
 	opts := examine.Options{
-		Node: "node-a", Via: examine.ViaAuto, Profile: string(probe.Standard), FailOn: examine.FailOnFail, Image: probe.Image, Timeout: time.Minute,
+		Node: "node-a", Via: examine.ViaAuto, Profile: string(probe.Standard), FailOn: examine.FailOnFail,
+		Image: probe.Image, Timeout: time.Minute,
 	}
 	run, err := examine.New(client, opts, sink)
 	if err != nil {
@@ -427,7 +449,8 @@ func TestPreflightOfNoNode(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	exit, out, errs := call(t, "preflight", "--kubeconfig", kubeconfigTo(t, server.URL))
-	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, "on node none (") || strings.Contains(out, "node any") {
+	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, "on node none (") ||
+		strings.Contains(out, "node any") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
 }

@@ -31,7 +31,8 @@ func (a *app) man() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return ui.BadUsage("%w", err)
 			}
-			return doc.GenManTree(a.documented(cmd.Root()), &doc.GenManHeader{Section: "1", Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
+			return doc.GenManTree(a.documented(cmd.Root()), &doc.GenManHeader{Section: "1",
+				Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
 		},
 	}
 }
@@ -146,7 +147,8 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 // prose makes a text of ours Markdown that reads as it does on a terminal: each of its
 // lines is a paragraph.
 func prose(text string) string {
-	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|", `\|`, "[", `\[`).Replace(text)
+	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|",
+		`\|`, "[", `\[`).Replace(text)
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

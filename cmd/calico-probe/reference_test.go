@@ -26,7 +26,10 @@ func TestDocsReference(t *testing.T) {
 	t.Setenv("CALICO_PROBE_TOOLBOX_IMAGE", "elsewhere.example/toolbox")
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
 	for name, write := range map[string]func(io.Writer) error{
-		"cli": func(w io.Writer) error { return a.writeCLI(w, a.command()) }, "checks": writeCheckReference, "causes": writeCauseReference,
+		"cli": func(w io.Writer) error {
+			return a.writeCLI(w,
+				a.command())
+		}, "checks": writeCheckReference, "causes": writeCauseReference,
 	} {
 		file := filepath.Join("../../docs/reference", name+".md")
 		var b bytes.Buffer
@@ -46,7 +49,8 @@ func TestDocsReference(t *testing.T) {
 		if strings.Contains(text, "elsewhere.example") || name == "cli" && !strings.Contains(text, "(default \"$HOME/.kube/cache\")") {
 			t.Errorf("%s depends on this machine", name)
 		}
-		want := map[string][]string{"checks": examine.CheckIDs(examine.Suite()), "causes": causeIDs(), "cli": {"calico-probe run", "calico-probe analyze", "calico-probe completion zsh"}}[name]
+		want := map[string][]string{"checks": examine.CheckIDs(examine.Suite()), "causes": causeIDs(),
+			"cli": {"calico-probe run", "calico-probe analyze", "calico-probe completion zsh"}}[name]
 		for _, heading := range want {
 			if !strings.Contains(text, "\n## "+heading+"\n") {
 				t.Errorf("%s lacks %s", name, heading)

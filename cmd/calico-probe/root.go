@@ -131,7 +131,8 @@ func (a *app) client() (*examine.Client, error) {
 
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	streams.Out, streams.ErrOut = ui.NewScreen(streams.Out, report.Colours()), ui.NewScreen(streams.ErrOut, report.Colours())
+	streams.Out, streams.ErrOut = ui.NewScreen(streams.Out,
+		report.Colours()), ui.NewScreen(streams.ErrOut, report.Colours())
 	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
 	taken := &ui.Interrupts{}
 	ctx, signalled, stop := ui.UntilSignal(ctx, streams.ErrOut, taken)

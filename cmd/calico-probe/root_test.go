@@ -26,7 +26,8 @@ func TestMistyped(t *testing.T) {
 		"wholly-other":                 `unknown command "wholly-other"; see`,
 		"analyze --output-formt table": "unknown flag: --output-formt, did you mean --output?",
 	} {
-		if exit, out, errs := call(t, strings.Fields(typed)...); exit != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+		if exit, out, errs := call(t, strings.Fields(typed)...); exit != 2 || out != "" ||
+			strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q %q, want %q", typed, exit, out, errs, want)
 		}
 	}
@@ -51,7 +52,8 @@ func TestOptions(t *testing.T) {
 		if !strings.HasSuffix(help, "\nUse 'calico-probe options' for the flags of kubectl, such as --kubeconfig and --as.\n") {
 			t.Errorf("%s --help does not end with where the flags of kubectl are:\n%s", verb, help)
 		}
-		if _, out, _ := call(t, append(append([]string{"__complete"}, strings.Fields(verb)...), "--kubeco")...); !strings.HasPrefix(out, "--kubeconfig") {
+		if _, out, _ := call(t, append(append([]string{"__complete"}, strings.Fields(verb)...),
+			"--kubeco")...); !strings.HasPrefix(out, "--kubeconfig") {
 			t.Errorf("%s: %s", verb, out)
 		}
 	}
@@ -64,7 +66,8 @@ func TestOptions(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	_, verb, _ := call(t, "version")
-	if exit, flag, errs := call(t, "--version"); exit != 0 || flag != verb || !strings.HasPrefix(verb, "calico-probe ") || errs != "" {
+	if exit, flag, errs := call(t, "--version"); exit != 0 || flag != verb ||
+		!strings.HasPrefix(verb, "calico-probe ") || errs != "" {
 		t.Errorf("exit %d, %q, and the command says %q %s", exit, flag, verb, errs)
 	}
 }

@@ -320,7 +320,8 @@ func begunWith(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", probe.OneLine(r.Runbook), probe.OneLine(r.Title), report.Head(r.Node, r.Cluster, r.Began))
+	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", probe.OneLine(r.Runbook), probe.OneLine(r.Title),
+		report.Head(r.Node, r.Cluster, r.Began))
 	return err
 }
 

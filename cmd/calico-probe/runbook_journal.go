@@ -47,7 +47,8 @@ func (o *runbookOptions) toGive() string {
 	for _, f := range []struct {
 		name, what string
 		value      *string
-	}{{"token", "TOKEN", o.flags.BearerToken}, {"server", "URL", o.flags.APIServer}, {"proxy-url", "URL", o.flags.ProxyURL}} {
+	}{{"token", "TOKEN", o.flags.BearerToken}, {"server", "URL", o.flags.APIServer}, {"proxy-url",
+		"URL", o.flags.ProxyURL}} {
 		if *f.value != "" && !isKept(f.name, *f.value) {
 			out += " --" + f.name + " " + f.what
 		}
@@ -66,7 +67,8 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
 		}
-		if slices.Contains([]string{"kubeconfig", "ssh-config", "certificate-authority", "client-certificate", "client-key", "cache-dir"}, f.Name) {
+		if slices.Contains([]string{"kubeconfig", "ssh-config", "certificate-authority", "client-certificate",
+			"client-key", "cache-dir"}, f.Name) {
 			if abs, err := filepath.Abs(values[0]); err == nil { // who goes on may be in another folder
 				values[0] = abs
 			}

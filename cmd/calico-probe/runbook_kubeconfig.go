@@ -87,7 +87,8 @@ func writePrivate(whole []byte) (name string, err error) {
 func kubeconfigOf(c *rest.Config) api.Config {
 	const name = "calico-probe"
 	cluster := &api.Cluster{
-		Server: c.Host + c.APIPath, TLSServerName: c.ServerName, InsecureSkipTLSVerify: c.Insecure, CertificateAuthority: c.CAFile, CertificateAuthorityData: c.CAData,
+		Server: c.Host + c.APIPath, TLSServerName: c.ServerName, InsecureSkipTLSVerify: c.Insecure,
+		CertificateAuthority: c.CAFile, CertificateAuthorityData: c.CAData,
 		DisableCompression: c.DisableCompression,
 	}
 	if at, err := url.Parse(c.Host); c.Proxy != nil && err == nil {
@@ -98,8 +99,9 @@ func kubeconfigOf(c *rest.Config) api.Config {
 	user := &api.AuthInfo{
 		ClientCertificate: c.CertFile, ClientCertificateData: c.CertData, ClientKey: c.KeyFile, ClientKeyData: c.KeyData,
 		Token: c.BearerToken, TokenFile: c.BearerTokenFile, Username: c.Username, Password: c.Password,
-		Impersonate: c.Impersonate.UserName, ImpersonateUID: c.Impersonate.UID, ImpersonateGroups: c.Impersonate.Groups, ImpersonateUserExtra: c.Impersonate.Extra,
-		AuthProvider: c.AuthProvider, Exec: c.ExecProvider,
+		Impersonate: c.Impersonate.UserName, ImpersonateUID: c.Impersonate.UID, ImpersonateGroups: c.Impersonate.Groups,
+		ImpersonateUserExtra: c.Impersonate.Extra,
+		AuthProvider:         c.AuthProvider, Exec: c.ExecProvider,
 	}
 	out := api.NewConfig()
 	out.Clusters[name], out.AuthInfos[name], out.CurrentContext = cluster, user, name

@@ -127,7 +127,8 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	}
 	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)
-	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) { // mistyped, or "yes"
+	// mistyped, or "yes"
+	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) {
 		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name, and Enter leaves it; %s", text, prompt))
 	}
 	return text == p.Step, err

@@ -51,7 +51,8 @@ const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
   calico-probe runbook run --resume FILE`
 
 func (a *app) runbookRun() *cobra.Command {
-	o := &runbookOptions{runFlags: &runFlags{app: a, Options: examine.Options{Profile: string(probe.Standard), FailOn: examine.FailOnFail}}}
+	o := &runbookOptions{runFlags: &runFlags{app: a, Options: examine.Options{Profile: string(probe.Standard),
+		FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
 		Long: `Runs a runbook, step by step, and says what was seen and decided on the way. Every step
@@ -111,7 +112,8 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 }
 
 // completeActions completes the actions of the runbook that is named.
-func (o *runbookOptions) completeActions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *runbookOptions) completeActions(_ *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -147,7 +149,8 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 		return err
 	}
 	begun := runbook.Begun{
-		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.Node,
+		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
+		Source: it.Runbook.Source(), Node: o.Node,
 		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: ui.Whoami(), At: time.Now().UTC(),
 	}
 	j, err := o.createJournal(begun)
@@ -205,7 +208,8 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 
 // given reads what was given to the runbook, beside the parameters it had before, and
 // holds it to what that takes.
-func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params, answers map[string]string, err error) {
+func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params,
+	answers map[string]string, err error) {
 	if params, err = pairs("param", "NAME=VALUE", o.params); err != nil {
 		return nil, nil, err
 	}
@@ -277,13 +281,15 @@ func (o *runbookOptions) hasNode(ctx context.Context) error {
 // once is one run of the runbook, as if it had been typed.
 func (o *runbookOptions) once(r runbook.Run) examine.Options {
 	one := o.Options
-	one.Checks, one.Skip, one.Profile, one.Via = r.Checks, r.Skip, cmp.Or(r.Profile, string(probe.Standard)), cmp.Or(r.Via, o.Via)
+	one.Checks, one.Skip, one.Profile, one.Via = r.Checks, r.Skip, cmp.Or(r.Profile,
+		string(probe.Standard)), cmp.Or(r.Via, o.Via)
 	one.Timeout = o.runTimeout
 	return one
 }
 
 // walk does the runbook and says what it came to.
-func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
+func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal,
+	answers map[string]string) error {
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.toGive()
 	if j.Name() != "" {
@@ -314,7 +320,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		},
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
-	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
+	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node,
+		Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.Until(ctx)
 	if err := o.out.Each(func(to *output.Place) error { return begunWith(to, begun) }); err != nil {
 		return o.out.Close(err)

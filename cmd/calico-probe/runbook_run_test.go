@@ -74,7 +74,8 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Host != want.Host || got.BearerToken != "hush" || got.CAFile != filepath.Join(dir, "ca.pem") || got.Impersonate.UserName != "ann" || got.Proxy == nil {
+	if got.Host != want.Host || got.BearerToken != "hush" || got.CAFile != filepath.Join(dir, "ca.pem") ||
+		got.Impersonate.UserName != "ann" || got.Proxy == nil {
 		t.Errorf("it leads to %v, and was to lead to %v", got, want)
 	}
 
@@ -111,7 +112,8 @@ func TestSetAgain(t *testing.T) {
 	answers := cmd.Flags().StringArray("answer", nil, "")
 	actions := cmd.Flags().StringSlice("allow-actions", nil, "")
 	peers := cmd.Flags().String("peers", "2", "")
-	if err := cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x", "--peers=0"}); err != nil {
+	if err := cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x",
+		"--peers=0"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "peers": {"5"}} {
@@ -119,7 +121,8 @@ func TestSetAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) || !slices.Equal(*actions, []string{"x", "y"}) || *peers != "0" {
+	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) ||
+		!slices.Equal(*actions, []string{"x", "y"}) || *peers != "0" {
 		t.Errorf("%q, %q, %q", *answers, *actions, *peers)
 	}
 }
@@ -129,7 +132,8 @@ func TestSetAgain(t *testing.T) {
 func TestJournalHasNoSecret(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
-	book, journal, record := filepath.Join(dir, "ours.yaml"), filepath.Join(dir, "journal"), filepath.Join(dir, "record.json")
+	book, journal, record := filepath.Join(dir, "ours.yaml"), filepath.Join(dir,
+		"journal"), filepath.Join(dir, "record.json")
 	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n" +
 		"  steps: [{run: {via: api}}, {name: q, ask: {question: 'is it?', options: [later, now], default: later, later: later}}]\n"
 	if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
@@ -137,7 +141,8 @@ func TestJournalHasNoSecret(t *testing.T) {
 	}
 	// Nobody listens there: the runbook is incomplete, and its journal can be gone on with.
 	secret := []string{"--server", "https://joe:hush@127.0.0.1:1/k8s/clusters/hush", "--proxy-url", "http://joe:hush@127.0.0.1:1", "--token", "hush", "--run-timeout", "2s", "--cache-dir", dir}
-	_, out, said := typedBook(t, append([]string{"run", book, "--node", "a", "--journal", journal, "-o", "json=" + record}, secret...)...)
+	_, out, said := typedBook(t, append([]string{"run", book, "--node", "a", "--journal", journal, "-o",
+		"json=" + record}, secret...)...)
 	if !strings.Contains(said, "--resume "+journal+" --token TOKEN --server URL --proxy-url URL\n") {
 		t.Errorf("it does not say what to give again: %s", said)
 	}
@@ -158,11 +163,13 @@ func TestJournalHasNoSecret(t *testing.T) {
 		t.Errorf("the journal lacks the API or a flag: %s", all[journal])
 	}
 	secret[1] = strings.Replace(secret[1], "clusters/hush", "clusters/hash", 1)
-	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit != 2 || !strings.Contains(said, "choose the cluster") || strings.Contains(said, "hush") || strings.Contains(said, "hash") {
+	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit != 2 ||
+		!strings.Contains(said, "choose the cluster") || strings.Contains(said, "hush") || strings.Contains(said, "hash") {
 		t.Errorf("in another cluster: exit code %d, %s", exit, said)
 	}
 	secret[1] = strings.Replace(secret[1], "clusters/hash", "clusters/hush", 1)
-	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit == 2 || strings.Contains(said, "hush") {
+	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit == 2 ||
+		strings.Contains(said, "hush") {
 		t.Errorf("gone on: exit code %d, %s", exit, said)
 	}
 }
@@ -171,8 +178,10 @@ func TestJournalHasNoSecret(t *testing.T) {
 func TestIsKept(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{
-		"https://10.0.0.1:6443": true, "https://10.0.0.1:6443/": true, "10.0.0.1:6443": true, "[fd00::1]:6443": true, "socks5://proxy:1080": true,
-		"https://joe:hush@a": false, "joe:hush@a:3128": false, "https://a/hush": false, "https://a?t=hush": false, "https://a#hush": false, "//joe@a": false,
+		"https://10.0.0.1:6443": true, "https://10.0.0.1:6443/": true, "10.0.0.1:6443": true, "[fd00::1]:6443": true,
+		"socks5://proxy:1080": true,
+		"https://joe:hush@a":  false, "joe:hush@a:3128": false, "https://a/hush": false, "https://a?t=hush": false,
+		"https://a#hush": false, "//joe@a": false,
 	} {
 		if isKept("proxy-url", value) != want || isKept("server", value) != want {
 			t.Errorf("%s is kept: %v", value, !want)

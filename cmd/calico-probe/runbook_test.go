@@ -15,7 +15,8 @@ import (
 func typedBook(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	exit = Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append([]string{"runbook"}, args...))
+	exit = Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
+		append([]string{"runbook"}, args...))
 	return exit, out.String(), errs.String()
 }
 
@@ -72,13 +73,17 @@ func TestRunbookList(t *testing.T) {
 			t.Errorf("list lacks %q:\n%s", want, list)
 		}
 	}
-	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out != "" || !strings.Contains(errs, "nothing is wrong") {
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out != "" ||
+		!strings.Contains(errs, "nothing is wrong") {
 		t.Errorf("lint of a good one: %d %s%s", exit, out, errs)
 	}
-	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"), filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") || !strings.Contains(errs, "mine.yaml: nothing is wrong") {
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"),
+		filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") ||
+		!strings.Contains(errs, "mine.yaml: nothing is wrong") {
 		t.Errorf("lint of a broken one: %d %s%s", exit, out, errs)
 	}
-	if exit, out, errs := typedBook(t, "lint", dir); exit != 2 || !strings.Contains(out, "broken.yml:1: ") || !strings.Contains(errs, "mine.yaml: nothing is wrong") {
+	if exit, out, errs := typedBook(t, "lint", dir); exit != 2 || !strings.Contains(out, "broken.yml:1: ") ||
+		!strings.Contains(errs, "mine.yaml: nothing is wrong") {
 		t.Errorf("lint of a folder: %d %s%s", exit, out, errs)
 	}
 	odd := filepath.Join(dir, "odd.yaml")
@@ -86,10 +91,12 @@ func TestRunbookList(t *testing.T) {
 	if err := os.WriteFile(odd, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if exit, out, errs := typedBook(t, "lint", odd); exit != 0 || !strings.HasPrefix(out, odd+":8: warning: ") || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "it can be run; warnings: 1") {
+	if exit, out, errs := typedBook(t, "lint", odd); exit != 0 || !strings.HasPrefix(out, odd+":8: warning: ") ||
+		strings.Count(out, "\n") != 1 || !strings.Contains(errs, "it can be run; warnings: 1") {
 		t.Errorf("lint of an odd one: %d %s%s", exit, out, errs)
 	}
-	if _, list, _ := typedBook(t, "list"); slices.ContainsFunc(strings.Split(list, "\n"), func(line string) bool { return len(line) > 80 }) {
+	if _, list, _ := typedBook(t, "list"); slices.ContainsFunc(strings.Split(list, "\n"),
+		func(line string) bool { return len(line) > 80 }) {
 		t.Errorf("list is wider than a terminal:\n%s", list)
 	}
 }

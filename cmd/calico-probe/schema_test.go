@@ -112,8 +112,11 @@ func TestSchemasRefuse(t *testing.T) {
 	n := nights(t)[0]
 	_, report, _ := call(t, "analyze", n.file, "-o", "json")
 	for name, c := range map[string][][2]string{ // of a good document: what is taken away or replaced, by what
-		"report": {{}, {`"status": "`, `"status": "f`}, {`"node": `, `"nod": `}, {`"kind": "Report"`, `"kind": "Other"`}, {`"confidence": "`, `"confidence": "very `}, {`"verdict": "`, `"verdict": "not `}, {`"exit": `, `"exit": 1`}, {`"results": [`, `"others": [`}},
-		"event":  {{}, {`"status":"`, `"status":"f`}, {`"result":`, `"other":`}, {`"seq":`, `"at":`}, {`"check":`, `"cheque":`}},
+		"report": {{}, {`"status": "`, `"status": "f`}, {`"node": `, `"nod": `}, {`"kind": "Report"`, `"kind": "Other"`},
+			{`"confidence": "`, `"confidence": "very `}, {`"verdict": "`, `"verdict": "not `}, {`"exit": `,
+				`"exit": 1`}, {`"results": [`, `"others": [`}},
+		"event": {{}, {`"status":"`, `"status":"f`}, {`"result":`, `"other":`}, {`"seq":`, `"at":`},
+			{`"check":`, `"cheque":`}},
 		"runbook": {
 			{}, {`"note":"x"`, `"note":"x","ask":{"question":"y"}`}, {`"note":"x"`, `"when":"true"`}, {`"note"`, `"nota"`}, {"v1alpha1", "v9"}, {`"Runbook"`, `"Runboox"`},
 			{`"name":"x"`, `"nam":"x"`}, {`"note":"x"`, `"wait":{"until":"true","within":"soon"}`},

@@ -283,7 +283,8 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
 			reason, note := toldOf(job, o.external)
-			return teller.Write(ctx, job.ID, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
+			return teller.Write(ctx, job.ID, job.Node, job.Verdict == alerts.Fault ||
+				job.Verdict == alerts.Incomplete, reason, note)
 		},
 	}, log)
 	if err != nil {
@@ -298,12 +299,14 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return fmt.Errorf("listening: %w", errors.Join(err, listener.Close()))
 	}
-	log.Info("serving", "address", listener.Addr().String(), "health", health.Addr().String(), "version", probe.Release, "routes", len(routes.Spec.Routes), "store", o.store)
+	log.Info("serving", "address", listener.Addr().String(), "health", health.Addr().String(), "version",
+		probe.Release, "routes", len(routes.Spec.Routes), "store", o.store)
 	return server.Serve(ctx, listener, health)
 }
 
 // look carries out what is to be done about an alert.
-func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
+func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job,
+	folder string) (alerts.Report, error) {
 	client := o.client.Writing(logged{log.With("job", job.ID)})
 	run := o.Options
 	if run.Via == examine.ViaAuto {
@@ -333,7 +336,8 @@ func firstOf(run report.Run) string {
 	}
 	var bad, odd []string
 	for _, ev := range run.Events {
-		if r := ev.Result; r != nil && ev.Node == run.Node && (r.Status == probe.Fail || r.Status == probe.Unknown) && !slices.Contains(bad, r.Check) {
+		if r := ev.Result; r != nil && ev.Node == run.Node && (r.Status == probe.Fail || r.Status == probe.Unknown) &&
+			!slices.Contains(bad, r.Check) {
 			bad = append(bad, r.Check)
 		} else if r != nil && ev.Node == run.Node && r.Status == probe.Warn && !slices.Contains(odd, r.Check) {
 			odd = append(odd, r.Check)
@@ -361,7 +365,8 @@ const longestURL = 200
 // reachedAt tells whether a report's path can be put behind it.
 func reachedAt(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= longestURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	return err == nil && len(text) <= longestURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func badExternalURL() error {

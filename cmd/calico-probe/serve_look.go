@@ -114,7 +114,8 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 
 // follow runs a runbook for an alert, or goes on with it where the program was killed.
 // There is nobody to ask, no command is started and nothing is changed.
-func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *examine.Client, run examine.Options, job alerts.Job, folder string) (alerts.Report, error) {
+func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *examine.Client, run examine.Options,
+	job alerts.Job, folder string) (alerts.Report, error) {
 	rb, j, err := o.journalOf(log, job, folder)
 	if err != nil {
 		return alerts.Report{}, err
@@ -140,17 +141,28 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
-			if o.Via != examine.ViaAuto { // the administrator holds it back by that
-				r.Via = ""
-			}
+			r.Via = o.viaOf(r.Via)
 			return by.runOn(ctx, node, r)
 		},
 		Nodes:    by.nodes,
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(probe.OneLine(text)) }, Who: servant,
+		Progress: func(string) {}, Waits: func(string) {},
+		Say: func(text string) { log.Info(probe.OneLine(text)) }, Who: servant,
 	}
+}
+
+// viaOf is by which access methods a runbook's step runs that asks for some: not where the
+// administrator holds it back by serve's own, and never by ssh.
+func (o *serveOptions) viaOf(step string) string {
+	switch {
+	case o.Via != examine.ViaAuto:
+		return ""
+	case step == examine.ViaAuto:
+		return viaInPod
+	}
+	return step
 }
 
 // reported is the report of a runbook that has come to its end.
@@ -172,7 +184,8 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 // journalOf opens the journal of a job, or begins one. One that another version has
 // written is begun anew, and so is what is no journal: the program was killed in its
 // first line. Where it has ended it is only read.
-func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job, folder string) (*runbook.Runbook, *runbook.Journal, error) {
+func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
+	folder string) (*runbook.Runbook, *runbook.Journal, error) {
 	name := filepath.Join(folder, "journal")
 	j, err := runbook.OpenJournal(name, false)
 	switch {
@@ -211,7 +224,8 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 		return nil, nil, err
 	}
 	j, err := runbook.CreateJournal(name, runbook.Begun{
-		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node, Cluster: o.asks, Params: params, By: servant, At: time.Now().UTC(),
+		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node,
+		Cluster: o.asks, Params: params, By: servant, At: time.Now().UTC(),
 	})
 	return rb, j, err
 }
@@ -262,7 +276,8 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 	if seen.Verdict == nil {
 		return alerts.Report{}, errors.New("the run came to no verdict")
 	}
-	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes()}, nil
+	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(),
+		Markdown: text.kept.Bytes()}, nil
 }
 
 // bounded keeps in memory only as much of a report as shows that it is more than is stored.

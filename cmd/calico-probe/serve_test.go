@@ -72,16 +72,19 @@ func TestServeRefuses(t *testing.T) {
 		"--workers 4":    "unknown flag: --workers",
 		"--check-config": "name it with --config",
 		"argument":       "takes no arguments",
-		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"):                                    `there is no runbook "other"; there are `,
-		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"):                                    `there is no profile "other"; there are quick`,
-		"--check-config --config " + right + " --runbooks " + filepath.Join(dir, "none"):                              "reading runbooks",
-		"--check-config --config " + right:                                                                            "",
-		"--check-config --config " + put("typo.yaml", strings.Replace(head, "kind", "knd", 1)):                        "reading the configuration",
+		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"): `there is no runbook "other"; there are `,
+		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"): `there is no profile "other"; there are quick`,
+		"--check-config --config " + right + " --runbooks " + filepath.Join(dir,
+			"none"): "reading runbooks",
+		"--check-config --config " + right: "",
+		"--check-config --config " + put("typo.yaml", strings.Replace(head, "kind", "knd",
+			1)): "reading the configuration",
 		"--check-config --config " + put("limits.yaml", head+"runbook: node-not-ready}], limits: {workers: 0}}"):      "spec.limits: workers, queue and runsPerHour must be 1 or more",
 		"--check-config --config " + put("only.yaml", strings.Split(head, "spec:")[0]+"spec: {limits: {workers: 4}}"): "",
 	} {
 		var out, errs bytes.Buffer
-		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append([]string{"serve"}, strings.Fields(args)...))
+		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
+			append([]string{"serve"}, strings.Fields(args)...))
 		wantCode := report.ExitUsage
 		if want == "" {
 			wantCode = report.ExitHealthy
@@ -104,9 +107,10 @@ func TestServeRunbooks(t *testing.T) {
 		first string // of the routes for KubeNodeNotReady
 		want  string // the error
 	}{
-		"none":                     {nil, "", "node-not-ready", ""},
-		"ours":                     {map[string]string{"zz-ours": answers + note}, "", "zz-ours", ""},
-		"wants a parameter":        {map[string]string{"ours": "  params: [{name: peer}]\n" + note}, "ours", "node-not-ready", ""},
+		"none": {nil, "", "node-not-ready", ""},
+		"ours": {map[string]string{"zz-ours": answers + note}, "", "zz-ours", ""},
+		"wants a parameter": {map[string]string{"ours": "  params: [{name: peer}]\n" + note},
+			"ours", "node-not-ready", ""},
 		"wants one and answers":    {map[string]string{"ours": answers + "  params: [{name: peer}]\n" + note}, "", "", "no alert can start the runbook ours: "},
 		"broken":                   {map[string]string{"node-not-ready": "  nothing: 1\n"}, "", "", "no alert can start the runbook node-not-ready: "},
 		"two of ours":              {map[string]string{"a": answers + note, "b": answers + note}, "", "", "the runbooks a and b both answer the alert KubeNodeNotReady"},
@@ -135,7 +139,8 @@ func TestServeRunbooks(t *testing.T) {
 		if err != nil || strings.Join(odd, " ") != c.odd {
 			t.Errorf("%s: %v; no alert can start %v", name, err, odd)
 		}
-		i := slices.IndexFunc(routes.Spec.Routes, func(r alerts.Route) bool { return r.Match[0] == `alertname="KubeNodeNotReady"` })
+		i := slices.IndexFunc(routes.Spec.Routes,
+			func(r alerts.Route) bool { return r.Match[0] == `alertname="KubeNodeNotReady"` })
 		if i < 0 || routes.Spec.Routes[i].Runbook != c.first {
 			t.Errorf("%s: KubeNodeNotReady leads to route %d of %+v", name, i, routes.Spec.Routes)
 		}
@@ -170,10 +175,24 @@ func TestServeRoots(t *testing.T) {
 func TestServeVia(t *testing.T) {
 	t.Parallel()
 	for via, asked := range map[string]string{"mine": `unknown access method "mine"`, "auto": `unknown access method "theirs"`} {
-		o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: via, FailOn: "fail", Timeout: time.Minute}}}
+		o := &serveOptions{runFlags: &runFlags{app: &app{},
+			Options: examine.Options{Via: via, FailOn: "fail", Timeout: time.Minute}}}
 		_, err := o.world(slog.New(slog.DiscardHandler), nil, o.Options).Run(t.Context(), "n", runbook.Run{Via: "theirs"})
 		if err == nil || !strings.Contains(err.Error(), asked) {
 			t.Errorf("with --via %s: %v", via, err)
+		}
+	}
+}
+
+// TestServeTakesNoSSH wants a step that asks for any method to get none that takes keys.
+func TestServeTakesNoSSH(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ serve, step, want string }{
+		{"auto", "auto", viaInPod}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
+	} {
+		o := &serveOptions{runFlags: &runFlags{Options: examine.Options{Via: c.serve}}}
+		if got := o.viaOf(c.step); got != c.want {
+			t.Errorf("serve --via %s, a step's %q: %q, want %q", c.serve, c.step, got, c.want)
 		}
 	}
 }
@@ -185,7 +204,8 @@ func TestServeJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: "api"}}, books: map[string]runbook.Item{"ours": {Runbook: rb}}}
+	o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: "api"}},
+		books: map[string]runbook.Item{"ours": {Runbook: rb}}}
 	log, job := slog.New(slog.DiscardHandler), alerts.Job{ID: "1", Node: "n", Procedure: alerts.Procedure{Runbook: "ours"}}
 	dir := t.TempDir()
 	name := filepath.Join(dir, "journal")
@@ -236,26 +256,32 @@ func TestServeJournal(t *testing.T) {
 // TestServeTells wants a note that fits into an event, with the report's place in it.
 func TestServeTells(t *testing.T) {
 	t.Parallel()
-	job := alerts.Job{ID: "20261121-1", Alerts: []alerts.Alert{{Name: strings.Repeat("\u202e\n", 500)}}, Says: strings.Repeat("é", 600)}
+	job := alerts.Job{ID: "20261121-1", Alerts: []alerts.Alert{{Name: strings.Repeat("\u202e\n", 500)}},
+		Says: strings.Repeat("é", 600)}
 	for verdict, reason := range map[string]string{
-		alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete, alerts.Healthy: reasonHealthy, alerts.Warnings: reasonHealthy,
+		alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete, alerts.Healthy: reasonHealthy,
+		alerts.Warnings: reasonHealthy,
 	} {
 		job.Verdict = verdict
 		got, note := toldOf(job, "")
-		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") || !strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
+		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") ||
+			!strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
 	long := "https://" + strings.Repeat("a", longestURL-len("https:///")) + "/"
-	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 || !strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
+	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 ||
+		!strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
 		t.Errorf("%d bytes: %s", len(note), note)
 	}
-	for _, bad := range []string{"probe.example.com", "ftp://a", "https://", "https://me:pw@a", "https://a?x=y", long + "a"} {
+	for _, bad := range []string{"probe.example.com", "ftp://a", "https://", "https://me:pw@a",
+		"https://a?x=y", long + "a"} {
 		if reachedAt(bad) {
 			t.Errorf("%s is taken", bad)
 		}
 	}
-	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong", alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
+	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong",
+		alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
 		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
 			t.Error(note)
 		}
@@ -277,7 +303,8 @@ func TestServeCameTo(t *testing.T) {
 		steps         []runbook.Entry
 		want          string
 	}{
-		{alerts.Fault, "it is dead", []runbook.Entry{asked("a", "felix-down"), asked("a", "bird-dead"), asked("b", "swap-on"), {}}, "bird-dead: it is dead"},
+		{alerts.Fault, "it is dead", []runbook.Entry{asked("a", "felix-down"), asked("a", "bird-dead"),
+			asked("b", "swap-on"), {}}, "bird-dead: it is dead"},
 		{alerts.Fault, "bird-dead it is", []runbook.Entry{asked("a", "bird-dead")}, "bird-dead it is"},
 		{alerts.Healthy, "it is well", []runbook.Entry{asked("a", "felix-down"), asked("a", "")}, "it is well"},
 		{alerts.Incomplete, "not known", nil, "not known"},
@@ -339,7 +366,8 @@ func TestServeNodeNames(t *testing.T) {
 func TestServeBounded(t *testing.T) {
 	t.Parallel()
 	var b bounded
-	for _, part := range []string{"{", strings.Repeat("x", alerts.MaxJSON-2), "}", strings.Repeat("y", alerts.MaxJSON), "z"} {
+	for _, part := range []string{"{", strings.Repeat("x", alerts.MaxJSON-2), "}",
+		strings.Repeat("y", alerts.MaxJSON), "z"} {
 		if n, err := io.WriteString(&b, part); n != len(part) || err != nil {
 			t.Fatalf("%d of %d: %v", n, len(part), err)
 		}
@@ -370,7 +398,8 @@ func TestServeFirstOf(t *testing.T) {
 	if got := firstOf(report.Run{Causes: []probe.Cause{c}}); got != "bird-dead IPv4: nobody listens; fix: Restart it." {
 		t.Error(got)
 	}
-	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a", Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
+	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a",
+		Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
 	if got := firstOf(warns); got != "nothing is wrong; it warns of: node-swap" {
 		t.Error(got)
 	}

@@ -20,7 +20,10 @@ func lookups() []*prompt.Command {
 				return append(examine.CheckIDs(examine.Suite()), causeIDs()...)
 			},
 		},
-		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error { return writeList(checkList(), call.Out) }},
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context,
+			call *prompt.Call) error {
+			return writeList(checkList(), call.Out)
+		}},
 		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return writeList(causeList(), call.Out) }},
 	}
 }

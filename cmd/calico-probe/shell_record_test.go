@@ -70,13 +70,15 @@ func TestAnalyzeTranscript(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d with %q\n%s%s", c.args, exit, c.exit, c.text, out, errs)
 		}
 	}
-	if _, out, _ := call(t, "analyze", "--typed", "--node", "node-b", two); strings.Contains(out, "node-a") || strings.Count(out, "run node-swap") != 2 {
+	if _, out, _ := call(t, "analyze", "--typed", "--node", "node-b", two); strings.Contains(out, "node-a") ||
+		strings.Count(out, "run node-swap") != 2 {
 		t.Errorf("%s", out)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c", "why"); exit != 2 || !strings.Contains(errs, "no transcript of a session") {
+	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c",
+		"why"); exit != 2 || !strings.Contains(errs, "no transcript of a session") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 }
@@ -84,7 +86,8 @@ func TestAnalyzeTranscript(t *testing.T) {
 // TestAsFile wants no file's name in a message to be taken for an option.
 func TestAsFile(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"-": "-", "-x": "./-x", "--": "./--", "-a b": "'./-a b'", "a-b": "a-b", "=x": "'=x'"} {
+	for name, want := range map[string]string{"-": "-", "-x": "./-x", "--": "./--", "-a b": "'./-a b'",
+		"a-b": "a-b", "=x": "'=x'"} {
 		if got := asFile(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -94,12 +97,14 @@ func TestAsFile(t *testing.T) {
 // TestExplainable wants a wrong ID to be told before anything is put anywhere.
 func TestExplainable(t *testing.T) {
 	t.Parallel()
-	for args, good := range map[string]bool{"bird-dead": true, "bgp-session": true, "bgp": true, "nonsense": false, "": false, "a b": false} {
+	for args, good := range map[string]bool{"bird-dead": true, "bgp-session": true, "bgp": true,
+		"nonsense": false, "": false, "a b": false} {
 		if err := explainable(strings.Fields(args)); (err == nil) != good {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	if ids := lookups()[0].Complete(t.Context(), nil); !slices.Contains(ids, "node-lease") || !slices.Contains(ids, "bird-dead") {
+	if ids := lookups()[0].Complete(t.Context(), nil); !slices.Contains(ids, "node-lease") ||
+		!slices.Contains(ids, "bird-dead") {
 		t.Errorf("Tab offers %q", ids)
 	}
 }

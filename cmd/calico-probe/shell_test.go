@@ -27,7 +27,8 @@ func TestShellMistakes(t *testing.T) {
 		"command to run: give":       {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
-		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out, ErrOut: &errs}, append([]string{"shell", "--kubeconfig", "/nonexistent"}, c.args...))
+		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out,
+			ErrOut: &errs}, append([]string{"shell", "--kubeconfig", "/nonexistent"}, c.args...))
 		if code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: exit %d, %s%s, want %s", c.args, code, out.String(), errs.String(), want)
 		}

@@ -73,11 +73,13 @@ func TestWhereIsSaid(t *testing.T) {
 	_, text, _ := call(t, "analyze", asNDJSON, "-o", "json")
 	asJSON := write("a.json", text)
 	_, first, _ := strings.Cut(stream, "\n")
-	old := write("old.ndjson", strings.NewReplacer(`"seq":1`, `"seq":0`, `"seq":2`, `"seq":1`, `"seq":3`, `"seq":2`, `"seq":4`, `"seq":3`).Replace(first))
+	old := write("old.ndjson", strings.NewReplacer(`"seq":1`, `"seq":0`, `"seq":2`, `"seq":1`, `"seq":3`, `"seq":2`,
+		`"seq":4`, `"seq":3`).Replace(first))
 	// A run that reached nobody has its beginning and its verdict alone.
 	begun, rest, _ := strings.Cut(stream, "\n")
 	_, verdict, _ := strings.Cut(rest, `{"seq":4,`)
-	asked := write("none.ndjson", begun+"\n"+`{"seq":1,`+strings.Replace(verdict, `"healthy","exit":0`, `"incomplete","exit":5`, 1))
+	asked := write("none.ndjson", begun+"\n"+`{"seq":1,`+strings.Replace(verdict, `"healthy","exit":0`,
+		`"incomplete","exit":5`, 1))
 	if _, out, errs := call(t, "analyze", asked, "-o", "jsonpath={.run}"); out != "7f\n" && out != "7f" {
 		t.Errorf("run %q of one that reached nobody: %s", out, errs)
 	}
@@ -91,7 +93,9 @@ func TestWhereIsSaid(t *testing.T) {
 				t.Errorf("%s as %s: exit %d, %s %s", file, format, exit, errs, out)
 			}
 		}
-		if exit, out, _ := call(t, "diff", old, file); exit != 0 || !strings.Contains(out, "A  healthy on node node-a (") || !strings.Contains(out, "B  healthy on node "+strings.TrimSpace(head)+" (") {
+		if exit, out, _ := call(t, "diff", old, file); exit != 0 ||
+			!strings.Contains(out, "A  healthy on node node-a (") ||
+			!strings.Contains(out, "B  healthy on node "+strings.TrimSpace(head)+" (") {
 			t.Errorf("diff: exit %d %s", exit, out)
 		}
 	}

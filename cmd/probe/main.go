@@ -184,7 +184,8 @@ func (o options) runner() *probe.Runner {
 	if *o.only != "" {
 		h.Only = strings.Split(*o.only, ",")
 	}
-	entry := netns.Entry{Host: h, Args: []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}}
+	args := []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}
+	entry := netns.Entry{Host: h, Args: args}
 	return &probe.Runner{
 		Suite: checks.All(), Host: h, Version: probe.Release, Access: held(),
 		Tools: tools.All(), Enter: entry.Run,

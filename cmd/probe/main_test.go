@@ -221,7 +221,8 @@ func TestWireFormat(t *testing.T) {
 			t.Errorf("%s: %d types found", file, len(types))
 		}
 		for _, m := range types {
-			if clients := []string{"contrast", "cause", "verdict", "typed", "done", "asked", "session", "run"}; own == "Event" && slices.Contains(clients, m[2]) {
+			if clients := []string{"contrast", "cause", "verdict", "typed", "done", "asked", "session",
+				"run"}; own == "Event" && slices.Contains(clients, m[2]) {
 				continue // written by the client
 			}
 			if !strings.Contains(string(text), `"type":"`+m[2]+`"`) {
@@ -246,7 +247,8 @@ func TestStartFields(t *testing.T) {
 }
 
 func TestTooLate(t *testing.T) {
-	err := command(t.Context(), []string{"session", "--not-after", "2020-01-01T00:00:00Z"}, strings.NewReader(""), &bytes.Buffer{})
+	err := command(t.Context(), []string{"session", "--not-after", "2020-01-01T00:00:00Z"},
+		strings.NewReader(""), &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "too late") {
 		t.Error(err)
 	}

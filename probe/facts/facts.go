@@ -25,23 +25,32 @@ const (
 	CheckControllers    = "calico-controllers"
 	CheckIPRegistered   = "ip-registered"
 	CheckDatastoreReady = "datastore-ready"
+	CheckPodsStart      = "pods-start"
 )
 
 // Facts of these checks.
 const (
 	Age            probe.Fact = "age_s"           // seconds
+	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	APIReason      probe.Fact = "api_reason"      // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget         probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
+	Blocks         probe.Fact = "blocks"          // blocks of pod addresses that belong to the node
+	BlockLimit     probe.Fact = "block_limit"     // how many of them one node may have
+	Borrowed       probe.Fact = "borrowed"        // addresses of the node's blocks that pods elsewhere have
 	BudgetProbe    probe.Fact = "probe"           // which Kubernetes probe sets that budget: liveness or startup
 	Container      probe.Fact = "container"       // container name
 	ControlPlane   probe.Fact = "server"          // whether the node is of the control plane, by its labels
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
 	ExitCode       probe.Fact = "exit_code"       // of the last termination
+	FreeBlocks     probe.Fact = "free_blocks"     // blocks that nobody has yet, in the pools that the node may use
+	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
+	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
 	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
+	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
 	Message        probe.Fact = "message"         // the kubelet's words about a container
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
@@ -52,9 +61,15 @@ const (
 	Period         probe.Fact = "period_s"        // seconds between two attempts of the probe that sets the budget
 	Phase          probe.Fact = "phase"           // pod phase
 	Pod            probe.Fact = "pod"             // namespace/name
+	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
+	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
+	Pools          probe.Fact = "pools"           // list of the IP pools that the node's pods may have addresses of
 	Registered     probe.Fact = "registered"      // address Calico registered, without its prefix length
 	Restarts       probe.Fact = "restarts"        // count
+	Reserved       probe.Fact = "reserved"        // addresses that IPReservations keep from being given away
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
+	Short          probe.Fact = "short"           // why there is no address: one of the Short words
+	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 )
@@ -64,6 +79,29 @@ const (
 	UnreadyRuntime = "runtime" // the container runtime does not answer the kubelet
 	UnreadyPLEG    = "pleg"    // the runtime no longer tells the kubelet which containers changed
 	UnreadyNetwork = "network" // the runtime has no usable network configuration
+)
+
+// Words of the fact Starts: what pods of a node do not start for, by what the kubelet says.
+const (
+	StartsAddresses = "addresses" // IPAM has no address
+	StartsCNI       = "cni"       // the CNI plugin fails in another way
+	StartsNetwork   = "network"   // the runtime has no network configuration
+	StartsSandbox   = "sandbox"   // the runtime makes no sandbox, and not for the network
+	StartsImage     = "image"     // registries do not answer the node
+	StartsVolume    = "volume"    // a volume cannot be mounted
+	StartsContainer = "container" // the runtime makes no container
+	StartsUnsaid    = "unsaid"    // the kubelet says nothing
+	StartsOwn       = "own"       // the pod's own: no such image, no such ConfigMap, its program ends
+	StartsPulling   = "pulling"   // an image is on its way
+)
+
+// Words of the fact Short: why IPAM has no address for a new pod.
+const (
+	ShortNoPool   = "no-pool"       // no pool is for this node
+	ShortFull     = "full"          // every address of the pools is given away or reserved
+	ShortLimit    = "block-limit"   // the node has as many blocks as one may have
+	ShortStrict   = "strict"        // free addresses are in blocks of other nodes, of which none may be borrowed
+	ShortNoBlocks = "no-new-blocks" // IPAM is configured to give nodes no more blocks
 )
 
 // Words of probe.FactReason in results of ip-registered and calico-pod.

@@ -167,12 +167,14 @@ var proxies = []uint16{15001, 4140}
 func unproxied(ns netns.NsHandle) error {
 	return within(ns, func() error {
 		var found error
-		// A kernel that lists no sockets (without inet_diag) does not show one either.
-		_ = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
+		err := kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
 			if port := s.Near.Port(); slices.Contains(proxies, port) {
 				found = unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
 			}
 		})
+		if err != nil { // a kernel that lists no sockets: what answers there may be a proxy
+			return unfit("whether a service mesh's proxy takes the pod's connections cannot be seen: " + err.Error())
+		}
 		return found
 	})
 }

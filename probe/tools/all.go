@@ -3,7 +3,7 @@
 //
 // A tool is a value. Parse reads its arguments, on the client too, and returns what runs on the node:
 //
-//	var Uptime = &probe.Tool{
+//	var uptimeTool = &probe.Tool{
 //		Name: "uptime", Short: "how long the node has been up", Doc: "...",
 //		Parse: func(args []string) (probe.ToolFunc, error) {
 //			if len(args) > 0 {

@@ -1,0 +1,307 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// How long a pod may take to start before something is made of it. The kubelet tries a sandbox again
+// after some ten seconds, so one that fails still has failed at least twice.
+const (
+	settled     = 30 * time.Second // where the kubelet says what failed
+	unsaid      = time.Minute      // where it says nothing
+	pullingLong = 10 * time.Minute // of an image that is on its way
+	calicoFresh = time.Minute      // since calico-node became ready: pods that waited for it are tried again
+	groupsMost  = 8                // groups of pods that are told apart
+)
+
+// A group is the pods that do not start for one reason.
+type group struct {
+	starts  string // one of the words of the fact Starts
+	plugin  string
+	message string // without the names and numbers of one pod
+	pods    []waiter
+}
+
+func podsStart(s *Snapshot, report func(probe.Result)) {
+	if s.placed.err != nil {
+		report(unread(s.placed.err))
+		return
+	}
+	groups := grouped(s)
+	if len(groups) == 0 {
+		report(probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", plural(len(s.placed.pods),
+			"pod")))
+		return
+	}
+	seen := map[string]int{}
+	for _, g := range groups[:min(len(groups), groupsMost)] {
+		target := g.starts
+		if seen[g.starts]++; seen[g.starts] > 1 {
+			target += fmt.Sprintf(" %d", seen[g.starts])
+		}
+		report(g.result(s).On(target))
+	}
+	if more := len(groups) - groupsMost; more > 0 {
+		report(probe.Found(probe.Info, "%s more of pods that do not start", plural(more, "group")).On("more"))
+	}
+}
+
+// grouped puts pods together that do not start for the same reason, those of the node before the
+// pods' own, and then the largest first.
+func grouped(s *Snapshot) []group {
+	var out []group
+	for i, w := range s.placed.waiting {
+		if s.Calico != nil && w.pod.UID == s.Calico.UID && w.pod.Name == s.Calico.Name { // see calico-pod
+			continue
+		}
+		g := reasonOf(w)
+		if i >= eventsAsked && g.starts == facts.StartsUnsaid && len(out) > 0 {
+			continue // its events were not read; those of others were, and tell
+		}
+		at := slices.IndexFunc(out, func(o group) bool { return o.starts == g.starts && o.message == g.message })
+		if at < 0 {
+			out = append(out, g)
+			at = len(out) - 1
+		}
+		out[at].pods = append(out[at].pods, w)
+	}
+	young := func(g group) bool { return s.Now.Sub(g.pods[0].since) < g.patience() }
+	out = slices.DeleteFunc(out, young)
+	own := func(g group) int { return min(1, len(g.foreign())) }
+	slices.SortStableFunc(out, func(a, b group) int {
+		return cmp.Or(cmp.Compare(own(b), own(a)), cmp.Compare(len(b.pods), len(a.pods)))
+	})
+	return out
+}
+
+// patience is how long the oldest of a group has to wait before something is made of it.
+func (g group) patience() time.Duration {
+	switch g.starts {
+	case facts.StartsUnsaid, facts.StartsPulling, facts.StartsVolume:
+		return unsaid
+	}
+	return settled
+}
+
+// foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
+func (g group) foreign() string {
+	return map[string]string{
+		facts.StartsAddresses: "get no address", facts.StartsCNI: "get no network from the CNI plugin",
+		facts.StartsNetwork: "get no network: the runtime has no configuration of one",
+		facts.StartsSandbox: "get no sandbox from the runtime", facts.StartsImage: "wait for images that the node cannot pull",
+		facts.StartsVolume: "wait for a volume", facts.StartsContainer: "get no container from the runtime",
+		facts.StartsUnsaid: "have not been begun, and the kubelet does not say why",
+	}[g.starts]
+}
+
+// result judges a group by how many pods it has and how long they wait.
+func (g group) result(s *Snapshot) probe.Result {
+	age := s.Now.Sub(g.pods[0].since)
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "do not start, for a reason of their own"))
+	switch {
+	case g.starts == facts.StartsPulling:
+		r = probe.Found(probe.Info, "%s for %s: an image is being pulled", g.who(), probe.Age(age))
+		if age > pullingLong {
+			r.Status = probe.Warn
+		}
+	case g.foreign() == "":
+		r.Status = probe.Info
+	case g.starts == facts.StartsVolume: // it may be that volume alone
+	case g.starts == facts.StartsImage && g.registries() < 2:
+		r.Status = probe.Info // it may be that registry alone
+	case g.waitsForCalico(s):
+		r.Saw += " (calico-node itself has just come up, or is about to)"
+	case len(g.pods) > 1 || age > patience:
+		r.Status = probe.Fail
+	}
+	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
+		With(facts.Pod, nameOf(g.pods[0].pod))
+	if g.message != "" {
+		r.Saw += ": " + g.message
+		r = r.With(facts.Message, g.message)
+	}
+	if g.plugin != "" {
+		r = r.With(facts.Plugin, g.plugin)
+	}
+	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
+		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
+	}
+	return g.addresses(s, r)
+}
+
+// who names the pods of a group.
+func (g group) who() string {
+	var names []string
+	for _, w := range g.pods {
+		names = append(names, w.pod.Namespace+"/"+w.pod.Name)
+	}
+	if len(names) == 1 {
+		return "1 pod (" + few(names) + ") waits"
+	}
+	return fmt.Sprintf("%d pods (%s) wait", len(names), few(names))
+}
+
+// registries counts those whose images the pods of a group wait for.
+func (g group) registries() int {
+	var hosts []string
+	for _, w := range g.pods {
+		for _, c := range slices.Concat(w.pod.Spec.InitContainers, w.pod.Spec.Containers) {
+			host, _, slash := strings.Cut(c.Image, "/")
+			if !slash || !strings.ContainsAny(host, ".:") {
+				host = "docker.io"
+			}
+			hosts = append(hosts, host)
+		}
+	}
+	return len(distinct(hosts))
+}
+
+// waitsForCalico tells whether it is too early: calico-node is starting, or has just begun to serve.
+func (g group) waitsForCalico(s *Snapshot) bool {
+	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico == nil {
+		return false
+	}
+	limit := patience
+	if podReady(s.Calico) {
+		limit = calicoFresh
+	}
+	return s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time) < limit
+}
+
+// addresses adds what IPAM has, where pods get no address, or nobody says why they do not start.
+func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
+	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnsaid {
+		return r
+	}
+	v6 := strings.Contains(g.message, "IPv6 address")
+	room, known := roomFor(s, v6)
+	if !known || room.short() == "" && g.starts == facts.StartsUnsaid {
+		return r
+	}
+	r.Saw += "; " + room.text(s.Node.Name)
+	if room.leaked > 0 {
+		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
+	}
+	family := 4
+	if v6 {
+		family = 6
+	}
+	return r.With(facts.AddressesOfPod, family).With(facts.Short, room.short()).With(facts.Pools, room.pools).
+		With(facts.Blocks, room.blocks).With(facts.BlockLimit, room.limit).With(facts.FreeHere, room.here).
+		With(facts.FreeElsewhere, room.elsewhere).With(facts.FreeBlocks, room.unclaimed).
+		With(facts.Reserved, room.reserved).With(facts.Leaked, room.leaked).With(facts.Borrowed, room.borrowed)
+}
+
+// reasonOf says what keeps a pod from starting: the container's own state where that has got so
+// far, else the last event.
+func reasonOf(w waiter) group {
+	switch {
+	case w.reason == "InvalidImageName" || w.reason == "ErrInvalidImageName" || w.reason == "ErrImageNeverPull":
+		return own(w)
+	case probe.ImageWanting(w.reason) && diskFull.MatchString(w.says):
+		return group{starts: facts.StartsContainer, message: general(w, w.says)}
+	case probe.ImageWanting(w.reason):
+		if registryAway.MatchString(w.says) {
+			return group{starts: facts.StartsImage, message: general(w, w.says)}
+		}
+		return own(w)
+	case w.reason == "CreateContainerError" && runtimeHangs.MatchString(w.says):
+		return group{starts: facts.StartsContainer, message: general(w, w.says)}
+	case w.reason != "" && w.reason != "ContainerCreating" && w.reason != "PodInitializing":
+		return own(w)
+	case w.last == nil:
+		return group{starts: facts.StartsUnsaid}
+	}
+	text := general(w, w.last.Message)
+	switch w.last.Reason {
+	case eventSandbox:
+		return sandboxReason(text)
+	case eventNetwork:
+		return group{starts: facts.StartsNetwork, message: text}
+	case eventMount, eventAttach, eventMap:
+		if volumeOwn.MatchString(text) {
+			return group{starts: facts.StartsOwn, message: text}
+		}
+		return group{starts: facts.StartsVolume, message: text}
+	case eventPulling:
+		return group{starts: facts.StartsPulling}
+	}
+	return group{starts: facts.StartsUnsaid}
+}
+
+func own(w waiter) group {
+	return group{starts: facts.StartsOwn, message: strings.TrimSuffix(w.reason+": "+general(w, w.says), ": ")}
+}
+
+// sandboxReason tells a CNI plugin's words from the runtime's.
+func sandboxReason(text string) group {
+	text = sandboxWords.ReplaceAllString(text, "")
+	plugin := ""
+	if m := pluginOf.FindStringSubmatch(text); m != nil {
+		plugin = cmp.Or(m[1], m[2])
+	}
+	switch {
+	case noAddress.MatchString(text):
+		return group{starts: facts.StartsAddresses, plugin: plugin, message: text}
+	case plugin != "" || networkOf.MatchString(text):
+		return group{starts: facts.StartsCNI, plugin: plugin, message: text}
+	}
+	return group{starts: facts.StartsSandbox, message: text}
+}
+
+// What the kubelet's and the runtime's messages are told apart by: containerd 1.x and 2.x, CRI-O and
+// dockershim; for addresses the words of Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local.
+var (
+	sandboxWords = regexp.MustCompile(`^Failed to create pod sandbox: (rpc error: code = \w+ desc = )?`)
+	pluginOf     = regexp.MustCompile(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
+	networkOf    = regexp.MustCompile(`network for (sandbox|pod)|pod network sandbox|cni plugin not initialized`)
+	noAddress    = regexp.MustCompile(`No IPs available in pools|no more free blocks|No more free affine blocks|` +
+		`per host block limit|limit of \d+ blocks reached|no configured Calico pools|cannot find a qualified ippool|` +
+		`no IP addresses available in range set|Assigned 0 out of`)
+	registryAway = regexp.MustCompile(`dial tcp|i/o timeout|connection (refused|reset)|no route to host|` +
+		`network is unreachable|TLS handshake timeout|deadline exceeded|server misbehaving`)
+	runtimeHangs = regexp.MustCompile(`deadline exceeded|is reserved for|no space left|failed to create shim`)
+	diskFull     = regexp.MustCompile(`no space left on device`)
+	volumeOwn    = regexp.MustCompile(`(configmap|secret|persistentvolumeclaim) .*not found|references non-existent`)
+)
+
+// general is a message without what differs between pods of one group: their names, the IDs of
+// sandboxes and containers, addresses in them and times.
+func general(w waiter, text string) string {
+	text = probe.OneLine(text)
+	for _, name := range []string{w.pod.Namespace + "/" + w.pod.Name, w.pod.Name, string(w.pod.UID)} {
+		if len(name) > 3 {
+			text = strings.ReplaceAll(text, name, "POD")
+		}
+	}
+	for _, x := range idsIn {
+		text = x.find.ReplaceAllString(text, x.with)
+	}
+	const most = 300
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+var idsIn = []struct {
+	find *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(` ?"[0-9a-f]{12,64}"`), ""},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "ID"},
+	{regexp.MustCompile(`\b[0-9a-f]{24,64}\b`), "ID"},
+	{regexp.MustCompile(`POD(_POD)?_[\w-]+`), "POD"},
+	{regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\]):\d{5}->`), "$1->"},
+	{regexp.MustCompile(`back-off \S+ `), ""},
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const (
+	eventsAsked = 12 // pods whose events are read, those that wait longest
+	eventsMost  = 50 // of one pod
+)
+
+// placement is the pods that are bound to the node, and what is said of those that do not start.
+type placement struct {
+	pods      []corev1.Pod
+	err       error
+	waiting   []waiter // those that do not start, the longest waiting first
+	eventsErr error    // why events of some could not be read
+}
+
+// A waiter is a pod of the node that does not start.
+type waiter struct {
+	pod    *corev1.Pod
+	reason string        // the kubelet's word for what a container waits for, "" = none yet
+	says   string        // its words for it
+	since  time.Time     // when the pod was bound to the node, or was last up
+	last   *corev1.Event // the last event that matters, nil = none, or not read
+}
+
+// readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
+func (c *Client) readPlaced(ctx context.Context, node string) placement {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.nodeName=" + node, ResourceVersion: "0",
+	})
+	if err != nil {
+		return placement{err: fmt.Errorf("listing pods of node %s: %w", node, err)}
+	}
+	p := placement{pods: list.Items}
+	for i := range p.pods {
+		if w, ok := waits(&p.pods[i]); ok {
+			p.waiting = append(p.waiting, w)
+		}
+	}
+	slices.SortStableFunc(p.waiting, func(a, b waiter) int { return a.since.Compare(b.since) })
+	return p
+}
+
+// readEvents reads what the kubelet says of the pods that wait longest.
+func (c *Client) readEvents(ctx context.Context, p *placement) {
+	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
+	errs := make([]error, len(asked))
+	var all sync.WaitGroup
+	for i := range asked {
+		all.Go(func() {
+			pod := asked[i].pod
+			list, err := c.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+				FieldSelector: "involvedObject.uid=" + string(pod.UID), Limit: eventsMost,
+			})
+			if err != nil {
+				errs[i] = fmt.Errorf("listing events: %w", err)
+				return
+			}
+			asked[i].last = lastWord(list.Items)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		p.eventsErr = cmp.Or(p.eventsErr, err)
+	}
+}
+
+// lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or
+// are about its past.
+func lastWord(events []corev1.Event) *corev1.Event {
+	var last *corev1.Event
+	for i := range events {
+		switch events[i].Reason {
+		case eventSandbox, eventNetwork, eventMount, eventAttach, eventMap, eventPulling, "Pulled", "Created", "Started":
+			if last == nil || !eventTime(&events[i]).Before(eventTime(last)) {
+				last = &events[i]
+			}
+		}
+	}
+	return last
+}
+
+// Reasons of the kubelet's events.
+const (
+	eventSandbox = "FailedCreatePodSandBox"
+	eventNetwork = "NetworkNotReady"
+	eventMount   = "FailedMount"
+	eventAttach  = "FailedAttachVolume"
+	eventMap     = "FailedMapVolume"
+	eventPulling = "Pulling"
+)
+
+func eventTime(e *corev1.Event) time.Time {
+	t := e.EventTime.Time
+	if e.Series != nil {
+		t = e.Series.LastObservedTime.Time
+	}
+	return slices.MaxFunc([]time.Time{t, e.LastTimestamp.Time, e.CreationTimestamp.Time}, time.Time.Compare)
+}
+
+// waits tells whether a pod does not start, and what the kubelet says its containers wait for. One
+// that has ended or shall end is none, nor one whose init containers are at work.
+func waits(p *corev1.Pod) (waiter, bool) {
+	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	if ended || p.DeletionTimestamp != nil || p.Labels[labelOfProbes] == nameOfProbes {
+		return waiter{}, false
+	}
+	w := waiter{pod: p, since: conditionOfPod(p, corev1.PodScheduled).Time}
+	for _, t := range []time.Time{p.CreationTimestamp.Time, conditionOfPod(p, corev1.ContainersReady).Time} {
+		if t.After(w.since) { // the latter: when it was last up, of a pod whose node has come back
+			w.since = t
+		}
+	}
+	begun := func(c corev1.ContainerStatus) bool {
+		ended := c.State.Terminated
+		return c.State.Running != nil && !restartable(p, c.Name) || ended != nil && ended.ExitCode == 0
+	}
+	if slices.ContainsFunc(p.Status.InitContainerStatuses, begun) && !slices.ContainsFunc(p.Status.ContainerStatuses, wanting) {
+		return waiter{}, false
+	}
+	states := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	i := slices.IndexFunc(states, wanting)
+	if i < 0 {
+		i = slices.IndexFunc(states, func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
+	}
+	if i >= 0 {
+		w.reason, w.says = states[i].State.Waiting.Reason, states[i].State.Waiting.Message
+		return w, true
+	}
+	return w, len(states) == 0
+}
+
+// wanting tells whether a container waits for something of its own, and not for others.
+func wanting(c corev1.ContainerStatus) bool {
+	return c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing"
+}
+
+// What the injector labels probes with. A probe that does not start is another check's.
+const (
+	labelOfProbes = "app.kubernetes.io/managed-by"
+	nameOfProbes  = "calico-probe"
+)
+
+// nameOf is a pod as NAMESPACE/NAME.
+func nameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }

@@ -1,0 +1,194 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// podsRules are those of pods that are bound to the node and do not start.
+func podsRules() []*Rule {
+	return []*Rule{ipamExhausted, cniPluginFails, sandboxFails, registriesUnreachable}
+}
+
+// podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
+var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
+	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}}
+
+// waitingPods are the bad groups of pods that wait for one of these, the largest first.
+func waitingPods(f Findings, starts ...string) []Finding {
+	var out []Finding
+	for _, word := range starts {
+		out = append(out, keep(f.With(facts.CheckPodsStart, facts.Starts, word),
+			func(r Finding) bool { return bad(r.Status) })...)
+	}
+	return out
+}
+
+// lookAtPods lists what the pods of a node wait for.
+const lookAtPods = "kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -v -e Running -e Completed"
+
+// lookAtIPAM shows what there is and who has it.
+var lookAtIPAM = []string{
+	"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled,NODES:.spec.nodeSelector,BLOCKSIZE:.spec.blockSize",
+	"calicoctl ipam show --show-blocks --show-configuration",
+}
+
+// leakedFree gives back what is kept for pods that are gone.
+var leakedFree = probe.Conditional{
+	If: "addresses are kept for pods that are gone; calico-kube-controllers frees them by itself where it runs",
+	Manifest: []string{"calicoctl ipam check --show-problem-ips -o ipam.json  # reads only",
+		"calicoctl datastore migrate lock && calicoctl ipam release --from-report=ipam.json; calicoctl datastore migrate unlock  # while it is locked no pod starts anywhere"},
+}
+
+// ipamExhausted is a node for whose new pods there is no address.
+var ipamExhausted = &Rule{
+	ID: "ipam-exhausted", Layer: LayerCalico, Title: "Calico's IPAM has no address for new pods of the node",
+	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone.
+Told from a plugin that fails in another way by these words; which of them it is, by what the pools, blocks and limits come to.`,
+	Fix: probe.Fix{
+		Says:     "See who has the addresses; give the node more of them, or have those freed that nobody uses.",
+		Manifest: append([]string{lookAtPods}, lookAtIPAM...),
+		OnlyIf: []probe.Conditional{
+			{If: "the pools are full, and a range is free that nothing else in your network uses",
+				Manifest: []string{"calicoctl create -f pool.yaml  # one more IPPool: a pool's range cannot be changed, another can stand beside it"}},
+			leakedFree,
+		},
+		Radius: "looking touches nothing; one more pool touches no pod that runs",
+	},
+	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
+	Explains: []string{"cni-plugin-fails"},
+	Match: func(f Findings) []Case {
+		said := waitingPods(f, facts.StartsAddresses)
+		reckoned := keep(waitingPods(f, facts.StartsUnsaid), func(r Finding) bool { return r.Facts.Str(facts.Short) != "" })
+		switch {
+		case len(said) > 0:
+			return []Case{addressesGone(said[0], clues(proof, said))}
+		case len(reckoned) > 0:
+			return []Case{addressesGone(reckoned[0], clues(strong, reckoned))}
+		}
+		return nil
+	},
+}
+
+// addressesGone says why there are none, and what to do about that.
+func addressesGone(r Finding, evidence []Clue) Case {
+	n, _ := r.Facts.Num(facts.Pods)
+	c := Case{For: evidence, Covers: podsUnconnected}
+	pools := strings.Join(listOf(r, facts.Pools), ", ")
+	blocks, _ := r.Facts.Num(facts.Blocks)
+	limit, _ := r.Facts.Num(facts.BlockLimit)
+	why := "IPAM has no address for them: " + r.Facts.Str(facts.Message)
+	switch r.Facts.Str(facts.Short) {
+	case facts.ShortNoPool:
+		why = "no enabled IP pool is for this node"
+		c.Fix = &probe.Fix{
+			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",
+			Manifest: append([]string{"kubectl get node {node} --show-labels", lookAtPods}, lookAtIPAM...),
+			Radius:   "looking touches nothing; a pool that is enabled for a node touches no pod that runs",
+		}
+	case facts.ShortFull:
+		why = fmt.Sprintf("every address of %s is given away", pools)
+		if reserved, _ := r.Facts.Num(facts.Reserved); reserved > 0 {
+			why += fmt.Sprintf(", or reserved (%.0f)", reserved)
+		}
+	case facts.ShortLimit:
+		why = fmt.Sprintf("the node has %.0f blocks of addresses, all given away, and may have no more than %.0f", blocks, limit)
+		c.Fix = &probe.Fix{
+			Says:     "Raise the limit, or have fewer pods on this node.",
+			Manifest: append([]string{lookAtPods}, lookAtIPAM...),
+			OnlyIf: []probe.Conditional{leakedFree, {If: "one node shall have more blocks; 40 is an example",
+				Manifest: []string{"calicoctl ipam configure --strictaffinity=true --max-blocks-per-host=40  # from v3.31 on a limit of your own takes strict affinity"}}},
+			Radius: "the limit holds for every node; no pod that runs is touched",
+		}
+	case facts.ShortStrict, facts.ShortNoBlocks:
+		elsewhere, _ := r.Facts.Num(facts.FreeElsewhere)
+		why = fmt.Sprintf("its own blocks are full and it gets no other; %.0f free addresses are in blocks of other nodes", elsewhere)
+		if r.Facts.Str(facts.Short) == facts.ShortStrict {
+			why += ", from which none may be borrowed (strictAffinity)"
+		}
+	}
+	if leaked, _ := r.Facts.Num(facts.Leaked); leaked > 0 {
+		why += fmt.Sprintf("; %.0f are kept for pods that are gone", leaked)
+	}
+	if borrowed, _ := r.Facts.Num(facts.Borrowed); borrowed > 0 {
+		why += fmt.Sprintf("; pods on other nodes have borrowed %.0f of its own", borrowed)
+	}
+	c.Says = fmt.Sprintf("%s on {node} get no address: %s", countOf(n, "new pod"), why)
+	return c
+}
+
+// countOf is a number of things in words.
+func countOf(n float64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%.0f %ss", n, what)
+}
+
+// cniPluginFails is a CNI plugin that says what it lacks.
+var cniPluginFails = &Rule{
+	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods of the node",
+	Doc: `For each new pod the runtime starts the CNI plugins of /etc/cni/net.d, and they say why they fail; the kubelet puts it into an event of the pod ("failed to setup network for sandbox ..."). Calico's plugin needs its file calico-kubeconfig and a token in it, the API server, the file /var/lib/calico/nodename, ClusterInformation ready, and an address. Pods that run are well.
+It is quoted as it is where no other cause explains it.`,
+	Fix: probe.Fix{
+		Says:     "The message says what the plugin lacks. The plugin's log on the node has the lines before it.",
+		Manifest: []string{lookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
+		Radius:   "none, it only reads",
+	},
+	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID, facts.CheckDatastoreReady},
+	Match: func(f Findings) []Case {
+		return quotedPods(waitingPods(f, facts.StartsCNI), "get no network from the CNI plugin")
+	},
+}
+
+// quotedPods is one case of what most pods wait for, in the kubelet's words.
+func quotedPods(groups []Finding, what string) []Case {
+	if len(groups) == 0 {
+		return nil
+	}
+	n, _ := groups[0].Facts.Num(facts.Pods)
+	return []Case{{
+		Says: fmt.Sprintf("%s on {node} %s: %s", countOf(n, "new pod"), what, groups[0].Facts.Str(facts.Message)),
+		For:  clues(strong, groups),
+	}}
+}
+
+// sandboxFails is a runtime that makes no sandboxes.
+var sandboxFails = &Rule{
+	ID: "sandbox-fails", Layer: LayerRuntime, Symptom: true, Title: "the container runtime makes no sandboxes or containers for new pods",
+	Doc: `Before any container of a pod the runtime makes its sandbox: the pause image, namespaces, cgroups, a shim. The kubelet has the runtime's words in an event of the pod (FailedCreatePodSandBox, CreateContainerError). Usual: the pause image cannot be pulled, no space or no processes left, a cgroup driver that is not the kubelet's, names that an earlier attempt still holds.
+Told from a CNI plugin that fails by the words: the runtime names the plugin then.`,
+	Fix: probe.Fix{
+		Says: "The message says what the runtime lacks.",
+		Manifest: []string{lookAtPods, "ssh {node} sudo journalctl -u {runtime} --since -15min | grep -i -e error -e fail | tail -30",
+			"ssh {node} df -h /var/lib /run"},
+		Radius: "none, it only reads",
+	},
+	RuledOut: []string{checks.CRIHealth.ID, checks.NodeDisk.ID},
+	Match: func(f Findings) []Case {
+		return quotedPods(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), "get no sandbox or container from the runtime")
+	},
+}
+
+// registriesUnreachable is a node that pulls no images.
+var registriesUnreachable = &Rule{
+	ID: "registries-unreachable", Layer: LayerPaths, Title: "the node reaches no registry of images",
+	Doc: `Pods wait with ErrImagePull or ImagePullBackOff, and the messages are of the network (i/o timeout, connection refused, no route to host) for images of more than one registry: so it is the node's way out (its default route, NAT, a proxy that the runtime is configured with, DNS, a firewall), and not an image. Pods whose image is there start.
+Told from an image that does not exist, or a login that is missing, by the registry's answer, which is one.`,
+	Fix: probe.Fix{
+		Says: "Find out where the way to the registries ends.",
+		Manifest: []string{lookAtPods, "ssh {node} ip route get 1.1.1.1",
+			"ssh {node} systemctl show {runtime} -p Environment  # a proxy",
+			"kubectl get events -A --field-selector reason=Failed | grep -i -e pull | tail -5"},
+		Radius: "none, it only reads",
+	},
+	RuledOut: []string{checks.DNSExternal.ID, checks.NodeUplink.ID},
+	Match: func(f Findings) []Case {
+		groups := waitingPods(f, facts.StartsImage)
+		return quotedPods(groups, "wait for images that the node cannot pull from any registry")
+	},
+}
