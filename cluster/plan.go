@@ -76,7 +76,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name,
-			Port: s.peering.port(s.Node)})
+			Port: s.peering.port(s.Node), Attrs: s.peering.programs()})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)

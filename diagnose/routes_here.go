@@ -98,3 +98,32 @@ Told from a broken tunnel by the device, which is in order; from BGP, which has 
 		return out
 	},
 }
+
+// routeMakersClash are two settings that do not complement each other.
+var routeMakersClash = &Rule{
+	ID: "route-makers-clash", Layer: LayerRoutes, Title: "Felix and BIRD are both set to make the same routes, or neither is",
+	Doc: `Who makes the routes to other nodes' pods is set twice: programClusterRoutes of FelixConfiguration and of BGPConfiguration (from v3.32). Set alike they clash: both write the same routes and each takes the other's away, or nobody writes any. v3.33 has other defaults, Felix for pools with IPIP and BIRD for those without encapsulation, so a value that one side was given before the upgrade may clash after it.
+Told from a route that somebody else takes away by the settings.`,
+	Fix: probe.Fix{
+		Says: "Set the two so that exactly one makes the routes of each pool; without either setting the defaults do.",
+		Manifest: []string{
+			"kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
+			"kubectl get bgpconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
+		},
+		Radius: "looking: nothing; a change of either moves the routes of all nodes, within seconds",
+	},
+	Explains: []string{"route-not-made", "route-not-in-kernel", "peer-pods"},
+	Match: func(f Findings) []Case {
+		odd := keep(f.Bad(checks.RouteBlocks.ID), about(checks.TargetMakers))
+		if len(odd) == 0 {
+			return nil
+		}
+		c := Case{Says: odd[0].Saw, For: clues(strong, odd)}
+		missing := keep(f.Failed(checks.RouteBlocks.ID), func(r Finding) bool { return len(listOf(r, checks.FactNoRoute)) > 0 })
+		if odd[0].Facts.Str(checks.FactMakers) == checks.MakersNone && len(missing) > 0 {
+			c.For = append(c.For, clues(hint, missing)...)
+			c.Covers = pathFollows(f, 0, "")
+		}
+		return []Case{c}
+	},
+}

@@ -44,6 +44,9 @@ const (
 	AttrUnread = "unread"
 )
 
+// AttrProgram is BGPConfiguration's programClusterRoutes on a KindBackend target, where it is set.
+const AttrProgram = "program"
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"

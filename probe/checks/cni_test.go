@@ -94,6 +94,22 @@ func TestCNINodename(t *testing.T) {
 		t.Errorf("%v", r.Facts)
 	}
 	want(t, named(""), "", probe.Info, "not known here")
+
+	// The plugin's own configuration wins, and Calico may have been given another name on purpose.
+	with := func(nodename, environment string) []probe.Result {
+		files := map[string]string{"var/lib/calico/nodename": "worker-3", "proc/73/environ": environment,
+			"etc/cni/net.d/10-calico.conflist": strings.Replace(calicoList, `{"type":"calico",`,
+				`{"type":"calico","nodename":"`+nodename+`",`, 1)}
+		process(files, 73, 1, "calico-node", 109000, "", "calico-node", "-felix")
+		h := node(t, files)
+		h.Node = "worker-3.example.com"
+		return run(t, CNINodename, h)
+	}
+	want(t, with("worker-3.example.com", ""), "", probe.OK, "by /etc/cni/net.d/10-calico.conflist")
+	want(t, with("other", ""), "", probe.Fail, `"other" by /etc/cni/net.d/10-calico.conflist`)
+	want(t, with("__KUBERNETES_NODE_NAME__", ""), "", probe.Fail, `"worker-3", but`)
+	want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
+		"CALICO_K8S_NODE_REF")
 	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not finished its start-up")
 }
 

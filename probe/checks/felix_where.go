@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/felix"
@@ -37,17 +36,9 @@ func runningFelix(h *probe.Host) felixHere {
 	if err != nil || !ok {
 		return out
 	}
-	if text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/environ"); err == nil && text != "" {
-		out.known = true
-		for variable := range strings.SplitSeq(text, "\x00") {
-			switch name, value, _ := strings.Cut(variable, "="); name {
-			case "FELIX_HEALTHHOST":
-				out.host = value
-			case "FELIX_HEALTHPORT":
-				out.port = value
-			}
-		}
-	}
+	var set map[string]string
+	set, out.known = environmentOf(h, p.PID, "FELIX_HEALTHHOST", "FELIX_HEALTHPORT")
+	out.host, out.port = set["FELIX_HEALTHHOST"], set["FELIX_HEALTHPORT"]
 	inodes := socketsOf(h, p.PID)
 	if len(inodes) == 0 {
 		return out

@@ -213,3 +213,19 @@ func socketsOf(h *probe.Host, pid int) map[uint32]bool {
 	delete(out, 0)
 	return out
 }
+
+// environmentOf are some variables that a process was started with, by name; false where its
+// environment is not to be seen. The others, which may be secrets, are left alone.
+func environmentOf(h *probe.Host, pid int, names ...string) (map[string]string, bool) {
+	text, err := kernel.ReadProc(h, strconv.Itoa(pid)+"/environ")
+	if err != nil || text == "" {
+		return nil, false
+	}
+	out := map[string]string{}
+	for variable := range strings.SplitSeq(text, "\x00") {
+		if name, value, _ := strings.Cut(variable, "="); slices.Contains(names, name) {
+			out[name] = value
+		}
+	}
+	return out, true
+}

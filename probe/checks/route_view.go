@@ -131,12 +131,17 @@ func programmed(p *probe.Pass) string {
 	if set := felixSetting(p, "programClusterRoutes"); set != "" {
 		return set
 	}
-	var major, minor int
-	n, _ := fmt.Sscanf(named(p, probe.KindCalico), "v%d.%d", &major, &minor)
-	if n == 2 && (major > 3 || major == 3 && minor >= 33) {
+	if since(p, 33) {
 		return felixIPIPOnly
 	}
 	return ""
+}
+
+// since tells whether Calico here is v3.MINOR or newer, by the version that is known.
+func since(p *probe.Pass, minor int) bool {
+	var major, its int
+	n, _ := fmt.Sscanf(named(p, probe.KindCalico), "v%d.%d", &major, &its)
+	return n == 2 && (major > 3 || major == 3 && its >= minor)
 }
 
 // felixIPIPOnly is programClusterRoutes for the pools with IPIP, the default from v3.33.
