@@ -172,6 +172,11 @@ else
 		go test -tags e2e -count=1 -timeout 30m -run '^TestReal' ./e2e || exit 1; done
 endif
 
+.PHONY: accuracy
+accuracy: $(if $(CALICO),build image sandbox) ## docs/accuracy.md, of what TestRealFaults sees: CALICO=DIR (forty minutes)
+	ACCURACY=$(CURDIR)/docs/accuracy.md CALICO=$(abspath $(CALICO)) E2E_CLUSTER=$(E2E_CLUSTER)-real \
+		go test -tags e2e -count=1 -timeout 80m -run '^TestRealFaults$$' ./e2e
+
 soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
 	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e
 

@@ -33,8 +33,9 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 		probe.AttrMethod:   env.given("IP_AUTODETECTION_METHOD"),
 		probe.AttrMethod6:  env.given("IP6_AUTODETECTION_METHOD"),
 		probe.AttrInternal: strings.Join(internal, ","), probe.AttrPodCIDRs: strings.Join(s.Node.Spec.PodCIDRs, ","),
-		probe.AttrBudget: strconv.Itoa(int(budget.Seconds())),
-		probe.AttrLogs:   s.Calico.Namespace + "_" + s.Calico.Name + "_" + string(s.Calico.UID),
+		probe.AttrBudget:  strconv.Itoa(int(budget.Seconds())),
+		probe.AttrLogs:    s.Calico.Namespace + "_" + s.Calico.Name + "_" + string(s.Calico.UID),
+		probe.AttrAccount: s.Calico.Namespace + ":" + cmp.Or(s.Calico.Spec.ServiceAccountName, "default"),
 	}}, true
 }
 

@@ -173,7 +173,7 @@ var bgpRejected = &Rule{
 		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
 		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent",
 			"ssh {other} sudo firewall-cmd --reload"},
-		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 90 s",
+		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
 	Match: func(f Findings) []Case {

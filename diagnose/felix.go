@@ -301,17 +301,28 @@ func kubeletAnswers(f Findings) []Finding {
 	return all[:min(len(all), 1)]
 }
 
+// felixLog is the way to why Felix ends where calico-log has no line of it.
+var felixLog = probe.Fix{
+	Says:     "calico-log saw no line that says why it ends: read calico-node's log.",
+	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'"},
+	OnlyIf:   []probe.Conditional{{If: "its reason is gone, or the log has none", Manifest: []string{restartCalico}}},
+	Radius:   restartRadius,
+}
+
+// lastError is the last error that calico-node's own container wrote. Where runit starts Felix again
+// and again the container goes on, and nothing in its log ends.
+func lastError(f Findings) []Finding {
+	return keep(f.Of(checks.CalicoLog.ID), func(r Finding) bool {
+		return r.Facts.Str(checks.FactOfContainer) == "calico-node" && r.Facts.Str(checks.FactLine) != ""
+	})
+}
+
 // felixDown is a Felix that does not run in a container that does.
 var felixDown = &Rule{
 	ID: "felix-down", Layer: LayerCalico, Symptom: true, Title: "Felix does not run, or cannot open its health port",
 	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
-	Fix: probe.Fix{
-		Says:     "Its log says why it ends.",
-		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'"},
-		OnlyIf:   []probe.Conditional{{If: "its reason is gone, or the log has none", Manifest: []string{restartCalico}}},
-		Radius:   restartRadius,
-	},
+	Fix:      felixLog,
 	RuledOut: []string{checks.NodeLoad.ID, checks.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
 		refused := slices.DeleteFunc(ofLiveness(f, "refused"), func(r Finding) bool {
@@ -328,6 +339,12 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 		}
 		if short := cutShort(f); len(short) > 0 { // perhaps it never was started
 			c.Against = clues(hint, short)
+		}
+		if wrote := lastError(f); len(wrote) > 0 {
+			c.Says += "; the last error in its log: " + wrote[0].Facts.Str(checks.FactLine)
+			c.For = append(c.For, clues(0, wrote)...)
+			c.Fix = &probe.Fix{Says: "Its log says why it ends, or what it does not get: read the lines before that one.",
+				Manifest: felixLog.Manifest, OnlyIf: felixLog.OnlyIf, Radius: felixLog.Radius}
 		}
 		return []Case{c}
 	},

@@ -54,7 +54,7 @@ func wrongAddress(f Findings, family int) bool {
 // firewallTwice are Calico's rules in two firewalls.
 var firewallTwice = &Rule{
 	ID: "firewall-twice", Layer: LayerPaths, Title: "Calico's rules are in two firewalls, and both are obeyed",
-	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
+	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.31 only, when it is switched to its own nftables tables and back.`,
 	Fix: probe.Fix{
 		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
 		Manifest: []string{"ssh {node} 'sudo iptables-legacy-save | grep -c cali; sudo iptables-nft-save | grep -c cali; sudo nft list tables'  # which has them"},
@@ -79,7 +79,7 @@ var firewallTwice = &Rule{
 // firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
 var firewallUnhooked = &Rule{
 	ID: "firewall-unhooked", Layer: LayerPaths, Title: "Calico's firewall rules are not in use",
-	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 90 s, or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
+	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 180 s (every 90 s before v3.27), or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
 	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {

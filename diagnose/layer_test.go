@@ -16,7 +16,8 @@ func TestLayers(t *testing.T) {
 	}
 	f := Findings{Node: "a", All: []Finding{seen("first"), seen("second")}}
 	as := func(r *Rule, evidence Finding, covers ...Cover) *Rule {
-		match := func(Findings) []Case { return []Case{{For: clues(proof, []Finding{evidence}), Covers: covers}} }
+		found := Case{For: clues(proof, []Finding{evidence}), Covers: covers}
+		match := func(Findings) []Case { return []Case{found} }
 		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Later: r.Later, Match: match}
 	}
 	for _, first := range Rules() {
@@ -28,7 +29,8 @@ func TestLayers(t *testing.T) {
 			later := first.Layer > second.Layer
 			want := 1
 			switch {
-			case first.Later && !second.Later, first.Symptom && !second.Symptom, later && !second.Symptom, later && first.Symptom:
+			case first.Later && !second.Later, first.Symptom && !second.Symptom,
+				later && (!second.Symptom || first.Symptom):
 				want = 2 // a symptom is less sure than what is none, so it explains only other symptoms
 			}
 			if len(d.Causes) != want {

@@ -94,6 +94,9 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 				checks.FelixReady.ID),
 		}
 		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
+		if len(late) == 0 { // it lives, and comes to nothing
+			late = append(f.Failed(checks.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+		}
 		c.For = append(c.For, clues(hint, late)...)
 		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)

@@ -34,7 +34,7 @@ var tunnelDevice = &Rule{
 	ID: "tunnel-device", Layer: LayerRoutes, Title: "this node's tunnel is missing, down, or not as Calico registered it",
 	Doc: `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
-	Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods"},
+	Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
@@ -52,7 +52,7 @@ var tunnelPeers = &Rule{
 	ID: "tunnel-peers", Layer: LayerRoutes, Title: "this node's VXLAN tunnel does not lead to some other nodes",
 	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not received the node or its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID},
-	Explains: []string{"tunnel-filtered", "peer-pods"},
+	Explains: []string{"tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {

@@ -11,7 +11,7 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing}
+	return []*Rule{blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing, routeNotMade}
 }
 
 // lookAtBlock is how to see whose a block is.

@@ -62,3 +62,39 @@ func ofPods(f Findings, family int, pods []string) []Cover {
 	}
 	return out
 }
+
+// routeNotMade is a route that is Felix's to make, and missing.
+var routeNotMade = &Rule{
+	ID: "route-not-made", Layer: LayerRoutes, Title: "the route to another node's pods, which Felix makes, is missing",
+	Doc: `For pools with VXLAN (and where programClusterRoutes says so for others) it is Felix, and not BIRD, that makes the route to each block of another node: by vxlan.calico through that node's tunnel address, or straight to the node where both are in one subnet. Felix is well and the kernel has no such route: somebody took it away (NetworkManager, systemd-networkd, a script, a person), and Felix puts it back when it looks again, after 90 s at most by default (routeRefreshInterval); or Felix does not know the block, because that node has no tunnel address.
+Told from a broken tunnel by the device, which is in order; from BGP, which has no part in it.`,
+	Fix: probe.Fix{
+		Says: "See whether the route comes back, who takes it away, and whether the other node has a tunnel address; a new calico-node makes all routes at once.",
+		Manifest: []string{
+			"ssh {node} ip route show {block}",
+			"ssh {node} 'timeout 100 ip monitor route'",
+			"kubectl get nodes -o custom-columns='NAME:.metadata.name,VXLAN:.metadata.annotations.projectcalico\\.org/IPv4VXLANTunnelAddr,VXLAN6:.metadata.annotations.projectcalico\\.org/IPv6VXLANTunnelAddr'",
+		},
+		OnlyIf: []probe.Conditional{{If: "the first command still shows no route", Manifest: []string{restartCalico}}},
+		Radius: "looking: nothing; " + restartRadius,
+	},
+	RuledOut: []string{checks.OverlayTunnels.ID, checks.NodePing.ID, checks.FelixLive.ID},
+	Explains: []string{"peer-pods", "tunnel-filtered", "peer-nodeports"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.RouteBlocks.ID) {
+			blocks := listOf(r, checks.FactByFelix)
+			if len(blocks) == 0 || len(f.Bad(checks.FelixLive.ID))+len(f.Bad(checks.FelixReady.ID)) > 0 {
+				continue // that Felix makes none is what its own rules explain
+			}
+			block, _, _ := strings.Cut(blocks[0], " ")
+			out = append(out, Case{
+				About: r.Target, Family: familyOf(r), Args: map[string]Arg{"block": blockArg(block)},
+				Says:   fmt.Sprintf("Felix makes the route to %s, and the kernel of {node} has none", strings.Join(blocks, ", ")),
+				For:    append(clues(strong, []Finding{r}), clues(hint, good(f, checks.FelixReady.ID))...),
+				Covers: pathFollows(f, familyOf(r), ""),
+			})
+		}
+		return out
+	},
+}

@@ -52,9 +52,15 @@ Told from a program that starts and ends by that state, and by the missing log.`
 	},
 }
 
-// logLines are the findings of calico-log with one of these signatures that stand for something now.
+// lastLines are the lines with which a run ended lately. Those of a run that goes on explain nothing:
+// calico-node logs also what tenants wrote, such as a pod's annotations.
+func lastLines(f Findings) []Finding {
+	return keep(f.With(checks.CalicoLog.ID, checks.FactEnded, true), func(r Finding) bool { return bad(r.Status) })
+}
+
+// logLines are those of lastLines with one of these signatures.
 func logLines(f Findings, signatures ...string) []Finding {
-	return keep(f.Bad(checks.CalicoLog.ID), func(r Finding) bool {
+	return keep(lastLines(f), func(r Finding) bool {
 		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
 	})
 }
@@ -79,17 +85,33 @@ Told from a crash by the line it ends with, which names the setting.`,
 		if len(lines) == 0 {
 			return nil
 		}
-		return []Case{logged("does not accept a setting", lines)}
+		return []Case{logged(f, "does not accept a setting", lines)}
 	},
 }
 
-// logged is the case of a line that says it outright.
-func logged(what string, lines []Finding) Case {
+// logged is the case of a line that says it outright. It is proof where the API knows of a run that
+// ended too, and no more than a hint where the API says that calico-node has run ever since it began.
+func logged(f Findings, what string, lines []Finding) Case {
 	r := lines[0]
-	return Case{
-		Says: fmt.Sprintf("%s on {node} %s: %s", r.Facts.Str(checks.FactOfContainer), what, r.Facts.Str(checks.FactLine)),
-		For:  clues(proof, lines), Covers: append(Covers(checks.CalicoLog.ID), append(calicoDown, notStarted...)...),
+	out := Case{Says: fmt.Sprintf("%s on {node} %s: %s", r.Facts.Str(checks.FactOfContainer), what, r.Facts.Str(checks.FactLine))}
+	weight := hint
+	switch {
+	case slices.ContainsFunc(f.Bad(facts.CheckCalicoPod), restarts):
+		weight = proof
+	case !f.Answered(facts.CheckCalicoPod):
+		weight = strong
 	}
+	out.For = clues(weight, lines)
+	if weight > hint {
+		out.Covers = slices.Concat(Covers(checks.CalicoLog.ID), calicoDown, notStarted)
+	}
+	return out
+}
+
+// restarts tells whether what the API says of calico-node's pod is of a container that ended.
+func restarts(pod Finding) bool {
+	again, _ := pod.Facts.Num(facts.Restarts)
+	return again > 0 || pod.Facts.Str(facts.APIReason) != "" || pod.Facts[facts.ExitCode] != nil
 }
 
 // calicoForbidden is a right that calico-node's account lacks.
@@ -112,7 +134,7 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 		if len(lines) == 0 {
 			return lacks(reviewed)
 		}
-		c := logged("is refused by the API server", lines)
+		c := logged(f, "is refused by the API server", lines)
 		account := lines[0].Facts.Str(checks.FactWho)
 		if may := lines[0].Facts.Str(checks.FactMay); account != "" && may != "" {
 			c.Says = fmt.Sprintf("account %s may not %s, which %s on {node} needs", account, may, lines[0].Facts.Str(checks.FactOfContainer))
@@ -142,7 +164,7 @@ Told from a missing right, which is "forbidden".`,
 		if len(lines) == 0 {
 			return lacks(served)
 		}
-		return []Case{also(logged("asks for a resource that the API server does not know", lines), served)}
+		return []Case{also(logged(f, "asks for a resource that the API server does not know", lines), served)}
 	},
 }
 
@@ -158,12 +180,12 @@ Told from a container that is killed from outside by that line: one that is kill
 	},
 	Explains: afterLog,
 	Match: func(f Findings) []Case {
-		ended := keep(f.With(checks.CalicoLog.ID, checks.FactEnded, true), func(r Finding) bool { return bad(r.Status) })
+		ended := lastLines(f)
 		if len(ended) == 0 {
 			return nil
 		}
-		c := logged("ended", ended[:1])
-		c.For[0].Weight = strong
+		c := logged(f, "ended", ended[:1])
+		c.For[0].Weight = min(c.For[0].Weight, strong)
 		name := ended[0].Facts.Str(checks.FactOfContainer)
 		c.Args = map[string]Arg{"container": checked(name, isName(name), "CONTAINER")}
 		return []Case{c}

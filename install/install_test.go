@@ -204,7 +204,8 @@ func TestLeastRights(t *testing.T) {
 			if strings.Contains(name, "*") || strings.Contains(name, "secret") {
 				t.Errorf("%s: %s", u.Name, name)
 			}
-			if r.In == Cluster && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+			// a review is asked by 'create', and nothing is written
+			if r.In == Cluster && r.Resource != "subjectaccessreviews" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 				t.Errorf("%s writes on the whole cluster: %s", u.Name, name)
 			}
 		}

@@ -29,6 +29,7 @@ const (
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
 	AttrLogs     = "logs"      // name of the folder of calico-node's logs: NAMESPACE_POD_UID
+	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
 	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
 
@@ -99,6 +100,7 @@ func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
 		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
+		"wireguardHostEncryptionEnabled",
 		"wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}
 }

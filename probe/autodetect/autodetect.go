@@ -98,8 +98,8 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 	return Choice{}, fmt.Errorf("%q %w", method, ErrMethod)
 }
 
-// walk looks at the interfaces from the newest to the oldest, as calico-node
-// does "to maintain behavior with older versions", and takes the first address
+// walk looks at the interfaces in the reverse of the kernel's order, which is mostly from the newest
+// to the oldest, as calico-node does to keep to what it always did, and takes the first address
 // of the first that fits. Neither state nor carrier matters.
 func (n Node) walk(family int, include, exclude []string, within []netip.Prefix) (Choice, error) {
 	in, err := patterns(include)
@@ -110,8 +110,7 @@ func (n Node) walk(family int, include, exclude []string, within []netip.Prefix)
 	if err != nil {
 		return Choice{}, err
 	}
-	ordered := slices.SortedFunc(slices.Values(n.Interfaces), func(a, b Interface) int { return b.Index - a.Index })
-	for _, i := range ordered {
+	for _, i := range slices.Backward(n.Interfaces) {
 		if in != nil && !in.MatchString(i.Name) || out != nil && out.MatchString(i.Name) {
 			continue
 		}
@@ -194,12 +193,21 @@ func familyOf(a netip.Addr) int {
 // excluded lists the interfaces first-found leaves out in a version of Calico.
 func excluded(version string) []string {
 	v := parse(version)
-	if !v.below(3, 24, 5) {
+	// A change came into two lines of versions at once: the one of the day, and the one before.
+	from := func(older, newer int) bool {
+		return !v.below(3, 24, newer) || !v.below(3, 23, older) && v.below(3, 24, 0)
+	}
+	if from(4, 3) {
 		list := []string{"^docker.*", "^cbr.*", "^dummy.*", "^virbr.*", "^lxcbr.*", "^veth.*", "^lo", "^cali.*",
-			"^tunl.*", "^flannel.*",
-			"^kube-ipvs.*", "^cni.*", "^vxlan.calico", "^vxlan-v6.calico", "^wireguard.cali", "^wg-v6.cali"}
+			"^tunl.*", "^flannel.*", "^kube-ipvs.*", "^cni.*"}
+		if from(5, 4) {
+			list = append(list, "^vxlan.calico", "^vxlan-v6.calico", "^wireguard.cali", "^wg-v6.cali")
+		}
+		if !v.below(3, 24, 6) {
+			list = append(list, "^nodelocaldns.*")
+		}
 		if !v.below(3, 25, 0) {
-			list = append(list, "^nodelocaldns.*", "^podman.*", "^br-.*")
+			list = append(list, "^podman.*", "^br-.*")
 		}
 		return list
 	}

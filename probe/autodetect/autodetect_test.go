@@ -30,6 +30,15 @@ var (
 	}}
 )
 
+// Older kernels list interfaces by their number modulo 256.
+var (
+	eth0   = nic(2, "eth0", "device", "10.1.1.1/24")
+	lo     = Node{Interfaces: []Interface{nic(2, "slow0", "device", "10.1.1.1/24")}}
+	vx     = Node{Interfaces: []Interface{eth0, nic(5, "vxlan.calico", "vxlan", "10.244.1.0/32")}}
+	local  = Node{Interfaces: []Interface{eth0, nic(5, "nodelocaldns", "dummy", "10.9.9.9/32")}}
+	hashed = Node{Version: "v3.32.1", Interfaces: []Interface{nic(257, "ens224", "device", "10.2.2.2/24"), eth0}}
+)
+
 func (n Node) at(version string) Node { n.Version = version; return n }
 
 func TestDetect(t *testing.T) {
@@ -69,6 +78,17 @@ func TestDetect(t *testing.T) {
 			"first-found", 4, "", errNoAddress},
 		{"anchored", Node{Version: "v3.26.1", Interfaces: []Interface{nic(2, "slow0", "device", "10.1.1.1/24")}},
 			"first-found", 4, "10.1.1.1 on slow0 (device)", nil},
+		{"unanchored in v3.23.3", lo.at("v3.23.3"), "first-found", 4, "", errNoAddress},
+		{"anchored from v3.23.4", lo.at("v3.23.4"), "first-found", 4, "10.1.1.1 on slow0 (device)", nil},
+		{"unanchored in v3.24.2", lo.at("v3.24.2"), "first-found", 4, "", errNoAddress},
+		{"anchored from v3.24.3", lo.at("v3.24.3"), "first-found", 4, "10.1.1.1 on slow0 (device)", nil},
+		{"vxlan.calico in v3.23.4", vx.at("v3.23.4"), "first-found", 4, "10.244.1.0 on vxlan.calico (vxlan)", nil},
+		{"vxlan.calico from v3.23.5", vx.at("v3.23.5"), "first-found", 4, "10.1.1.1 on eth0 (device)", nil},
+		{"vxlan.calico in v3.24.3", vx.at("v3.24.3"), "first-found", 4, "10.244.1.0 on vxlan.calico (vxlan)", nil},
+		{"vxlan.calico from v3.24.4", vx.at("v3.24.4"), "first-found", 4, "10.1.1.1 on eth0 (device)", nil},
+		{"nodelocaldns from v3.24.6", local.at("v3.24.6"), "first-found", 4, "10.1.1.1 on eth0 (device)", nil},
+		{"nodelocaldns in v3.24.5", local.at("v3.24.5"), "first-found", 4, "10.9.9.9 on nodelocaldns (dummy)", nil},
+		{"the kernel's order, not its numbers", hashed, "first-found", 4, "10.1.1.1 on eth0 (device)", nil},
 		{"no such method", incident3, "firstfound", 4, "", ErrMethod},
 		{"bad expression", incident3, "interface=(", 4, "", errNoAddress},
 		{"bad cidr", incident3, "cidr=10.0.0.0", 4, "", errNoAddress},

@@ -91,6 +91,8 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		return probe.Found(probe.Skip, "%v", err)
+	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node, until the node boots
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is left over from before", named(p, probe.KindBackend))
 	case reason == "missing":
 		r = d.missing(p)
 	case reason == "refused":
@@ -103,6 +105,12 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 		r = probe.Found(probe.Fail, "%v", err)
 	}
 	return r.With(probe.FactReason, reason)
+}
+
+// runsNoBIRD tells whether Calico's networking backend on this node surely has no BIRD.
+func runsNoBIRD(p *probe.Pass) bool {
+	backend := named(p, probe.KindBackend)
+	return backend == "vxlan" || backend == "none"
 }
 
 // alone tells whether the daemon of the other family has a socket.
@@ -121,7 +129,7 @@ func (d daemon) missing(p *probe.Pass) probe.Result {
 	backend, own := named(p, probe.KindBackend), p.Of(probe.KindSelf)
 	has := func(t probe.Target) bool { return family(t.Addr) == d.family }
 	switch {
-	case backend == "vxlan" || backend == "none":
+	case runsNoBIRD(p):
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", backend)
 	case len(own) > 0 && !slices.ContainsFunc(own, has):
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)

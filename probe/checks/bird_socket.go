@@ -18,7 +18,7 @@ ok: it answers and says that it is up.
 fail, refused: the socket exists but nothing listens: BIRD died, often because another program holds port 179.
 fail, missing: BIRD never started on this node, usually because calico-node has not finished its start-up.
 fail, no answer: it accepts the connection but does not answer: frozen, or starved of CPU.
-skip: Calico's networking backend here is not bird (VXLAN, policy only), or has no address of that family.
+skip: Calico's networking backend here is not bird (VXLAN, policy only), also where a socket is left over from when it was; or has no address of that family.
 unknown: there is no socket, and the plan does not say whether this node should run BIRD; or who listens is not on the node: a process in the network of a pod, or not root's where that is not visible.`,
 }
 

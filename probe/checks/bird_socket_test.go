@@ -31,4 +31,10 @@ func TestBirdNotThere(t *testing.T) {
 	want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not answer within ")
 	l.Close()
 	want(t, run(t, BirdSocket, dead, backend("bird")), "/run/calico/bird.ctl", probe.Fail, "nothing listens")
+	// A migration from BIRD to VXLAN leaves the socket behind until the node boots.
+	for _, none := range []string{"vxlan", "none"} {
+		for _, check := range []*probe.Check{BirdSocket, BGPSession} {
+			want(t, run(t, check, dead, backend(none)), "/run/calico/bird.ctl", probe.Skip, none, "left over from before")
+		}
+	}
 }

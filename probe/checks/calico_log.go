@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +22,9 @@ var CalicoLog = &probe.Check{
 	ID: "calico-log", Asks: "what did calico-node and its init containers write before they ended?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagFelix, tagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
 	Doc: `A component that ends mostly says why in its last lines, and the kubelet's files hold them also while the API server is away: of the present run and of the one before, for calico-node and each of its init containers. Read are the last 64 KiB of each file; passwords and tokens are left out.
-fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or a line of the last three minutes is one that stands for a known fault.
+fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or an error of the last three minutes is one that stands for a known fault.
 info: the run ended well, or goes on, and its last error is quoted; nothing is wrong because of that alone. ok: no error among the last lines.
-skip: not visible by this access method, or no log of calico-node is there. The fact signature names what is recognised, by a table with a source for each.`,
+skip: not visible by this access method, no verified calico-node is known, or its log is not there. Recognised is what calico-node's start-up, its init containers and Felix's own start write, never what a watcher quotes: that may be a tenant's text. The fact signature names what is recognised, by a table with a source for each.`,
 }
 
 // Facts of calico-log.
@@ -45,63 +46,89 @@ const (
 	logFresh  = 3 * time.Minute  // how old a line may be that stands for what is wrong now
 	logBefore = 10 * time.Minute // how long ago the run before may have ended to matter
 	logPods   = "/var/log/pods"
+
+	logContainers = 16 // containers of calico-node's pod that are looked at
 )
 
+// runOfName is the number of a run in the name of its log.
+var runOfName = regexp.MustCompile(`^(\d{1,9})\.log$`)
+
+// logPlaces is where logs are in the end: containerd keeps them there, Docker lays links.
+var logPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}
+
+// errElsewhere is a log that is a link to what is no log.
+var errElsewhere = errors.New("is a link to what is no log: not read")
+
 func calicoLog(_ context.Context, p *probe.Pass) {
-	folder, err := calicoLogs(p)
+	calico := p.Of(probe.KindCalico)
+	if len(calico) == 0 && (len(p.Targets) > 0 || unlisted(p, probe.KindCalico) != nil) {
+		p.Report(gap(p, probe.KindCalico, "no verified calico-node is known on this node"))
+		return
+	}
+	folder, account, err := calicoLogs(p.Host, calico)
+	var containers []string
+	if err == nil {
+		containers, err = p.Host.ReadDir(folder)
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && folder == "":
+	case errors.Is(err, fs.ErrNotExist):
 		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
 		return
 	case err != nil:
 		p.Report(unseen(err))
 		return
 	}
-	containers, err := p.Host.ReadDir(folder)
-	if err != nil {
-		p.Report(unseen(err))
-		return
-	}
-	for _, c := range containers {
-		p.Report(containerLog(p.Host, path.Join(folder, c), time.Now()).On(c).With(FactOfContainer, c))
+	for _, c := range containers[:min(len(containers), logContainers)] {
+		r := containerLog(p.Host, path.Join(folder, c), account, time.Now())
+		p.Report(r.On(c).With(FactOfContainer, c))
 	}
 }
 
-// calicoLogs is the folder of the logs of this node's calico-node: of the pod that the plan
-// names, else the newest in the namespaces where Calico lives, in which tenants make no pods.
-func calicoLogs(p *probe.Pass) (string, error) {
-	for _, t := range p.Of(probe.KindCalico) {
+// calicoLogs is the folder of the logs of this node's calico-node, and its account: of the pod that
+// the plan names. Where no API was asked it is the newest of that name in kube-system, in which
+// tenants make no pods, and the account is not known.
+func calicoLogs(h *probe.Host, calico []probe.Target) (folder, account string, err error) {
+	for _, t := range calico {
 		if name := t.Attrs[probe.AttrLogs]; name != "" && !strings.Contains(name, "/") {
-			return path.Join(logPods, name), nil
+			return path.Join(logPods, name), t.Attrs[probe.AttrAccount], nil
 		}
 	}
-	names, err := p.Host.ReadDir(logPods)
-	if err != nil {
-		return "", err
+	if len(calico) > 0 {
+		return "", "", fs.ErrNotExist
 	}
-	var newest string
+	names, err := h.ReadDir(logPods)
+	if err != nil {
+		return "", "", err
+	}
 	var at time.Time
 	for _, name := range names {
-		if !strings.HasPrefix(name, "kube-system_calico-node-") && !strings.HasPrefix(name, "calico-system_calico-node-") {
+		if !strings.HasPrefix(name, "kube-system_calico-node-") {
 			continue
 		}
-		folder := path.Join(logPods, name)
-		if info, err := p.Host.Stat(folder); err == nil && info.ModTime().After(at) {
-			newest, at = folder, info.ModTime()
+		of := path.Join(logPods, name)
+		if info, err := h.Stat(of); err == nil && info.ModTime().After(at) {
+			folder, at = of, info.ModTime()
 		}
 	}
-	return newest, nil
+	if folder == "" {
+		return "", "", fs.ErrNotExist
+	}
+	return folder, "", nil
 }
 
 // containerLog judges the last two runs of one container.
-func containerLog(h *probe.Host, folder string, now time.Time) probe.Result {
+func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Result {
 	names, err := h.ReadDir(folder)
 	if err != nil {
 		return unseen(err)
 	}
 	var runs []int
 	for _, name := range names {
-		if n, err := strconv.Atoi(strings.TrimSuffix(name, ".log")); err == nil && strings.HasSuffix(name, ".log") {
+		m := runOfName.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		if n, err := strconv.Atoi(m[1]); err == nil {
 			runs = append(runs, n)
 		}
 	}
@@ -110,15 +137,18 @@ func containerLog(h *probe.Host, folder string, now time.Time) probe.Result {
 	}
 	slices.Sort(runs)
 	last := runs[len(runs)-1]
-	present, err := readRun(h, folder, last)
-	if err != nil {
+	present, err := readRun(h, folder, account, last)
+	switch {
+	case errors.Is(err, errElsewhere):
+		return probe.Found(probe.Skip, "%v", err)
+	case err != nil:
 		return unseen(err)
 	}
 	if present.end != nil {
 		return present.result(probe.Fail, "run %d ended with: %s", last, now)
 	}
 	if len(runs) > 1 && present.young(now) {
-		before, err := readRun(h, folder, runs[len(runs)-2])
+		before, err := readRun(h, folder, account, runs[len(runs)-2])
 		if err == nil && before.end != nil && now.Sub(before.end.Time) < logBefore {
 			r := before.result(probe.Warn, "run %d ended with: %s", runs[len(runs)-2], now)
 			r.Saw += "; another has just begun"
@@ -139,23 +169,28 @@ type runLog struct {
 	lines int
 	first time.Time // of the lines that were read
 	tail  bool      // there are lines before them
-	last  time.Time
-	worst *logLine // the last error, or the last line that is recognised
-	end   *logLine // with which it ended
+	worst *logLine  // the last error
+	end   *logLine  // with which it ended
 }
 
 // logLine is a line that matters.
 type logLine struct {
 	podlog.Line
+	level     int
 	signature *signature
+	past      bool // its process has gone on since
 }
 
-func readRun(h *probe.Host, folder string, number int) (runLog, error) {
-	f, err := h.Open(path.Join(folder, strconv.Itoa(number)+".log"))
+func readRun(h *probe.Host, folder, account string, number int) (runLog, error) {
+	name := path.Join(folder, strconv.Itoa(number)+".log")
+	f, err := h.Open(name)
 	if err != nil {
 		return runLog{}, err
 	}
 	defer f.Close()
+	if !slices.ContainsFunc(logPlaces, func(place string) bool { return strings.HasPrefix(f.Name(), place) }) {
+		return runLog{}, fmt.Errorf("%s %w", name, errElsewhere)
+	}
 	lines, err := podlog.Tail(f, logTail)
 	if err != nil {
 		return runLog{}, err
@@ -164,44 +199,68 @@ func readRun(h *probe.Host, folder string, number int) (runLog, error) {
 	if err != nil {
 		return runLog{}, fmt.Errorf("looking at %s: %w", f.Name(), err)
 	}
-	r := judge(lines)
+	r := judge(lines, account)
 	r.tail = info.Size() > logTail
 	return r, nil
 }
 
 // judge finds what matters among the last lines of a run. Calico's start-up ends with
-// "Terminating" after a line that says why, install-cni and Felix with a fatal line.
-func judge(lines []podlog.Line) runLog {
+// "Terminating" after a line that says why, install-cni and Felix with a fatal line. Only errors
+// are recognised, and warnings with which start-up ended: others may quote what a tenant wrote.
+func judge(lines []podlog.Line, account string) runLog {
 	out := runLog{lines: len(lines)}
-	var cause *logLine // the last line above information, which a "Terminating" follows
+	if len(lines) > 0 {
+		out.first = lines[0].Time
+	}
+	claims := map[string]*logLine{} // by process, what its "Terminating" would mean
+	var last *logLine               // of all of them
 	for _, l := range lines {
-		if out.first.IsZero() {
-			out.first = l.Time
-		}
-		out.last = l.Time
-		level, text := levelOf(l.Text)
-		it := &logLine{podlog.Line{Time: l.Time, Text: text}, signatureOf(text)}
-		switch {
+		level, process, text := levelOf(l.Text)
+		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
+		switch claim := claims[process]; {
 		case endsRun(text):
-			out.end = cmp.Or(cause, it)
+			if level == levelNone { // by the script that started it
+				claim = last
+			}
+			if out.end == nil || level != levelNone {
+				out.end = cmp.Or(claim, it)
+			}
 			continue
-		case level == levelFatal:
-			out.end, out.worst = it, it
-			continue
-		case level == levelError, it.signature != nil:
+		case level == levelInfo:
+			out.end = nil // it goes on: another of its processes ended
+			if claim != nil && claim.level == levelWarning {
+				delete(claims, process)
+			} else if claim != nil {
+				claim.past = true
+			}
+		case level >= levelWarning:
+			it.signature = signatureOf(text, account)
+			claims[process] = surer(claim, it)
+			last = claims[process]
+		}
+		if level >= levelError {
 			out.worst = it
 		}
-		if level >= levelWarning && (cause == nil || it.signature != nil || cause.signature == nil) {
-			cause = it
-		}
-		if out.end != nil && level == levelInfo { // it goes on: another of its processes ended
-			out.end = nil
+		if level == levelFatal {
+			out.end = it
 		}
 	}
-	if out.end != nil && out.worst == nil {
+	if out.end != nil {
 		out.worst = out.end
 	}
 	return out
+}
+
+// surer is which of two lines of a process says why it ended: the graver one, of two alike the
+// later, unless only the earlier is recognised and the process did not go on after it.
+func surer(before, now *logLine) *logLine {
+	switch {
+	case before == nil, now.level > before.level:
+		return now
+	case now.level < before.level, before.signature != nil && now.signature == nil && !before.past:
+		return before
+	}
+	return now
 }
 
 // young tells whether the run has just begun, so that it has not said all it has to say.

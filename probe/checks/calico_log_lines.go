@@ -9,7 +9,8 @@ import (
 
 // The levels of a line of Calico's, and of one that has none.
 const (
-	levelNone = iota - 1
+	levelNone = iota
+	levelDebug
 	levelInfo
 	levelWarning
 	levelError
@@ -17,31 +18,28 @@ const (
 )
 
 // calicoLine is how Calico's parts write: time, [LEVEL][process], where in the source, text.
-var calicoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEBUG|INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\] (.*)$`)
+var calicoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEBUG|INFO|WARNING|ERROR|FATAL|PANIC)\](?:\[(\d+)\])? (.*)$`)
 
-// levelOf takes level and text out of a line. BIRD's lines, and those of programs that end
-// without a logger (a panic of Go's), have no level of that form.
-func levelOf(line string) (level int, text string) {
+// endedWithout are lines of programs that end without a logger: a panic of Go's, a program that the
+// kernel cannot start.
+var endedWithout = regexp.MustCompile(`^(?:panic: |fatal error: |runtime: out of memory|(?:exec |standard_init_linux\.go:\d+: ).*exec format error)`)
+
+// levelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
+// a logger, have no level of that form.
+func levelOf(line string) (level int, process, text string) {
 	m := calicoLine.FindStringSubmatch(line)
 	if m == nil {
 		switch {
-		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line,
-			"runtime: out of memory"):
-			return levelFatal, line
+		case endedWithout.MatchString(line):
+			return levelFatal, "", line
 		case strings.HasPrefix(line, "bird") && (strings.Contains(line, "Fatal") || strings.Contains(line, "syntax error")):
-			return levelError, line
+			return levelError, "", line
 		}
-		return levelNone, line
+		return levelNone, "", line
 	}
-	switch m[1] {
-	case "WARNING":
-		level = levelWarning
-	case "ERROR":
-		level = levelError
-	case "FATAL", "PANIC":
-		level = levelFatal
-	}
-	return level, m[2]
+	level = map[string]int{"DEBUG": levelDebug, "INFO": levelInfo, "WARNING": levelWarning, "ERROR": levelError,
+		"FATAL": levelFatal, "PANIC": levelFatal}[m[1]]
+	return level, m[2], m[3]
 }
 
 // endsRun tells whether a line is the last that start-up writes before it ends in vain.

@@ -56,13 +56,32 @@ func TestContainerLog(t *testing.T) {
 			probe.OK, "", "no error"},
 		"a panic":                    {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
 		"an error that is not known": {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
-		"an old one that is":         {[]string{log("2000 ERROR x.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
-		"warnings are usual":         {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
-		"nothing written":            {nil, probe.Skip, "", "nothing yet"},
+		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
+		"harmless, and like a fault": {[]string{log("2 INFO felix/ifacemonitor.go 1: Unsupported link type, ignoring", "1 INFO felix/y.go 2: fine")}, probe.OK, "", "no error"},
+		"a reason that was over": {[]string{log("9 WARNING startup/startup.go 570: Hit error connecting to datastore - retry error=dial tcp 10.96.0.1:443: i/o timeout",
+			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
+			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, "", "the decisive reason"},
+		"a warning that was over": {[]string{log("9 WARNING startup/startup.go 570: Hit error connecting to datastore - retry error=dial tcp 10.96.0.1:443: i/o timeout",
+			"8 INFO startup/startup.go 581: Datastore connection verified", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, "", "Terminating"},
+		"an error that was over": {[]string{log("9 ERROR startup/startup.go 1: dial tcp 10.96.0.1:443: i/o timeout",
+			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
+			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, "", "the decisive reason"},
+		"a recognised error before its consequence": {[]string{log("3 ERROR startup/startup.go 207: Failed to read Node error=dial tcp 10.96.0.1:443: i/o timeout",
+			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoAPI, "i/o timeout"},
+		"a tenant's annotation in a warning": {[]string{log(`2 WARNING felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`)},
+			probe.OK, "", "no error"},
+		"a tenant's annotation in an error": {[]string{log(`2 ERROR felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:kube-system:calico-node" cannot delete resource "nodes"`)},
+			probe.Info, "", "Bad annotation"},
+		"a tenant's line of its own": {[]string{log(`2 FATAL cni-installer/install.go 1: "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`,
+			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
+		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
+		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, SaysExecFormat, "exec format"},
+		"warnings are usual":                {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
+		"nothing written":                   {nil, probe.Skip, "", "nothing yet"},
 	} {
 		root := t.TempDir()
-		folder := filepath.Join(root, "c")
-		if err := os.Mkdir(folder, 0o700); err != nil {
+		folder := filepath.Join(root, logPods, "c")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		for i, text := range c.runs {
@@ -70,12 +89,12 @@ func TestContainerLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := containerLog(&probe.Host{Root: root}, "/c", now)
+		r := containerLog(&probe.Host{Root: root}, logPods+"/c", "kube-system:calico-node", now)
 		if r.Status != c.status || r.Facts.Str(FactSignature) != c.signature || !strings.Contains(r.Saw, c.says) {
 			t.Errorf("%s: %s %q %q, want %s %q with %q", name, r.Status, r.Facts.Str(FactSignature), r.Saw, c.status, c.signature, c.says)
 		}
 	}
-	r := judge(podlog.Parse([]byte(log("8 FATAL "+refused)))).result(probe.Fail, "run %d: %s", 0, now)
+	r := judge(podlog.Parse([]byte(log("8 FATAL "+refused))), "").result(probe.Fail, "run %d: %s", 0, now)
 	if r.Facts.Str(FactWho) != "kube-system:calico-node" || r.Facts.Str(FactMay) != "create serviceaccounts/token" {
 		t.Errorf("who may not do what: %v", r.Facts)
 	}
@@ -86,5 +105,79 @@ func TestQuotedIsShort(t *testing.T) {
 	if got := quoted(strings.Repeat("a", 1000) + " error=the reason"); len(got) > logQuote+10 ||
 		!strings.HasSuffix(got, "the reason") {
 		t.Errorf("a long line: %q", got)
+	}
+}
+
+// TestCalicoLogFolder wants the log of the pod that the API names and of no other, and says where it
+// could not ask that it could not.
+func TestCalicoLogFolder(t *testing.T) {
+	t.Parallel()
+	const fatal = "2026-11-22T12:00:00Z stderr F 2026-11-22 12:00:00.000 [FATAL][1] cni-installer/install.go 1: the reason\n"
+	of := func(logs string) []probe.Target {
+		return []probe.Target{{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrLogs: logs}}}
+	}
+	for name, c := range map[string]struct {
+		folder, file string
+		targets      []probe.Target
+		gaps         map[string]string
+		want         probe.Status
+		says         string
+	}{
+		"the pod of the plan":      {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-a_1"), nil, probe.Fail, "the reason"},
+		"its folder is not there":  {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of calico-node"},
+		"no verified calico-node":  {"kube-system_calico-node-a_1", "0.log", []probe.Target{{Kind: probe.KindFelix}}, nil, probe.Skip, "no verified"},
+		"the API was not answered": {"kube-system_calico-node-a_1", "0.log", []probe.Target{{Kind: probe.KindFelix}}, map[string]string{probe.KindCalico: "forbidden"}, probe.Unknown, "forbidden"},
+		"no API was asked":         {"kube-system_calico-node-a_1", "0.log", nil, nil, probe.Fail, "the reason"},
+		"a decoy":                  {"calico-system_calico-node-a_1", "0.log", nil, nil, probe.Skip, "no log of calico-node"},
+		"no run's name":            {"kube-system_calico-node-a_1", "+1.log", nil, nil, probe.Skip, "nothing yet"},
+		"nothing at all":           {"", "", nil, nil, probe.Skip, "no log of calico-node"},
+	} {
+		root := t.TempDir()
+		folder := filepath.Join(root, logPods, c.folder, "install-cni")
+		if c.folder != "" {
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, c.file), []byte(fatal), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := calicoLogOf(t, root, c.targets, c.gaps)
+		if len(got) != 1 || got[0].Status != c.want || !strings.Contains(got[0].Saw, c.says) {
+			t.Errorf("%s: %+v, want %s with %q", name, got, c.want, c.says)
+		}
+	}
+}
+
+func calicoLogOf(t *testing.T, root string, targets []probe.Target, gaps map[string]string) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	calicoLog(t.Context(), &probe.Pass{Host: &probe.Host{Root: root}, Targets: targets, Gaps: gaps,
+		Report: func(r probe.Result) { got = append(got, r) }})
+	return got
+}
+
+// TestCalicoLogIsALog wants no file read that a link leads to elsewhere, and few containers looked at.
+func TestCalicoLogIsALog(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	pod := filepath.Join(root, logPods, "kube-system_calico-node-a_1")
+	for i := range logContainers + 3 {
+		if err := os.MkdirAll(filepath.Join(pod, fmt.Sprintf("c%02d", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc", "shadow"), []byte("panic: root:x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/shadow", filepath.Join(pod, "c00", "0.log")); err != nil {
+		t.Fatal(err)
+	}
+	got := calicoLogOf(t, root, nil, nil)
+	if len(got) != logContainers || got[0].Status != probe.Skip || strings.Contains(got[0].Saw, "root:x") {
+		t.Errorf("%d results, the first: %+v", len(got), got[0])
 	}
 }

@@ -4,9 +4,10 @@ import "regexp"
 
 // A signature is a line that stands for a known fault.
 type signature struct {
-	id     string // the value of the fact signature
-	source string // where such a line was seen, or the source that writes it
-	match  *regexp.Regexp
+	id     string           // the value of the fact signature
+	source string           // where such a line was seen, or the source that writes it
+	by     []*regexp.Regexp // who writes it
+	match  *regexp.Regexp   // the text after that
 }
 
 // Signatures of the lines that calico-log recognises.
@@ -40,48 +41,73 @@ const (
 // forbidden names the account and what it may not do.
 var forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
+// The parts of Calico that write a line, by the name of the process and the source file; older
+// versions leave the process out. Watchers and managers are not among them: what they write may
+// hold text of a tenant's, such as a pod's annotation.
+var (
+	byStart   = regexp.MustCompile(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
+	byInstall = regexp.MustCompile(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
+	byIPAM    = regexp.MustCompile(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
+	byFelix   = regexp.MustCompile(`^(?:felix/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
+	byTables  = regexp.MustCompile(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
+	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
+
+	anyStart = []*regexp.Regexp{byStart, byInstall, byIPAM, byFelix}
+)
+
 // signatures are asked in order; the first that fits is it.
 var signatures = []*signature{
-	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", forbidden},
-	{SaysForbidden, "Kubernetes apiserver, authorization errors", regexp.MustCompile(`is forbidden: User `)},
-	{SaysLocked, "libcalico-go, clientv3 and the CNI plugin", regexp.MustCompile(`Calico is currently not ready to process requests`)},
-	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out",
-		regexp.MustCompile(`connection is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{SaysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)",
+	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
+	{SaysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
+	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
+		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
+	{SaysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
 		regexp.MustCompile(`the server could not find the requested resource`)},
-	{SaysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go",
-		regexp.MustCompile(`Environment does not contain a valid IPv[46] address|Invalid IP address specified|failed, \S+ is invalid`)},
-	{SaysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", regexp.MustCompile(`is already using the IPv[46] address`)},
-	{SaysNoAddress, "node, startup.go and autodetection",
-		regexp.MustCompile(`(?i:couldn't autodetect an IPv[46] address|Unable to auto-detect an? IPv[46] address|Unable to get ifconfig addresses|No IP address(es)? found)`)},
-	{SaysCertificate, "crypto/x509", regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
-	{SaysIPAMMigrations, "node, upgrade-ipam", regexp.MustCompile(`failed to migrate ipam|Error migrating IPAM`)},
-	{SaysNoTypha, "typha, syncclient", regexp.MustCompile(`Failed to connect to Typha|Failed to find Typha|all Typha instances`)},
-	{SaysLooseRPF, "Felix before v3.12", regexp.MustCompile(`RPF check is set to 'loose'`)},
-	{SaysXtablesLock, "projectcalico/calico#2648; iptables",
+	{SaysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*regexp.Regexp{byStart},
+		regexp.MustCompile(`^(?:Environment does not contain a valid IPv[46] address|Invalid IP address specified|Attempt to get the local CIDR: \S+ failed, \S+ is invalid)`)},
+	{SaysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*regexp.Regexp{byStart},
+		regexp.MustCompile(`^Calico node '[^']*' is already using the IPv[46] address`)},
+	{SaysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
+		regexp.MustCompile(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
+	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
+	{SaysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
+	{SaysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
+		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha)`)},
+	{SaysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
+	{SaysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
-	{SaysDiskFull, "errno ENOSPC", regexp.MustCompile(`no space left on device|disk quota exceeded`)},
-	{SaysReadOnly, "errno EROFS", regexp.MustCompile(`read-only file system`)},
-	{SaysOutOfMemory, "Go's runtime; errno ENOMEM", regexp.MustCompile(`cannot allocate memory|runtime: out of memory`)},
-	{SaysExecFormat, "errno ENOEXEC", regexp.MustCompile(`exec format error`)},
-	{SaysBPFMount, "node, mountns and bpf", regexp.MustCompile(`(?i:failed to mount bpf|unable to mount bpf)`)},
-	{SaysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe",
+	{SaysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
+	{SaysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
+	{SaysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
+	{SaysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
+		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
+	{SaysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{SaysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
+	{SaysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
-	{SaysBIRDConfig, "BIRD's parser", regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
-	{SaysNoPools, "libcalico-go, ipam", regexp.MustCompile(`no configured Calico pools|No configured IP pools|unable to find an IP pool`)},
-	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322",
-		regexp.MustCompile(`nodes "[^"]+" not found|Unable to (get|find) node configuration`)},
-	{SaysBadSetting, "felix, config; node, startup.go",
-		regexp.MustCompile(`(?i:failed to parse (config|value|raw datastore)|Invalid (value|environment|CALICO_|NODENAME|AS number)|Failed to parse value|could not parse|Missing required value|Unsupported |unknown (value|method) )`)},
-	{SaysPermission, "errno EPERM, EACCES", regexp.MustCompile(`operation not permitted|permission denied`)},
-	{SaysNoAPI, "client-go; node, startup.go",
-		regexp.MustCompile(`Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
+	{SaysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{SaysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
+	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
+	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
+		regexp.MustCompile(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
+	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},
+		regexp.MustCompile(`^Failed to parse (?:value for|config|configuration environment variable)`)},
+	{SaysPermission, "errno EPERM, EACCES", anyStart, regexp.MustCompile(`operation not permitted|permission denied`)},
+	{SaysNoAPI, "client-go; node, startup.go", anyStart,
+		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
-func signatureOf(text string) *signature {
+// signatureOf recognises a line, by who wrote it and what. A refusal of another account than
+// calico-node's own ("" = not known) is none.
+func signatureOf(text, account string) *signature {
+	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
+		return nil
+	}
 	for _, s := range signatures {
-		if s.match.MatchString(text) {
-			return s
+		for _, by := range s.by {
+			if at := by.FindStringIndex(text); at != nil && s.match.MatchString(text[at[1]:]) {
+				return s
+			}
 		}
 	}
 	return nil

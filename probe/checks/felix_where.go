@@ -136,7 +136,8 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 
 // atNextStart adds to a Felix that is asked rightly where it will answer after its next start, when
 // that is elsewhere.
-func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target, probed netip.AddrPort,
+func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
+	probed netip.AddrPort,
 ) probe.Result {
 	host, port := f.next(at)
 	addrs, err := resolve(ctx, h, host)

@@ -85,6 +85,10 @@ func TestIPVS(t *testing.T) {
 	if n, _ := r.Facts.Num(FactPublished); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
+	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
+	none := node(t, map[string]string{"proc/net/ip_vs": "IP Virtual Server version 1.2.1 (size=4096)\n"})
+	want(t, run(t, KubeProxyHealth, none), "services", probe.Fail, "no service works from this node")
+	want(t, run(t, KubeProxyHealth, none, bpf), "services", probe.Info, "bpfKubeProxyIptablesCleanupEnabled")
 	for text, saw := range map[string]string{
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
 		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",

@@ -17,7 +17,7 @@ var NodeFirewall = &probe.Check{
 	ID: "node-firewall", Asks: "are Calico's firewall rules in use, in one place only, and does nothing beside them drop pods' packets?", From: probe.FromNode, In: probe.Standard,
 	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: nodeFirewall,
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
-ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; before v3.33 Calico does not remove them, and only a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
+ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; Calico removes them itself only from v3.31, and only between iptables and its own nftables tables; else a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
 warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods; or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
 skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
 }
@@ -77,11 +77,18 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
-		if f == 6 && len(w.calico) == 0 {
-			continue // Calico of one family writes none for the other
+		if f == 6 && len(w.calico) == 0 && !sixIsUsed(p) {
+			continue // Calico of one family may write none for the other
 		}
 		p.Report(judgeWalls(w, pods, known).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
 	}
+}
+
+// sixIsUsed tells whether pods of this node have, or may get, IPv6 addresses.
+func sixIsUsed(p *probe.Pass) bool {
+	return slices.ContainsFunc(p.Of(probe.KindLocal, probe.KindSelf), func(t probe.Target) bool {
+		return t.Addr.IsValid() && family(t.Addr) == 6
+	})
 }
 
 // ebpf tells whether Calico's data plane is the one with eBPF: by its settings, or

@@ -21,7 +21,7 @@ var OverlayTunnels = &probe.Check{
 	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
 ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
-warn: the MTU is not the one that FelixConfiguration sets. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
+warn: the MTU is not the one that FelixConfiguration sets; or WireGuard's device is up and Calico has no address for this node's end, without encryption between hosts, which needs none. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
 skip: no pool uses a tunnel, or Calico keeps its settings in its own etcd. unknown: a device is there, and what Calico registered for it could not be read. Not looked at: the peers of WireGuard, and the entries of a VXLAN device in the mode that the eBPF data plane uses, which has none.`,
 }
 
@@ -175,6 +175,9 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 				On(e.device))
 		case own == nil && p.Gaps[probe.KindTunnel] != "":
 			say(gap(p, probe.KindTunnel, "").On(e.device))
+		case own == nil && e.name == "WireGuard" && d != nil && d.Up && felixSetting(p, "wireguardHostEncryptionEnabled") != "true":
+			say(probe.Found(probe.Warn, "%s is on and %s is up, but Calico has no address for this node's end: pods' packets to other nodes go unencrypted, or nowhere",
+				e.name, e.device).On(e.device).With(FactFaults, []string{"address"}))
 		case own == nil:
 			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.name,
 				mode, e.device).On(e.device))

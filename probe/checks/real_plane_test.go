@@ -118,6 +118,13 @@ func TestRealOverlay(t *testing.T) {
 	want(t, ask(felixWith("vxlanPort", "4790")), dev, probe.Fail, "UDP port is 4789, not 4790")
 	want(t, ask(felixWith("vxlanVNI", "7")), dev, probe.Fail, "VNI is 4096, not 7")
 
+	do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // for its name
+	const wg = "wireguard.cali"
+	want(t, ask(felixWith("wireguardEnabled", "true")), wg, probe.Warn, "no address for this node's end")
+	want(t, ask(felixWith("wireguardEnabled", "true", "wireguardHostEncryptionEnabled", "true")), wg, probe.Info,
+		"no address for this node's")
+	do(t, "ip link del wireguard.cali")
+
 	do(t, "bridge fdb del 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.2 self")
 	want(t, ask(), peers, probe.Fail,
 		"1 of 2 other nodes are not reached through the tunnel: b 10.9.0.2 has no forwarding entry for its MAC 66:00:00:00:00:02")
@@ -287,6 +294,12 @@ func TestRealFirewall(t *testing.T) {
 		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
 	if in, _ := r.Facts[FactInUse].([]string); len(in) != 2 {
 		t.Errorf("%+v", r.Facts)
+	}
+	do(t, "ip6tables-legacy -F", "ip6tables-legacy -X")
+	six := run(t, NodeFirewall, h, felixWith(), at(probe.KindSelf, "a", "fd09::1"))
+	want(t, six, "IPv6", probe.Fail, "no firewall has Calico's chains") // which Calico writes where it has IPv6
+	if got := ask(); len(got) != 1 {
+		t.Errorf("without IPv6: %+v", got)
 	}
 	do(t, "iptables-legacy -F", "iptables-legacy -X", "iptables-legacy -P FORWARD ACCEPT")
 	want(t, ask(), "IPv4", probe.OK, "in use only in iptables-nft")

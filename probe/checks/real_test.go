@@ -116,6 +116,19 @@ func TestRealBlocks(t *testing.T) {
 	}
 	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrVXLAN, "CrossSubnet")), "IPv4", probe.Fail, "no route")
 	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
+	byFelix := func(more ...probe.Target) int {
+		got := ask(append(more, far)...)
+		list, _ := want(t, got, "IPv4", probe.Fail, "no route").Facts[FactByFelix].([]string)
+		return len(list)
+	}
+	ipip, next := pool("10.244.0.0/16", probe.AttrIPIP, "Always"), probe.Target{Kind: probe.KindCalico, Name: "v3.33.0"}
+	for i, n := range []int{byFelix(pool("10.244.0.0/16", probe.AttrVXLAN, "Always")), byFelix(ipip), byFelix(ipip, next),
+		byFelix(ipip, felixWith("programClusterRoutes", "Enabled")),
+		byFelix(ipip, next, felixWith("programClusterRoutes", "Disabled"))} {
+		if want := []int{1, 0, 1, 1, 0}[i]; n != want {
+			t.Errorf("%d: %d blocks are Felix's, want %d", i, n, want)
+		}
+	}
 	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")),
 		"IPv4", probe.Info, "through a router")
 	lost := block("10.244.9.0/26", "c", "10.9.0.3")

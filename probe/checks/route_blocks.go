@@ -35,6 +35,8 @@ const (
 	FactOwners    probe.Fact = "owners"    // by wrong, swallowed or shared: by block, the nodes it belongs to
 	// of those without a route, the ones BIRD knows, and from which of its protocols
 	FactInBIRD probe.Fact = "in_bird"
+	// of those without a route, the ones whose route Felix makes: of VXLAN pools, or by programClusterRoutes
+	FactByFelix probe.Fact = "by_felix"
 )
 
 // ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.
@@ -57,7 +59,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
-	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool)}
+	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool), program: programmed(p)}
 	a.fabric = slices.ContainsFunc(p.Of(probe.KindSession), func(t probe.Target) bool { return t.Node == "" })
 	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
 		if t.Addr.IsValid() {
@@ -225,6 +227,9 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
 	}
+	if len(in.felix) > 0 {
+		r = r.With(FactByFelix, first(in.felix))
+	}
 	if len(f.owners) > 0 {
 		r = r.With(FactOwners, f.owners)
 	}
@@ -235,25 +240,31 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 // birdKnows is what BIRD says about blocks the kernel has no route to.
 type birdKnows struct {
 	known []string // block and protocol
+	felix []string // blocks whose routes are not BIRD's to make
 	said  string   // the same as the end of a sentence
 }
 
 // inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
-// makes the routes (VXLAN), or no BIRD answers, there is nothing to say.
+// makes the routes (VXLAN, programClusterRoutes), or no BIRD answers, there is nothing to say.
 func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
-	felixs := func(l ipamBlock) bool { return a.encapsulated(l, probe.AttrVXLAN) }
+	var in birdKnows
+	felixs := func(l ipamBlock) bool { return a.encapsulated(l, probe.AttrVXLAN) || a.programmedByFelix(l) }
+	for _, l := range missing {
+		if felixs(l) && l.state == "" {
+			in.felix = append(in.felix, l.String())
+		}
+	}
 	missing = slices.DeleteFunc(slices.Clone(missing), felixs)
 	if len(missing) == 0 {
-		return birdKnows{}
+		return in
 	}
 	one, _, cancel := part(ctx, 2)
 	defer cancel()
 	c, _, err := d.talk(one, h)
 	if err != nil {
-		return birdKnows{}
+		return in
 	}
 	defer c.Close()
-	var in birdKnows
 	var unreachable []string
 	either := "no route either"
 	if len(missing) > listed {
@@ -263,7 +274,7 @@ func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a routeView, missing 
 	for _, l := range missing {
 		routes, err := c.Routes(l.prefix)
 		if err != nil {
-			return birdKnows{}
+			return birdKnows{felix: in.felix}
 		}
 		for _, r := range routes {
 			if strings.HasPrefix(r.Protocol, "kernel") { // it learned this one from the kernel

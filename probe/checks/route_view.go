@@ -24,11 +24,12 @@ type entry struct {
 // routeView is what is known of one address family to judge routes by: whose addresses there are, and the
 // kernel's table.
 type routeView struct {
-	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
-	pools  []probe.Target
-	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
-	table  map[netip.Prefix]entry
-	unread error // why there is no table
+	nodes   map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	pools   []probe.Target
+	program string // Felix's programClusterRoutes
+	fabric  bool   // a BGP peer is no node: a switch, which may be told of blocks
+	table   map[netip.Prefix]entry
+	unread  error // why there is no table
 }
 
 // routesTo lists what this network namespace's main table has for exactly these
@@ -123,6 +124,27 @@ func (a routeView) encapsulated(l ipamBlock, mode string) bool {
 		pool, err := netip.ParsePrefix(t.Name)
 		return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[mode], "Never") != "Never"
 	})
+}
+
+// programmed is Felix's programClusterRoutes. From v3.33 it makes the routes of IPIP pools by itself.
+func programmed(p *probe.Pass) string {
+	if set := felixSetting(p, "programClusterRoutes"); set != "" {
+		return set
+	}
+	var major, minor int
+	n, _ := fmt.Sscanf(named(p, probe.KindCalico), "v%d.%d", &major, &minor)
+	if n == 2 && (major > 3 || major == 3 && minor >= 33) {
+		return felixIPIPOnly
+	}
+	return ""
+}
+
+// felixIPIPOnly is programClusterRoutes for the pools with IPIP, the default from v3.33.
+const felixIPIPOnly = "EnabledIPIPOnly"
+
+// programmedByFelix tells whether Felix, and not BIRD, makes the routes to a block without VXLAN.
+func (a routeView) programmedByFelix(l ipamBlock) bool {
+	return a.program == "Enabled" || a.program == felixIPIPOnly && a.encapsulated(l, probe.AttrIPIP)
 }
 
 // among names the different nodes that some gateways belong to.
