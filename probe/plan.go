@@ -46,6 +46,13 @@ const (
 
 // AttrProgram is BGPConfiguration's programClusterRoutes on a KindBackend target, where it is set.
 const AttrProgram = "program"
+// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, whoever
+// sends it and whatever the protocol: DeniesIngress, DeniesEgress, or both with a comma.
+const (
+	AttrDenies    = "denies"
+	DeniesIngress = "ingress"
+	DeniesEgress  = "egress"
+)
 
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
