@@ -44,8 +44,8 @@ const (
 	AttrUnread = "unread"
 )
 
-// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, whoever
-// sends it and whatever the protocol: DeniesIngress, DeniesEgress, or both with a comma.
+// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, from
+// any sender and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
 const (
 	AttrDenies    = "denies"
 	DeniesIngress = "ingress"
