@@ -99,7 +99,8 @@ func TestKubernetesDenies(t *testing.T) {
 func TestUnderDenies(t *testing.T) {
 	target := probe.Target{Name: "w", Attrs: map[string]string{probe.AttrPolicy: "P", probe.AttrDenies: "ingress"}}
 	got := probe.Found(probe.Fail, "gone").Under(target, probe.DeniesIngress)
-	if got.Status != probe.Warn || got.Facts[probe.FactDenied] != "ingress" || !strings.Contains(got.Saw, "P denies all ingress of w") {
+	if got.Status != probe.Warn || got.Facts[probe.FactDenied] != "ingress" ||
+		!strings.Contains(got.Saw, "P denies all ingress of w") {
 		t.Errorf("%+v", got)
 	}
 	if got := probe.Found(probe.Unknown, "odd").Under(target, probe.DeniesIngress); got.Status != probe.Skip {

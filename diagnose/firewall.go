@@ -167,7 +167,7 @@ var firewallForwardDrop = &Rule{
 // policyForbids is a network policy that may do what it is for.
 var policyForbids = &Rule{
 	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy forbids, or may forbid, what was tried",
-	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and whoever sends, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
+	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and from any sender, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
 	Fix: probe.Fix{
 		Says: "See whether the policy is meant to forbid it.",
 		Manifest: []string{"kubectl get networkpolicies -A",

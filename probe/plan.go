@@ -46,8 +46,9 @@ const (
 
 // AttrProgram is BGPConfiguration's programClusterRoutes on a KindBackend target, where it is set.
 const AttrProgram = "program"
-// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, whoever
-// sends it and whatever the protocol: DeniesIngress, DeniesEgress, or both with a comma.
+
+// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, from
+// any sender and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
 const (
 	AttrDenies    = "denies"
 	DeniesIngress = "ingress"
