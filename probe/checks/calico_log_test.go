@@ -116,6 +116,7 @@ func TestCalicoLogFolder(t *testing.T) {
 	of := func(logs string) []probe.Target {
 		return []probe.Target{{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrLogs: logs}}}
 	}
+	asked := []probe.Target{{Kind: probe.KindFelix}}
 	for name, c := range map[string]struct {
 		folder, file string
 		targets      []probe.Target
@@ -123,14 +124,15 @@ func TestCalicoLogFolder(t *testing.T) {
 		want         probe.Status
 		says         string
 	}{
-		"the pod of the plan":      {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-a_1"), nil, probe.Fail, "the reason"},
-		"its folder is not there":  {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of calico-node"},
-		"no verified calico-node":  {"kube-system_calico-node-a_1", "0.log", []probe.Target{{Kind: probe.KindFelix}}, nil, probe.Skip, "no verified"},
-		"the API was not answered": {"kube-system_calico-node-a_1", "0.log", []probe.Target{{Kind: probe.KindFelix}}, map[string]string{probe.KindCalico: "forbidden"}, probe.Unknown, "forbidden"},
-		"no API was asked":         {"kube-system_calico-node-a_1", "0.log", nil, nil, probe.Fail, "the reason"},
-		"a decoy":                  {"calico-system_calico-node-a_1", "0.log", nil, nil, probe.Skip, "no log of calico-node"},
-		"no run's name":            {"kube-system_calico-node-a_1", "+1.log", nil, nil, probe.Skip, "nothing yet"},
-		"nothing at all":           {"", "", nil, nil, probe.Skip, "no log of calico-node"},
+		"the pod of the plan":     {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-a_1"), nil, probe.Fail, "the reason"},
+		"its folder is not there": {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of calico-node"},
+		"no verified calico-node": {"kube-system_calico-node-a_1", "0.log", asked, nil, probe.Skip, "no verified"},
+		"the API was not answered": {"kube-system_calico-node-a_1", "0.log", asked, map[string]string{probe.KindCalico: "forbidden"},
+			probe.Unknown, "forbidden"},
+		"no API was asked": {"kube-system_calico-node-a_1", "0.log", nil, nil, probe.Fail, "the reason"},
+		"a decoy":          {"calico-system_calico-node-a_1", "0.log", nil, nil, probe.Skip, "no log of calico-node"},
+		"no run's name":    {"kube-system_calico-node-a_1", "+1.log", nil, nil, probe.Skip, "nothing yet"},
+		"nothing at all":   {"", "", nil, nil, probe.Skip, "no log of calico-node"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
