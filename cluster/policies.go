@@ -21,13 +21,16 @@ type policy struct {
 	name      string // with its kind
 	namespace string // "" = every
 	selects   func(map[string]string) bool
+	ruling
 }
 
-// policies are those of Kubernetes and of Calico. What they allow is not worked
-// out: a pod that none selects is the better one to test with.
+// policies are those of Kubernetes and of Calico. What they allow is worked out as far as one
+// denies everything: a pod that none selects is the better one to test with.
 type policies struct {
-	all []policy
-	err error // some could not be read
+	all   []policy
+	err   error                     // some could not be read
+	tiers map[string]map[string]any // specs of Calico's, by name
+	other error                     // why nothing is surely denied: kinds that are not worked out, or not read
 }
 
 func (c *Client) readPolicies(ctx context.Context) policies {
@@ -43,7 +46,7 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 				s = labels.Everything() // the API admits no such selector
 			}
 			p.all = append(p.all, policy{"NetworkPolicy " + np.Namespace + "/" + np.Name, np.Namespace,
-				func(l map[string]string) bool { return s.Matches(labels.Set(l)) }})
+				func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, kubernetesRuling(&np)})
 		}
 	}
 	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"},
@@ -54,6 +57,9 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 			p.all = append(p.all, calicos(kind.kind, name, specs[name]))
 		}
 	}
+	var tiersErr error
+	p.tiers, tiersErr = c.listSpecs(ctx, "tiers", 0)
+	p.other = errors.Join(tiersErr, c.notWorkedOut(ctx))
 	return p
 }
 
@@ -69,7 +75,7 @@ func calicos(kind, name string, spec map[string]any) policy {
 	if err != nil {
 		s = func(map[string]string) bool { return true }
 	}
-	return policy{kind + " " + name, namespace, s}
+	return policy{kind + " " + name, namespace, s, calicoRuling(name, spec, err != nil)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a
@@ -78,8 +84,11 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 	// as Calico adds them
 	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
 	maps.Copy(with, of)
+	if name, directions := p.denies(namespace, with); len(directions) > 0 {
+		return map[string]string{probe.AttrPolicy: name, probe.AttrDenies: strings.Join(directions, ",")}
+	}
 	for _, one := range p.all {
-		if (one.namespace == "" || one.namespace == namespace) && one.selects(with) {
+		if one.on(namespace, with) {
 			return map[string]string{probe.AttrPolicy: one.name}
 		}
 	}

@@ -88,7 +88,8 @@ func TestCalicoRights(t *testing.T) {
 		}
 		s.rights = client.readRights(t.Context(), s)
 		got := ask(t, s, facts.CheckCalicoRights)
-		if len(got) != 2 || got[0].Status != c.account || got[1].Status != c.ofKinds || got[0].Facts[facts.Later] != c.breaking {
+		if len(got) != 2 ||
+			got[0].Status != c.account || got[1].Status != c.ofKinds || got[0].Facts[facts.Later] != c.breaking {
 			t.Errorf("%s: %v", name, got)
 		}
 		if !slices.Contains(asked, "create serviceaccounts/token calico-cni-plugin") {

@@ -85,6 +85,9 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 		}
 	}
+	if served := familiesOf(out); len(served) > 0 { // its other address answers on no node
+		out = slices.DeleteFunc(out, func(t probe.Target) bool { return t.Name == "service" && !served[t.Addr.Is6()] })
+	}
 	if kind == probe.KindTypha && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
 		out = append(out, unready...)
 	}
@@ -139,7 +142,7 @@ func (c *Client) readServices(ctx context.Context, nodes []corev1.Node, under po
 			return nil, err
 		}
 		if slices.ContainsFunc(endpoints, func(t probe.Target) bool { return t.Name == "endpoint" }) {
-			return serviceTargets(&svc, nodes, under), nil
+			return serviceTargets(&svc, nodes, familiesOf(endpoints), under), nil
 		}
 	}
 	return nil, nil
@@ -192,14 +195,27 @@ func nodePort(s *corev1.Service) int32 {
 	return p.NodePort
 }
 
-func serviceTargets(s *corev1.Service, nodes []corev1.Node, under policies) []probe.Target {
+// familiesOf are the families of the addresses of ready endpoints: true for IPv6. A service of both
+// families whose pods have one answers at the address of that one alone, on every node.
+func familiesOf(endpoints []probe.Target) map[bool]bool {
+	out := map[bool]bool{}
+	for _, t := range endpoints {
+		if t.Name == "endpoint" {
+			out[t.Addr.Is6()] = true
+		}
+	}
+	return out
+}
+
+// serviceTargets are the addresses of a service of the families in which it has endpoints.
+func serviceTargets(s *corev1.Service, nodes []corev1.Node, served map[bool]bool, under policies) []probe.Target {
 	p, _ := tcpPort(s)
 	name := s.Namespace + "/" + s.Name
 	held := under.on(s.Namespace, s.Spec.Selector)
 	var out []probe.Target
 	families := map[bool]bool{} // is IPv6
 	for _, ip := range s.Spec.ClusterIPs {
-		if a, err := netip.ParseAddr(ip); err == nil {
+		if a, err := netip.ParseAddr(ip); err == nil && served[a.Is6()] {
 			families[a.Is6()] = true
 			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port),
 				Attrs: forbidding(nil, held)})

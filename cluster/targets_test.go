@@ -170,12 +170,13 @@ func TestServicesWorthAsking(t *testing.T) {
 	}
 	nodes := []corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "")}
 	nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	got := serviceTargets(&all[5], nodes, policies{})
+	both := map[bool]bool{false: true, true: true}
+	got := serviceTargets(&all[5], nodes, both, policies{})
 	if len(got) != 3 || got[0].Port != 80 || got[1].Port != 30080 || got[2].Attrs[probe.AttrNode] != "NotReady" {
 		t.Errorf("%+v", got)
 	}
 	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes,
-		policies{})) != 1 {
+		both, policies{})) != 1 {
 		t.Error("nodes without a pod of the service do not answer on its port, and need not")
 	}
 }
@@ -304,7 +305,8 @@ func TestDoors(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	p := policies{all: []policy{
-		{"NetworkPolicy shop/deny", "shop", func(l map[string]string) bool { return l["app"] == "web" }},
+		{name: "NetworkPolicy shop/deny", namespace: "shop",
+			selects: func(l map[string]string) bool { return l["app"] == "web" }},
 		calicos("GlobalNetworkPolicy", "guard", map[string]any{"selector": "has(guarded)"}),
 		calicos("Calico's NetworkPolicy", "bank/default.all", map[string]any{}),
 		calicos("Calico's NetworkPolicy", "odd/default.odd", map[string]any{"selector": "((("}),
@@ -342,7 +344,7 @@ func TestPolicies(t *testing.T) {
 	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown,
 		"other": probe.Fail} {
 		target := probe.Target{Attrs: map[string]string{attrs: "x"}}
-		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want ||
+		if got := probe.Found(probe.Fail, "gone").Under(target, probe.DeniesIngress); got.Status != want ||
 			(got.Facts.Str(probe.FactPolicy) == "x") != (attrs == probe.AttrPolicy) {
 			t.Errorf("%s: %+v", attrs, got)
 		}
@@ -419,5 +421,33 @@ func TestAddressOf(t *testing.T) {
 	}
 	if got, ok := registered(&n, annotationIPv4); ok {
 		t.Errorf("registered: %v", got)
+	}
+}
+
+// TestServiceOfTwoFamilies has a service of both families whose pods have IPv4 alone: its IPv6 address
+// answers on no node, and that is no node's fault.
+func TestServiceOfTwoFamilies(t *testing.T) {
+	const svc = `{"metadata":{"name":"workload","namespace":"default"},"spec":{"clusterIP":"10.96.1.1","clusterIPs":["10.96.1.1","fd00:10:96::1"],"selector":{"app":"w"},"ports":[{"port":80,"nodePort":30080}]}}`
+	slice := func(endpoints string) string {
+		return `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","items":[{"ports":[{"port":8080}],"endpoints":[` + endpoints + `]}]}`
+	}
+	const four, six = `{"addresses":["10.244.1.2"]}`, `{"addresses":["fd00:10:244::2"]}`
+	n := node("a", "10.1.0.1", "")
+	n.Status.Addresses = append(n.Status.Addresses,
+		corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00:10:88::1"})
+	for endpoints, want := range map[string]string{four: "10.96.1.1 10.1.0.1", six: "fd00:10:96::1 fd00:10:88::1",
+		four + "," + six: "10.96.1.1 fd00:10:96::1 10.1.0.1 fd00:10:88::1"} {
+		c := serverOf(t, map[string]string{
+			"/api/v1/services": `{"kind":"ServiceList","apiVersion":"v1","items":[` + svc + `]}`,
+			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": slice(endpoints),
+		}, nil)
+		targets, err := c.readServices(t.Context(), []corev1.Node{n}, policies{})
+		var got []string
+		for _, target := range targets {
+			got = append(got, target.Addr.String())
+		}
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("%s: %v, %v", endpoints, got, err)
+		}
 	}
 }

@@ -166,8 +166,8 @@ var firewallForwardDrop = &Rule{
 
 // policyForbids is a network policy that may do what it is for.
 var policyForbids = &Rule{
-	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy may forbid what was tried",
-	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. What a policy allows is not worked out here.`,
+	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy forbids, or may forbid, what was tried",
+	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and from any sender, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
 	Fix: probe.Fix{
 		Says: "See whether the policy is meant to forbid it.",
 		Manifest: []string{"kubectl get networkpolicies -A",
@@ -176,9 +176,22 @@ var policyForbids = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
-		var held []Finding
+		var held, denied []Finding
+		covers := Covers(checks.PodPing.ID, checks.PodTCP.ID)
 		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID} {
 			held = append(held, keep(f.Bad(check), forbidden)...)
+		}
+		denied = keep(held, func(r Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
+		if len(denied) > 0 {
+			r := denied[0]
+			for _, one := range f.where(func(r Finding) bool { return bad(r.Status) && forbidden(r) }) {
+				covers = append(covers, Cover{Check: one.Check, About: one.Target})
+			}
+			return []Case{{
+				Says: fmt.Sprintf("%s denies all %s of pods that do not answer", r.Facts.Str(probe.FactPolicy),
+					r.Facts.Str(probe.FactDenied)),
+				For: clues(proof, denied), Covers: append(covers, Covers(checks.DNSExternal.ID)...),
+			}}
 		}
 		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
 			return nil
@@ -186,7 +199,7 @@ var policyForbids = &Rule{
 		return []Case{{
 			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
 			For:    clues(hint, held),
-			Covers: Covers(checks.PodPing.ID, checks.PodTCP.ID),
+			Covers: covers,
 		}}
 	},
 }

@@ -119,9 +119,8 @@ Told from a route that somebody else takes away by the settings.`,
 			return nil
 		}
 		c := Case{Says: odd[0].Saw, For: clues(strong, odd)}
-		missing := keep(f.Failed(checks.RouteBlocks.ID), func(r Finding) bool {
-			return len(listOf(r, checks.FactNoRoute)) > 0
-		})
+		without := func(r Finding) bool { return len(listOf(r, checks.FactNoRoute)) > 0 }
+		missing := keep(f.Failed(checks.RouteBlocks.ID), without)
 		if odd[0].Facts.Str(checks.FactMakers) == checks.MakersNone && len(missing) > 0 {
 			c.For = append(c.For, clues(hint, missing)...)
 			c.Covers = pathFollows(f, 0, "")

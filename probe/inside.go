@@ -85,7 +85,7 @@ func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Re
 	}
 	return r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
 		if ev.Result != nil {
-			r := ev.Result.Under(pod)
+			r := ev.Result.Under(pod, DeniesEgress)
 			r.From = pod.Name
 			report(r)
 		}

@@ -47,6 +47,14 @@ const (
 // AttrProgram is BGPConfiguration's programClusterRoutes on a KindBackend target, where it is set.
 const AttrProgram = "program"
 
+// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, from
+// any sender and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
+const (
+	AttrDenies    = "denies"
+	DeniesIngress = "ingress"
+	DeniesEgress  = "egress"
+)
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,9 @@ const (
 
 // FactPolicy names the network policy that may forbid what was asked.
 const FactPolicy Fact = "policy"
+
+// FactDenied is the direction in which that policy surely denies every packet: ingress or egress.
+const FactDenied Fact = "denied"
 
 // FactNamespace is where a pod was to go that could not be made.
 const FactNamespace Fact = "namespace"
@@ -114,11 +118,21 @@ func (r Result) With(key Fact, value any) Result {
 }
 
 // Under takes a fail back to a warning where a policy may be what forbids the
-// packets of the target asked, or of the pod asked from, and names it. Where
-// policies could not be read, it is not known.
-func (r Result) Under(t Target) Result {
+// packets of the target asked (DeniesIngress), or of the pod asked from (DeniesEgress), and names it.
+// Where policies could not be read, it is not known; where one surely denies every packet, nothing
+// else was to be found out.
+func (r Result) Under(t Target, direction string) Result {
 	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
+	denied := slices.Contains(strings.Split(t.Attrs[AttrDenies], ","), direction)
 	switch {
+	case denied && r.Status == Unknown:
+		r.Status = Skip
+		r.Saw = fmt.Sprintf("%s denies %s of %s: %s", name, direction, t.Name, r.Saw)
+		return r.With(FactPolicy, name)
+	case denied && r.Status == Fail:
+		r.Status = Warn
+		r.Saw += fmt.Sprintf("; %s denies all %s of %s", name, direction, t.Name)
+		return r.With(FactPolicy, name).With(FactDenied, direction)
 	case r.Status != Fail:
 	case name != "":
 		r.Status = Warn

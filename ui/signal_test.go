@@ -38,8 +38,7 @@ func TestSayStopping(t *testing.T) {
 
 // TestOneStop has timeout(1)'s way of ending a program: its SIGTERM comes twice, by the process and
 // by the group, and is one all the same.
-func TestOneStop(t *testing.T) {
-	t.Parallel()
+func TestOneStop(t *testing.T) { // not in parallel: a child being forked holds the others' pipes
 	if os.Getenv("UI_STOPPED") != "" {
 		ctx, code, stop := UntilSignal(t.Context(), os.Stderr, &Interrupts{})
 		defer stop()

@@ -183,7 +183,7 @@ func unlisted(p *probe.Pass, kind string) error {
 // reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {
-		r = r.Under(t)
+		r = r.Under(t, probe.DeniesIngress)
 	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
 		if r.Status == probe.Fail { // of that node, and this one is not at fault

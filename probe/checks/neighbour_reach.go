@@ -195,7 +195,7 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 			}
 			r = r.With(probe.FactReason, reason)
 		}
-		note(t, r.Under(t))
+		note(t, r.Under(t, probe.DeniesIngress))
 	}
 }
 

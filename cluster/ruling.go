@@ -1,0 +1,220 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// A ruling is what a policy does with the packets of a pod that it selects.
+type ruling struct {
+	tier  string
+	order float64
+	vague bool              // whom it selects is not worked out
+	rules map[string][]rule // for each direction that it is about
+}
+
+// rule is one of a policy's, in order.
+type rule struct {
+	action string // Allow, Deny, Pass or Log
+	all    bool   // it is about every packet
+}
+
+// The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
+const (
+	tierDefault     = "default"
+	orderKubernetes = 1000
+)
+
+// directions are the two that policies tell apart, as Calico and Kubernetes name them, and as a
+// target does.
+var directions = []struct{ said, is, rules string }{
+	{"Ingress", probe.DeniesIngress, "ingress"}, {"Egress", probe.DeniesEgress, "egress"},
+}
+
+// calicoRuling reads a policy of Calico's.
+func calicoRuling(name string, spec map[string]any, vague bool) ruling {
+	text := func(key string) string { s, _ := spec[key].(string); return s }
+	set := func(key string) bool { on, _ := spec[key].(bool); return on }
+	out := ruling{tier: cmp.Or(text("tier"), tierDefault), order: math.Inf(1), rules: map[string][]rule{}}
+	out.vague = vague || text("namespaceSelector") != "" || text("serviceAccountSelector") != ""
+	out.order = number(spec["order"], out.order)
+	if set("doNotTrack") || set("preDNAT") { // of host endpoints alone
+		return out
+	}
+	types, _ := spec["types"].([]any)
+	for _, d := range directions {
+		list, _ := spec[d.rules].([]any)
+		egress, _ := spec["egress"].([]any)
+		byDefault := d.said == "Ingress" && (len(list) > 0 || len(egress) == 0) || d.said == "Egress" && len(list) > 0
+		if len(types) > 0 && !slices.Contains(types, any(d.said)) || len(types) == 0 && !byDefault {
+			continue
+		}
+		out.rules[d.is] = []rule{}
+		for _, item := range list {
+			r, _ := item.(map[string]any)
+			action, _ := r["action"].(string)
+			out.rules[d.is] = append(out.rules[d.is], rule{action, unconditional(r)})
+		}
+	}
+	return out
+}
+
+// number is a number of JSON, which may be whole.
+func number(v any, otherwise float64) float64 {
+	switch n := v.(type) {
+	case int64:
+		return float64(n)
+	case float64:
+		return n
+	}
+	return otherwise
+}
+
+// unconditional tells whether a rule of Calico's is about every packet.
+func unconditional(r map[string]any) bool {
+	for key, value := range r {
+		part, isPart := value.(map[string]any)
+		if key != "action" && key != "metadata" && (!isPart || len(part) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// kubernetesRuling reads a policy of Kubernetes', which only allows.
+func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
+	out := ruling{tier: tierDefault, order: orderKubernetes, rules: map[string][]rule{}}
+	types := np.Spec.PolicyTypes
+	if len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress) {
+		out.rules[probe.DeniesIngress] = []rule{}
+		for _, r := range np.Spec.Ingress {
+			allows := rule{"Allow", len(r.From)+len(r.Ports) == 0}
+			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows)
+		}
+	}
+	if slices.Contains(types, networkingv1.PolicyTypeEgress) || len(types) == 0 && len(np.Spec.Egress) > 0 {
+		out.rules[probe.DeniesEgress] = []rule{}
+		for _, r := range np.Spec.Egress {
+			allows := rule{"Allow", len(r.To)+len(r.Ports) == 0}
+			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress], allows)
+		}
+	}
+	return out
+}
+
+// on tells whether a policy holds for a pod.
+func (p policy) on(namespace string, with map[string]string) bool {
+	return (p.namespace == "" || p.namespace == namespace) && p.selects(with)
+}
+
+// denies names the directions in which every packet of a pod is surely denied, and the policy that
+// does it, of the first.
+func (p policies) denies(namespace string, with map[string]string) (name string, in []string) {
+	if p.err != nil || p.other != nil {
+		return "", nil
+	}
+	for _, d := range directions {
+		if by := p.deniesIn(d.is, namespace, with); by != "" {
+			name, in = cmp.Or(name, by), append(in, d.is)
+		}
+	}
+	return name, in
+}
+
+// deniesIn walks the tiers as Calico does: the first rule that a packet meets decides; a tier whose
+// policies select the pod and do not decide denies at its end.
+func (p policies) deniesIn(direction, namespace string, with map[string]string) string {
+	for _, tier := range p.inOrder() {
+		by, passed := "", false
+		for _, one := range tier {
+			rules, about := one.rules[direction]
+			if !about || passed || !one.on(namespace, with) {
+				continue
+			}
+			if one.vague {
+				return ""
+			}
+			by = cmp.Or(by, one.name)
+			for _, r := range rules {
+				switch {
+				case r.action == "Log" || r.action == "Deny" && !r.all:
+					continue
+				case r.action == "Deny":
+					return one.name
+				case r.action == "Pass" && r.all:
+					passed = true
+				default: // it allows or passes on some
+					return ""
+				}
+				break
+			}
+		}
+		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); by != "" && !passed && action != "Pass" {
+			return by
+		}
+	}
+	return ""
+}
+
+func tierOf(of []policy) string { return of[0].tier }
+
+// inOrder are the policies by tiers, in the order in which they are asked.
+func (p policies) inOrder() [][]policy {
+	by := map[string][]policy{}
+	for _, one := range p.all {
+		by[one.tier] = append(by[one.tier], one)
+	}
+	const last = 1000000 // of the default tier, where its object does not say it
+	order := func(tier string) float64 {
+		otherwise := math.Inf(1)
+		if tier == tierDefault {
+			otherwise = last
+		}
+		return number(p.tiers[tier]["order"], otherwise)
+	}
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
+	})
+	var out [][]policy
+	for _, name := range names {
+		slices.SortStableFunc(by[name], func(a, b policy) int {
+			return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.name, b.name))
+		})
+		out = append(out, by[name])
+	}
+	return out
+}
+
+// clusterPolicies are kinds of policies that come before those that are worked out.
+var clusterPolicies = []schema.GroupVersionResource{
+	{Group: "policy.networking.k8s.io", Version: "v1alpha1", Resource: "adminnetworkpolicies"},
+	{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"},
+}
+
+// notWorkedOut says which policies there are, or may be, that are not worked out.
+func (c *Client) notWorkedOut(ctx context.Context) error {
+	var out error
+	for _, kind := range clusterPolicies {
+		list, err := c.calls.Resource(kind).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			out = errors.Join(out, fmt.Errorf("listing %s: %w", kind.Resource, err))
+		case len(list.Items) > 0:
+			out = errors.Join(out, fmt.Errorf("there are %s, which are not worked out", kind.Resource))
+		}
+	}
+	return out
+}

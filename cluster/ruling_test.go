@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestDenies has policies that deny everything, and each way in which one does not for sure.
+func TestDenies(t *testing.T) {
+	type m = map[string]any
+	both := []any{"Ingress", "Egress"}
+	deny, allow := m{"action": "Deny"}, m{"action": "Allow"}
+	some := m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/8"}}}
+	for name, c := range map[string]struct {
+		specs map[string]m // of GlobalNetworkPolicies, by name
+		tiers map[string]m
+		other error
+		want  string
+	}{
+		"recorded: all(), no rules": {specs: map[string]m{"deny-all": {"selector": "all()", "types": both}},
+			want: "GlobalNetworkPolicy deny-all ingress,egress"},
+		"one direction": {specs: map[string]m{"d": {"types": []any{"Egress"}}}, want: "GlobalNetworkPolicy d egress"},
+		"types by rules": {specs: map[string]m{"d": {"ingress": []any{deny}, "egress": []any{allow}}},
+			want: "GlobalNetworkPolicy d ingress"},
+		"others":            {specs: map[string]m{"d": {"selector": "app == 'other'", "types": both}}},
+		"some are allowed":  {specs: map[string]m{"d": {"ingress": []any{some, deny}}}},
+		"some denied first": {specs: map[string]m{"d": {"ingress": []any{m{"action": "Deny", "protocol": "TCP"}, deny}}}, want: "GlobalNetworkPolicy d ingress"},
+		"logged first":      {specs: map[string]m{"d": {"ingress": []any{m{"action": "Log"}, deny}}}, want: "GlobalNetworkPolicy d ingress"},
+		"an earlier one allows": {specs: map[string]m{"a": {"order": 1.5, "ingress": []any{allow}},
+			"d": {"order": int64(2), "ingress": []any{deny}}}},
+		"a later one allows": {specs: map[string]m{"a": {"ingress": []any{allow}}, "d": {"order": int64(2), "ingress": []any{deny}}},
+			want: "GlobalNetworkPolicy d ingress"},
+		"an earlier tier passes": {specs: map[string]m{"p": {"tier": "first", "ingress": []any{m{"action": "Pass"}}},
+			"d": {"ingress": []any{deny}}}, tiers: map[string]m{"first": {"order": int64(1)}},
+			want: "GlobalNetworkPolicy d ingress"},
+		"an earlier tier allows": {specs: map[string]m{"p": {"tier": "first", "ingress": []any{allow}},
+			"d": {"ingress": []any{deny}}}, tiers: map[string]m{"first": {"order": int64(1)}}},
+		"a later tier allows": {specs: map[string]m{"p": {"tier": "late", "ingress": []any{allow}},
+			"d": {"ingress": []any{deny}}}, tiers: map[string]m{"late": {"order": int64(2000000)}},
+			want: "GlobalNetworkPolicy d ingress"},
+		"the tier passes at its end": {specs: map[string]m{"p": {"tier": "first", "types": both}},
+			tiers: map[string]m{"first": {"order": int64(1), "defaultAction": "Pass"}}},
+		"selected by namespace":    {specs: map[string]m{"d": {"namespaceSelector": "x == 'y'", "types": both}}},
+		"of host endpoints":        {specs: map[string]m{"d": {"preDNAT": true, "ingress": []any{deny}}}},
+		"other kinds are there":    {specs: map[string]m{"d": {"types": both}}, other: errors.New("x")},
+		"a selector of no meaning": {specs: map[string]m{"d": {"selector": "(((", "types": both}}},
+	} {
+		p := policies{tiers: c.tiers, other: c.other}
+		for _, name := range []string{"a", "d", "deny-all", "p"} {
+			if spec := c.specs[name]; spec != nil {
+				p.all = append(p.all, calicos("GlobalNetworkPolicy", name, spec))
+			}
+		}
+		got := p.on("default", map[string]string{"app": "w"})
+		text := strings.TrimSpace(got[probe.AttrPolicy] + " " + got[probe.AttrDenies])
+		if got[probe.AttrDenies] == "" {
+			text = ""
+		}
+		if text != c.want {
+			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestKubernetesDenies reads policies of Kubernetes: one without rules denies, whatever it selects by.
+func TestKubernetesDenies(t *testing.T) {
+	policy := func(spec string) string {
+		return fmt.Sprintf(`{"kind":"NetworkPolicyList","apiVersion":"networking.k8s.io/v1","items":[{"metadata":{"name":"np","namespace":"default"},"spec":%s}]}`, spec)
+	}
+	for spec, want := range map[string]string{
+		`{"podSelector":{},"policyTypes":["Ingress","Egress"]}`:                            "ingress,egress",
+		`{"podSelector":{},"policyTypes":["Ingress"]}`:                                     "ingress",
+		`{"podSelector":{},"ingress":[{}],"policyTypes":["Ingress"]}`:                      "",
+		`{"podSelector":{},"ingress":[{"ports":[{"port":80}]}],"policyTypes":["Ingress"]}`: "",
+	} {
+		c := serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec)}, nil)
+		p := c.readPolicies(t.Context())
+		if got := p.on("default", nil); got[probe.AttrDenies] != want || got[probe.AttrPolicy] == "" {
+			t.Errorf("%s: %v, want %q; %v, %v", spec, got, want, p.err, p.other)
+		}
+		c = serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec),
+			"/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies": `{"kind":"List","items":[{"metadata":{"name":"a"}}]}`}, nil)
+		if got := c.readPolicies(t.Context()).on("default", nil); got[probe.AttrDenies] != "" {
+			t.Errorf("beside an AdminNetworkPolicy: %v", got)
+		}
+	}
+	if r := kubernetesRuling(&networkingv1.NetworkPolicy{}); len(r.rules) != 1 {
+		t.Errorf("by default ingress alone: %v", r.rules)
+	}
+}
+
+// TestUnderDenies wants a policy that denies everything told as such, in its direction alone.
+func TestUnderDenies(t *testing.T) {
+	target := probe.Target{Name: "w", Attrs: map[string]string{probe.AttrPolicy: "P", probe.AttrDenies: "ingress"}}
+	got := probe.Found(probe.Fail, "gone").Under(target, probe.DeniesIngress)
+	if got.Status != probe.Warn || got.Facts[probe.FactDenied] != "ingress" ||
+		!strings.Contains(got.Saw, "P denies all ingress of w") {
+		t.Errorf("%+v", got)
+	}
+	if got := probe.Found(probe.Unknown, "odd").Under(target, probe.DeniesIngress); got.Status != probe.Skip {
+		t.Errorf("%+v", got)
+	}
+	got = probe.Found(probe.Fail, "gone").Under(target, probe.DeniesEgress)
+	if got.Status != probe.Warn || got.Facts[probe.FactDenied] != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := probe.Found(probe.Unknown, "odd").Under(target, probe.DeniesEgress); got.Status != probe.Unknown {
+		t.Errorf("%+v", got)
+	}
+}
