@@ -126,7 +126,8 @@ func TestCalicoLogFolder(t *testing.T) {
 	}{
 		"the pod of the plan":     {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-a_1"), nil, probe.Fail, "the reason"},
 		"its folder is not there": {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of calico-node"},
-		"no verified calico-node": {"kube-system_calico-node-a_1", "0.log", asked, nil, probe.Skip, "no verified"},
+		"no verified calico-node": {"kube-system_calico-node-a_1", "0.log", asked, nil,
+			probe.Skip, "no verified"},
 		"the API was not answered": {"kube-system_calico-node-a_1", "0.log", asked,
 			map[string]string{probe.KindCalico: "forbidden"}, probe.Unknown, "forbidden"},
 		"no API was asked": {"kube-system_calico-node-a_1", "0.log", nil, nil, probe.Fail, "the reason"},
