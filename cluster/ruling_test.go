@@ -34,8 +34,9 @@ func TestDenies(t *testing.T) {
 		"logged first":      {specs: map[string]m{"d": {"ingress": []any{m{"action": "Log"}, deny}}}, want: "GlobalNetworkPolicy d ingress"},
 		"an earlier one allows": {specs: map[string]m{"a": {"order": 1.5, "ingress": []any{allow}},
 			"d": {"order": int64(2), "ingress": []any{deny}}}},
-		"a later one allows": {specs: map[string]m{"a": {"ingress": []any{allow}}, "d": {"order": int64(2), "ingress": []any{deny}}},
-			want: "GlobalNetworkPolicy d ingress"},
+		"a later one allows": {
+			specs: map[string]m{"a": {"ingress": []any{allow}}, "d": {"order": int64(2), "ingress": []any{deny}}},
+			want:  "GlobalNetworkPolicy d ingress"},
 		"an earlier tier passes": {specs: map[string]m{"p": {"tier": "first", "ingress": []any{m{"action": "Pass"}}},
 			"d": {"ingress": []any{deny}}}, tiers: map[string]m{"first": {"order": int64(1)}},
 			want: "GlobalNetworkPolicy d ingress"},

@@ -113,10 +113,12 @@ func TestQuotedIsShort(t *testing.T) {
 func TestCalicoLogFolder(t *testing.T) {
 	t.Parallel()
 	const fatal = "2026-11-22T12:00:00Z stderr F 2026-11-22 12:00:00.000 [FATAL][1] cni-installer/install.go 1: the reason\n"
+	const pod = "kube-system_calico-node-a_1"
 	of := func(logs string) []probe.Target {
 		return []probe.Target{{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrLogs: logs}}}
 	}
-	asked := []probe.Target{{Kind: probe.KindFelix}}
+	other := []probe.Target{{Kind: probe.KindFelix}}
+	refused := map[string]string{probe.KindCalico: "forbidden"}
 	for name, c := range map[string]struct {
 		folder, file string
 		targets      []probe.Target
@@ -124,16 +126,14 @@ func TestCalicoLogFolder(t *testing.T) {
 		want         probe.Status
 		says         string
 	}{
-		"the pod of the plan":     {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-a_1"), nil, probe.Fail, "the reason"},
-		"its folder is not there": {"kube-system_calico-node-a_1", "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of calico-node"},
-		"no verified calico-node": {"kube-system_calico-node-a_1", "0.log", asked, nil,
-			probe.Skip, "no verified"},
-		"the API was not answered": {"kube-system_calico-node-a_1", "0.log", asked,
-			map[string]string{probe.KindCalico: "forbidden"}, probe.Unknown, "forbidden"},
-		"no API was asked": {"kube-system_calico-node-a_1", "0.log", nil, nil, probe.Fail, "the reason"},
-		"a decoy":          {"calico-system_calico-node-a_1", "0.log", nil, nil, probe.Skip, "no log of calico-node"},
-		"no run's name":    {"kube-system_calico-node-a_1", "+1.log", nil, nil, probe.Skip, "nothing yet"},
-		"nothing at all":   {"", "", nil, nil, probe.Skip, "no log of calico-node"},
+		"the pod of the plan":      {pod, "0.log", of(pod), nil, probe.Fail, "the reason"},
+		"its folder is not there":  {pod, "0.log", of("kube-system_calico-node-b_2"), nil, probe.Skip, "no log of"},
+		"no verified calico-node":  {pod, "0.log", other, nil, probe.Skip, "no verified"},
+		"the API was not answered": {pod, "0.log", other, refused, probe.Unknown, "forbidden"},
+		"no API was asked":         {pod, "0.log", nil, nil, probe.Fail, "the reason"},
+		"a decoy":                  {"calico-system_calico-node-a_1", "0.log", nil, nil, probe.Skip, "no log of"},
+		"no run's name":            {pod, "+1.log", nil, nil, probe.Skip, "nothing yet"},
+		"nothing at all":           {"", "", nil, nil, probe.Skip, "no log of calico-node"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
