@@ -64,7 +64,8 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (m
 }
 
 // list lists Calico's resources of one kind in the first group that has it, "" where none has.
-func (c *Client) list(ctx context.Context, resource string, limit int64) (of []unstructured.Unstructured, group string, err error) {
+func (c *Client) list(ctx context.Context, resource string,
+	limit int64) (of []unstructured.Unstructured, group string, err error) {
 	options := metav1.ListOptions{Limit: limit}
 	if limit == 0 {
 		options.ResourceVersion = "0"

@@ -147,7 +147,8 @@ func TestUnregistered(t *testing.T) {
 	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "backend is none")
 	targets, _ := Targets(s)
 	for _, target := range targets {
-		if target.Kind == probe.KindSelf || target.Kind == probe.KindPeer || target.Addr == netip.MustParseAddr("172.18.0.1") {
+		if target.Kind == probe.KindSelf || target.Kind == probe.KindPeer ||
+			target.Addr == netip.MustParseAddr("172.18.0.1") {
 			t.Errorf("of what is left over: %+v", target)
 		}
 	}

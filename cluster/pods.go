@@ -128,7 +128,8 @@ func waits(p *corev1.Pod) (waiter, bool) {
 		ended := c.State.Terminated
 		return c.State.Running != nil && !restartable(p, c.Name) || ended != nil && ended.ExitCode == 0
 	}
-	if slices.ContainsFunc(p.Status.InitContainerStatuses, begun) && !slices.ContainsFunc(p.Status.ContainerStatuses, wanting) {
+	if slices.ContainsFunc(p.Status.InitContainerStatuses, begun) &&
+		!slices.ContainsFunc(p.Status.ContainerStatuses, wanting) {
 		return waiter{}, false
 	}
 	states := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
