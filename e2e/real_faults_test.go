@@ -9,6 +9,7 @@ type realFault struct {
 	shows string // succeeds when on-call sees it
 	undo  string
 	want  string // the first cause; "none" where nothing is wrong with the node
+	load  bool   // node-load is asked too, which is left out elsewhere: tests share the machine
 }
 
 // realWords is what the scripts of the faults have in common.
@@ -108,7 +109,7 @@ EOF`,
 		shows: `restarted`, undo: `back`, want: "setting-refused",
 	},
 	{
-		name:  "held-at-15m-cpu",
+		name: "held-at-15m-cpu", load: true,
 		make:  `change '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"requests":{"cpu":"10m"},"limits":{"cpu":"15m"}}}]}}}}'; sleep 60`,
 		shows: `unready`, undo: `back`, want: "calico-cpu-limit",
 	},

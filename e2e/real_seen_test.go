@@ -105,8 +105,12 @@ func judge(t *testing.T, f realFault, dir string) firstAnswer {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	a := call(t, "run", "--node", "node-a", "--skip", "node-load", "-o", "json="+at("run.json"), "-o",
-		"ndjson="+at("run.ndjson"), "-o", "table="+at("run.txt"))
+	args := []string{"run", "--node", "node-a", "-o", "json=" + at("run.json"), "-o",
+		"ndjson=" + at("run.ndjson"), "-o", "table=" + at("run.txt")}
+	if !f.load {
+		args = append(args, "--skip", "node-load")
+	}
+	a := call(t, args...)
 	var d document
 	if err := json.Unmarshal([]byte(contents(t, at("run.json"))), &d); err != nil {
 		t.Fatalf("%v: %s", err, a.stderr)
