@@ -148,18 +148,9 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// longestMessage bounds, in characters, what is shown of a text of the API's.
-const longestMessage = 300
-
 // message is what a component wrote into an object, as it may be shown: a container's may be the end of
 // its log, and who may write the object can write anything.
-func message(s string) string {
-	masked := probe.Masked(probe.OneLine(s[:min(len(s), 16*longestMessage)]))
-	if cut := []rune(masked); len(cut) > longestMessage { // the reason stands at the end
-		masked = string(cut[:longestMessage/3]) + " ... " + string(cut[len(cut)-2*longestMessage/3:])
-	}
-	return cmp.Or(masked, "no message")
-}
+func message(s string) string { return cmp.Or(probe.Quoted(s), "no message") }
 
 // plural is "1 restart", "3 restarts".
 func plural(n int, noun string) string {

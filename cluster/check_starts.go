@@ -130,8 +130,9 @@ func (g group) result(s *Snapshot) probe.Result {
 	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
 		With(facts.Pod, nameOf(g.pods[0].pod))
 	if g.message != "" {
-		r.Saw += ": " + g.message
-		r = r.With(facts.Message, g.message)
+		says := probe.Quoted(g.message)
+		r.Saw += ": " + says
+		r = r.With(facts.Message, says)
 	}
 	if g.plugin != "" {
 		r = r.With(facts.Plugin, g.plugin)
@@ -278,10 +279,14 @@ var (
 	volumeOwn    = regexp.MustCompile(`(configmap|secret|persistentvolumeclaim) .*not found|references non-existent`)
 )
 
+// longestEvent bounds, in bytes, what is read of a message; the kubelet and the API server cut theirs
+// far before.
+const longestEvent = 16 << 10
+
 // general is a message without what differs between pods of one group: their names, the IDs of
 // sandboxes and containers, addresses in them and times.
 func general(w waiter, text string) string {
-	text = probe.OneLine(text)
+	text = probe.OneLine(text[:min(len(text), longestEvent)])
 	for _, name := range []string{w.pod.Namespace + "/" + w.pod.Name, w.pod.Name, string(w.pod.UID)} {
 		if len(name) > 3 {
 			text = strings.ReplaceAll(text, name, "POD")
@@ -289,10 +294,6 @@ func general(w waiter, text string) string {
 	}
 	for _, x := range idsIn {
 		text = x.find.ReplaceAllString(text, x.with)
-	}
-	const most = 300
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

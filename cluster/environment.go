@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,7 +156,8 @@ func fieldOf(p *corev1.Pod, path string) (string, bool) {
 		pods = append(pods, a.IP)
 	}
 	fields["status.hostIPs"], fields["status.podIPs"] = strings.Join(hosts, ","), strings.Join(pods, ",")
-	return fields[path], slices.Contains(slices.Collect(maps.Keys(fields)), path) && fields[path] != ""
+	value := fields[path]
+	return value, value != ""
 }
 
 // get is the value of a variable, "" where it is not set; an error where that is not known.

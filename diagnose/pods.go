@@ -41,7 +41,7 @@ var lookAtIPAM = []string{
 var leakedFree = probe.Conditional{
 	If: "addresses are kept for pods that are gone; calico-kube-controllers frees them by itself where it runs",
 	Manifest: []string{"calicoctl ipam check --show-problem-ips -o ipam.json  # reads only",
-		"calicoctl datastore migrate lock && calicoctl ipam release --from-report=ipam.json; calicoctl datastore migrate unlock  # while it is locked no pod starts anywhere"},
+		"# then \"ipam release\" with that report, as Calico's page on lost addresses has it: the datastore is locked for it, and while it is locked no pod starts anywhere"},
 }
 
 // ipamExhausted is a node for whose new pods there is no address.
@@ -102,7 +102,7 @@ func addressesGone(r Finding, evidence []Clue) Case {
 			Manifest: append([]string{lookAtPods}, lookAtIPAM...),
 			OnlyIf: []probe.Conditional{leakedFree, {If: "one node shall have more blocks; 40 is an example",
 				Manifest: []string{"calicoctl ipam configure --strictaffinity=true --max-blocks-per-host=40  # from v3.31 on a limit of your own takes strict affinity"}}},
-			Radius: "the limit holds for every node; no pod that runs is touched",
+			Radius: "the limit holds for every node, and with strict affinity no node borrows an address of another's block any more; no pod that runs is touched",
 		}
 	case facts.ShortStrict, facts.ShortNoBlocks:
 		elsewhere, _ := r.Facts.Num(facts.FreeElsewhere)

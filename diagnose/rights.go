@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,7 +21,7 @@ func lacks(found []Finding) []Case {
 	}
 	r := found[0]
 	c := Case{Says: r.Saw, For: clues(proof, found), Covers: Covers(facts.CheckCalicoRights)}
-	c.Covers = append(c.Covers, append(calicoDown, notStarted...)...)
+	c.Covers = slices.Concat(c.Covers, calicoDown, notStarted)
 	account := r.Facts.Str(facts.Account)
 	namespace, name, _ := strings.Cut(account, ":")
 	c.Args = map[string]Arg{"account": checked(account, isName(namespace) && isName(name), "NAMESPACE:NAME")}

@@ -45,7 +45,7 @@ Told from a program that starts and ends by that state, and by the missing log.`
 			}
 			out = append(out, Case{
 				Says: fmt.Sprintf("container %s of calico-node's pod on {node} cannot be started: %s", r.Facts.Str(facts.Container), r.Facts.Str(facts.Message)),
-				For:  clues(proof, []Finding{r}), Covers: append(calicoDown, notStarted...),
+				For:  clues(proof, []Finding{r}), Covers: slices.Concat(calicoDown, notStarted),
 			})
 		}
 		return out[:min(len(out), 1)] // the first that fails; those after it wait for it

@@ -61,6 +61,22 @@ func Masked(text string) string {
 	return Plain(line)
 }
 
+// quoteHead and quoteMost bound what is read and shown of a text that others wrote: bytes, characters.
+const (
+	quoteHead = 64 << 10
+	quoteMost = 300
+)
+
+// Quoted is a text that others wrote as it may be shown: one masked line, without its middle where it
+// is long, since a message begins with what was tried and ends with the reason.
+func Quoted(text string) string {
+	line := []rune(Masked(text[:min(len(text), quoteHead)]))
+	if len(line) > quoteMost {
+		return string(line[:quoteMost/3]) + " ... " + string(line[len(line)-quoteMost*2/3:])
+	}
+	return string(line)
+}
+
 // plainText is a text without colours and whatever else is not printed, which could part a name.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {

@@ -3,6 +3,7 @@ package probe_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -69,5 +70,17 @@ func TestMasked(t *testing.T) {
 		if got := probe.Masked(whole); got != whole {
 			t.Errorf("%q became %q", whole, got)
 		}
+	}
+}
+
+func TestQuotedIsShort(t *testing.T) {
+	t.Parallel()
+	got := probe.Quoted("tried: " + strings.Repeat("ä", 80_000) + " error=the reason")
+	if n := utf8.RuneCountInString(got); n > 310 || !strings.HasPrefix(got, "tried: ") {
+		t.Errorf("%d characters of a text that is too long to be read: %q", n, got)
+	}
+	got = probe.Quoted("tried " + strings.Repeat("a ", 1000) + "password=hunter22hunter error=the reason")
+	if !strings.HasPrefix(got, "tried a") || !strings.HasSuffix(got, "the reason") || strings.Contains(got, "hunter22") {
+		t.Errorf("a long text: %q", got)
 	}
 }

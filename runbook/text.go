@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -200,27 +199,9 @@ func WriteOutcome(w io.Writer, o Outcome) error {
 
 // wrap breaks a text into lines of the width, each indented, those after the first more so.
 func wrap(text string, indent int) string {
-	var b strings.Builder
 	margin := strings.Repeat(" ", indent)
-	at := 0
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case at == 0:
-			b.WriteString(margin)
-			at = indent
-		case at+1+n > width:
-			b.WriteString("\n" + margin + "  ")
-			at = indent + 2
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
+	if lines := probe.Wrap(text, width-indent-2); lines[0] != "" {
+		return margin + strings.Join(lines, "\n  "+margin) + "\n"
 	}
-	if at > 0 {
-		b.WriteByte('\n')
-	}
-	return b.String()
+	return ""
 }

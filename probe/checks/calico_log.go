@@ -40,7 +40,6 @@ const (
 
 const (
 	logTail   = 64 << 10         // bytes read of each file
-	logQuote  = 300              // characters quoted of a line
 	logFresh  = 3 * time.Minute  // how old a line may be that stands for what is wrong now
 	logBefore = 10 * time.Minute // how long ago the run before may have ended to matter
 	logPods   = "/var/log/pods"
@@ -147,7 +146,11 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	}
 	if len(runs) > 1 && present.young(now) {
 		before, err := readRun(h, folder, account, runs[len(runs)-2])
-		if err == nil && before.end != nil && now.Sub(before.end.Time) < logBefore {
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has cleaned up
+		case err != nil:
+			return unseen(err)
+		case before.end != nil && now.Sub(before.end.Time) < logBefore:
 			r := before.result(probe.Warn, "run %d ended with: %s", runs[len(runs)-2], now)
 			r.Saw += "; another has just begun"
 			return r
@@ -268,7 +271,7 @@ func (r runLog) young(now time.Time) bool {
 
 func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
 	it := cmp.Or(r.end, r.worst)
-	line := quoted(it.Text)
+	line := probe.Quoted(it.Text)
 	text := line
 	if !it.Time.IsZero() {
 		text += ", " + probe.Age(max(0, now.Sub(it.Time))) + " ago"

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // The levels of a line of Calico's, and of one that has none.
@@ -46,13 +45,4 @@ func levelOf(line string) (level int, process, text string) {
 func endsRun(text string) bool {
 	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") ||
 		text == "Calico node failed to start"
-}
-
-// quoted is a line as it may be shown.
-func quoted(line string) string {
-	line = probe.Masked(line)
-	if runes := []rune(line); len(runes) > logQuote { // the reason stands at the end: error=...
-		line = string(runes[:logQuote/3]) + " ... " + string(runes[len(runes)-logQuote*2/3:])
-	}
-	return line
 }

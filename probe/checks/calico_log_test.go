@@ -100,14 +100,6 @@ func TestContainerLog(t *testing.T) {
 	}
 }
 
-func TestQuotedIsShort(t *testing.T) {
-	t.Parallel()
-	if got := quoted(strings.Repeat("a", 1000) + " error=the reason"); len(got) > logQuote+10 ||
-		!strings.HasSuffix(got, "the reason") {
-		t.Errorf("a long line: %q", got)
-	}
-}
-
 // TestCalicoLogFolder wants the log of the pod that the API names and of no other, and says where it
 // could not ask that it could not.
 func TestCalicoLogFolder(t *testing.T) {
