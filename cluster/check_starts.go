@@ -30,6 +30,7 @@ type group struct {
 	starts  string // one of the words of the fact Starts
 	plugin  string
 	message string // without the names and numbers of one pod
+	sandbox facts.Sandbox
 	pods    []waiter
 }
 
@@ -140,7 +141,7 @@ func (g group) result(s *Snapshot) probe.Result {
 	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
 	}
-	return g.addresses(s, r)
+	return g.addresses(s, g.sandbox.On(r))
 }
 
 // who names the pods of a group.
@@ -229,7 +230,8 @@ func reasonOf(w waiter) group {
 	text := general(w, w.last.Message)
 	switch w.last.Reason {
 	case eventSandbox:
-		return sandboxReason(text)
+		sandbox := facts.SandboxFailed(text)
+		return group{starts: sandbox.Starts, plugin: sandbox.Plugin, message: sandbox.Message, sandbox: sandbox}
 	case eventNetwork:
 		return group{starts: facts.StartsNetwork, message: text}
 	case eventMount, eventAttach, eventMap:
@@ -247,31 +249,8 @@ func own(w waiter) group {
 	return group{starts: facts.StartsOwn, message: strings.TrimSuffix(w.reason+": "+general(w, w.says), ": ")}
 }
 
-// sandboxReason tells a CNI plugin's words from the runtime's.
-func sandboxReason(text string) group {
-	text = sandboxWords.ReplaceAllString(text, "")
-	plugin := ""
-	if m := pluginOf.FindStringSubmatch(text); m != nil {
-		plugin = cmp.Or(m[1], m[2])
-	}
-	switch {
-	case noAddress.MatchString(text):
-		return group{starts: facts.StartsAddresses, plugin: plugin, message: text}
-	case plugin != "" || networkOf.MatchString(text):
-		return group{starts: facts.StartsCNI, plugin: plugin, message: text}
-	}
-	return group{starts: facts.StartsSandbox, message: text}
-}
-
-// What the kubelet's and the runtime's messages are told apart by: containerd 1.x and 2.x, CRI-O and
-// dockershim; for addresses the words of Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local.
+// What the kubelet's and the runtime's other messages are told apart by.
 var (
-	sandboxWords = regexp.MustCompile(`^Failed to create pod sandbox: (rpc error: code = \w+ desc = )?`)
-	pluginOf     = regexp.MustCompile(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
-	networkOf    = regexp.MustCompile(`network for (sandbox|pod)|pod network sandbox|cni plugin not initialized`)
-	noAddress    = regexp.MustCompile(`No IPs available in pools|no more free blocks|No more free affine blocks|` +
-		`per host block limit|limit of \d+ blocks reached|no configured Calico pools|cannot find a qualified ippool|` +
-		`no IP addresses available in range set|Assigned 0 out of`)
 	registryAway = regexp.MustCompile(`dial tcp|i/o timeout|connection (refused|reset)|no route to host|` +
 		`network is unreachable|TLS handshake timeout|deadline exceeded|server misbehaving`)
 	runtimeHangs = regexp.MustCompile(`deadline exceeded|is reserved for|no space left|failed to create shim`)

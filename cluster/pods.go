@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 const (
@@ -95,7 +96,7 @@ func lastWord(events []corev1.Event) *corev1.Event {
 
 // Reasons of the kubelet's events.
 const (
-	eventSandbox = "FailedCreatePodSandBox"
+	eventSandbox = facts.EventSandbox
 	eventNetwork = "NetworkNotReady"
 	eventMount   = "FailedMount"
 	eventAttach  = "FailedAttachVolume"

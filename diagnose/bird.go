@@ -182,8 +182,8 @@ var dropBlocker = &probe.Fix{
 
 // bgpRestartHold is the trap of graceful restart.
 var bgpRestartHold = &Rule{
-	ID: "bgp-restart-hold", Layer: LayerCalico, Title: "BIRD holds all routes back after its start, until every peer is up",
-	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
+	ID: "bgp-restart-hold", Layer: LayerPeers, Title: "BIRD holds all routes back after its start, until every peer is up",
+	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Where the machine of a peer that it waits for answers and its session does not come up all the same (a firewall, a password, an AS number), that is the reason, and this follows from it. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
 		Says: "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
 		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide",
@@ -200,9 +200,15 @@ var bgpRestartHold = &Rule{
 		}) {
 			left, _ := whole.Facts.Num(checks.FactWaitLeft)
 			var names []string
-			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(proof, []Finding{whole}),
+			weight, blockers := proof, listOf(whole, checks.FactBlockers)
+			if slices.ContainsFunc(downSessions(f), func(s session) bool {
+				return s.answers() && slices.Contains(blockers, s.Facts.Str(checks.FactPeer))
+			}) {
+				weight = strong // that machine lives: why its session does not come up is the reason
+			}
+			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(weight, []Finding{whole}),
 				Covers: pathFollows(f, familyOf(whole), "")}
-			for _, blocker := range listOf(whole, checks.FactBlockers) {
+			for _, blocker := range blockers {
 				name := blocker
 				for _, s := range f.Of(checks.BGPSession.ID) {
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {

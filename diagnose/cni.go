@@ -117,6 +117,25 @@ var cniPluginMissing = &Rule{
 	},
 }
 
+// cniNoExec is cni-plugin#891.
+var cniNoExec = &Rule{
+	ID: "cni-noexec", Layer: LayerCalico, Title: "the folder of the CNI plugins is mounted noexec",
+	Doc: `The runtime starts the programs of /opt/cni/bin for every pod. Where that folder, or the file system that it is on, is mounted with the option noexec, as hardened images and /etc/fstab have it for /opt or /var, the kernel refuses: "fork/exec /opt/cni/bin/calico: permission denied". The files are there and have the right mode; install-cni even copies new ones.
+Told from a plugin that is missing, or whose mode is wrong, by the mount's options.`,
+	Fix: *letExecute, RuledOut: []string{checks.CNIToken.ID}, Explains: []string{"cni-plugin-fails"},
+	Match: func(f Findings) []Case {
+		bound := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINoExec))
+		if len(bound) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "no new pod gets a network on {node}: " + bound[0].Saw,
+			Args: map[string]Arg{"file": fileArg(bound[0].Facts.Str(checks.FactFolder))},
+			For:  clues(proof, bound), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
+		}}
+	},
+}
+
 // nodenameWrong is a Calico that thinks it is elsewhere.
 var nodenameWrong = &Rule{
 	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico knows this node by another name, or by none",

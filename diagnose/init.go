@@ -15,7 +15,8 @@ import (
 // the network configuration its init containers leave.
 func initRules() []*Rule {
 	return []*Rule{upgradePodCIDR, upgradeLocked, upgradeNoAPI, upgradeStuck, installCNIFails, calicoImage,
-		calicoPodMissing, cniConfigMissing, cniConfigShadowed, cniPluginMissing, nodenameWrong}
+		calicoPodMissing, cniConfigMissing, cniConfigShadowed, cniPluginMissing, cniNoExec,
+		nodenameWrong}
 }
 
 // notStarted is what a calico-node that has not begun leaves undone.

@@ -11,19 +11,23 @@ import (
 
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
-	return []*Rule{ipamExhausted, cniPluginFails, sandboxFails, registriesUnreachable}
+	return []*Rule{ipamExhausted, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, resolvConfMissing, sandboxFails,
+		registriesUnreachable}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
 var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}}
 
-// waitingPods are the bad groups of pods that wait for one of these, the largest first.
+// waitingPods are the bad groups of pods that wait for one of these, the largest first, and the
+// probe's own pod.
 func waitingPods(f Findings, starts ...string) []Finding {
 	var out []Finding
 	for _, word := range starts {
 		out = append(out, keep(f.With(facts.CheckPodsStart, facts.Starts, word),
 			func(r Finding) bool { return bad(r.Status) })...)
+		out = append(out, keep(f.With(probe.CheckPlaced, facts.Starts, word),
+			func(r Finding) bool { return r.Status == probe.Unknown })...)
 	}
 	return out
 }
@@ -129,6 +133,40 @@ func countOf(n float64, what string) string {
 	return fmt.Sprintf("%.0f %ss", n, what)
 }
 
+// quotedPods is one case of what most pods wait for, in the kubelet's words.
+func quotedPods(groups []Finding, what string) []Case {
+	if len(groups) == 0 {
+		return nil
+	}
+	n, counted := groups[0].Facts.Num(facts.Pods)
+	who := countOf(n, "new pod")
+	if !counted {
+		who = "new pods, the probe's for one,"
+	}
+	return []Case{{
+		Says: fmt.Sprintf("%s on {node} %s: %s", who, what, groups[0].Facts.Str(facts.Message)),
+		For:  clues(strong, groups),
+	}}
+}
+
+// letExecute is the fix of plugins that may not be executed.
+var letExecute = &probe.Fix{
+	Says: "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
+	Manifest: []string{"ssh {node} findmnt -T {file} -o TARGET,SOURCE,OPTIONS", "ssh {node} ls -lZ {file}"},
+	Radius:   "none, both only read",
+}
+
+// newKubeconfig is the fix of a CA that is another one's.
+var newKubeconfig = &probe.Fix{
+	Says: "Have calico-node write the file anew: it does so at its start, with the CA that it is given itself. Where that is the old one too, the cluster's CA was changed and its pods have not been started since.",
+	Manifest: []string{
+		"ssh {node} sudo grep -o 'certificate-authority-data: .*' /etc/cni/net.d/calico-kubeconfig | cut -d' ' -f2 | base64 -d | openssl x509 -noout -subject -dates",
+		"kubectl -n {namespace} get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout -subject -dates",
+	},
+	OnlyIf: []probe.Conditional{{If: "the two differ", Manifest: []string{restartCalico}}},
+	Radius: "looking touches nothing; " + restartRadius,
+}
+
 // cniPluginFails is a CNI plugin that says what it lacks.
 var cniPluginFails = &Rule{
 	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods of the node",
@@ -141,36 +179,23 @@ It is quoted as it is where no other cause explains it.`,
 	},
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID, facts.CheckDatastoreReady},
 	Match: func(f Findings) []Case {
-		return quotedPods(waitingPods(f, facts.StartsCNI), "get no network from the CNI plugin")
-	},
-}
-
-// quotedPods is one case of what most pods wait for, in the kubelet's words.
-func quotedPods(groups []Finding, what string) []Case {
-	if len(groups) == 0 {
-		return nil
-	}
-	n, _ := groups[0].Facts.Num(facts.Pods)
-	return []Case{{
-		Says: fmt.Sprintf("%s on {node} %s: %s", countOf(n, "new pod"), what, groups[0].Facts.Str(facts.Message)),
-		For:  clues(strong, groups),
-	}}
-}
-
-// sandboxFails is a runtime that makes no sandboxes.
-var sandboxFails = &Rule{
-	ID: "sandbox-fails", Layer: LayerRuntime, Symptom: true, Title: "the container runtime makes no sandboxes or containers for new pods",
-	Doc: `Before any container of a pod the runtime makes its sandbox: the pause image, namespaces, cgroups, a shim. The kubelet has the runtime's words in an event of the pod (FailedCreatePodSandBox, CreateContainerError). Usual: the pause image cannot be pulled, no space or no processes left, a cgroup driver that is not the kubelet's, names that an earlier attempt still holds.
-Told from a CNI plugin that fails by the words: the runtime names the plugin then.`,
-	Fix: probe.Fix{
-		Says: "The message says what the runtime lacks.",
-		Manifest: []string{lookAtPods, "ssh {node} sudo journalctl -u {runtime} --since -15min | grep -i -e error -e fail | tail -30",
-			"ssh {node} df -h /var/lib /run"},
-		Radius: "none, it only reads",
-	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.NodeDisk.ID},
-	Match: func(f Findings) []Case {
-		return quotedPods(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), "get no sandbox or container from the runtime")
+		groups := waitingPods(f, facts.StartsCNI)
+		out := quotedPods(groups, "get no network from the CNI plugin")
+		if len(out) == 0 {
+			return nil
+		}
+		switch groups[0].Facts.Str(facts.Obstacle) {
+		case facts.ObstacleNotExecutable:
+			file := groups[0].Facts.Str(facts.ObstacleAt)
+			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: %s may not be executed: its folder is mounted noexec, or its mode forbids it", file)
+			out[0].Args = map[string]Arg{"file": fileArg(file)}
+			out[0].Fix = letExecute
+		case facts.ObstacleAuthority:
+			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
+				groups[0].Facts.Str(facts.Message)
+			out[0].Fix = newKubeconfig
+		}
+		return out
 	},
 }
 

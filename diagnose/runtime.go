@@ -326,6 +326,9 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		if len(alive) == 0 {
 			idle = nil
 		}
+		if saidWhy(f) {
+			placed, idle = nil, nil
+		}
 		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
 			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil

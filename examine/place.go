@@ -216,6 +216,9 @@ func unplaced(method, namespace string, err error) probe.Event {
 	}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		res = res.With(probe.FactReason, string(pe.Reason))
+		if said := pe.Sandbox; said != nil {
+			res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))
+		}
 	}
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }

@@ -20,6 +20,8 @@ type PlacementError struct {
 	Waited bool // nothing refused it: its time was over
 	Text   string
 	Err    error
+	// Sandbox is what the kubelet says of the sandbox that the pod did not get, nil where it says nothing.
+	Sandbox *facts.Sandbox
 }
 
 func (e *PlacementError) Error() string { return e.Text }

@@ -89,8 +89,10 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 				return true, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, state.text)
 			}
 		case <-s.tick.C:
-			var known bool
-			s.events, known = s.readEvents(ctx, s.pod)
+			events, known := s.readEvents(ctx, s.pod)
+			if known { // else those of before still hold, as when the time is over just now
+				s.events = events
+			}
 			late := s.options.Idle > 0 && time.Since(s.began) > s.options.Idle
 			if late && known && nothingDone(s.pod, s.container, s.events) {
 				return true, s.gaveUp(ctx, context.DeadlineExceeded)
@@ -218,7 +220,25 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	if state.unreported && s.joined {
 		reason = facts.ReasonKubelet
 	}
-	return waited(reason, "the probe did not start within %v: %s", took, state.text)
+	err := waited(reason, "the probe did not start within %v: %s", took, state.text)
+	err.Sandbox = sandboxOf(s.events)
+	return err
+}
+
+// sandboxOf is what the newest event about a sandbox that failed says, nil where there is none.
+func sandboxOf(events []corev1.Event) *facts.Sandbox {
+	var last *corev1.Event
+	for i := range events {
+		if e := &events[i]; e.Reason == facts.EventSandbox && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
+			last = e
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	const longest = 16 << 10 // the kubelet and the API server cut theirs far before
+	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), longest)]))
+	return &said
 }
 
 // containerState is how far a container has come.

@@ -13,6 +13,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // CNIConfig asks which network plugin the runtime would call: it takes the first
@@ -21,7 +22,7 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
 unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible by this access method. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
@@ -31,6 +32,7 @@ const (
 	FactPlugins probe.Fact = "plugins" // types it names, in order
 	FactMissing probe.Fact = "missing" // of these, not in the plugin directory
 	FactBehind  probe.Fact = "behind"  // Calico's file, when another comes first
+	FactFolder  probe.Fact = "folder"  // that of the plugins, where it is mounted noexec
 )
 
 // Why Calico's network configuration is not used.
@@ -39,6 +41,7 @@ const (
 	CNIUnusable = "unusable" // the first file cannot be understood
 	CNIShadowed = "shadowed" // another network's file comes first
 	CNIPlugins  = "plugins"  // a program that it names is not there
+	CNINoExec   = "noexec"   // none of its programs may be executed
 )
 
 // cniPlace is where files and plugins are.
@@ -222,6 +225,10 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 			strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
 	default:
 		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
+		if bin, at := mountedNoExec(h, bins); bin != "" {
+			r = probe.Found(probe.Fail, "%s is mounted noexec (%s), so no plugin in it can be executed", bin, at).
+				With(FactFolder, bin).With(probe.FactReason, CNINoExec)
+		}
 	}
 	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
 }
@@ -250,4 +257,27 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 		return []string{}
 	}
 	return missing
+}
+
+// mountedNoExec is the first of some folders that is there, where the file system that it is on does not let
+// programs be executed, and where that is mounted; "" where it does, or that is not to be seen.
+func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
+	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
+	table, err := kernel.ReadProc(h, "1/mountinfo")
+	if err != nil || there < 0 {
+		return "", ""
+	}
+	folder = folders[there]
+	noexec := false
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[4] != "/" && f[4] != folder && !strings.HasPrefix(folder, f[4]+"/") || len(f[4]) < len(at) {
+			continue
+		}
+		at, noexec = f[4], slices.Contains(strings.Split(f[5], ","), "noexec") // a later one lies above
+	}
+	if !noexec {
+		return "", ""
+	}
+	return folder, at
 }
