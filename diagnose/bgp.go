@@ -139,6 +139,7 @@ var bgpFiltered = &Rule{
 		Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true ||
@@ -175,7 +176,7 @@ var bgpRejected = &Rule{
 			"ssh {other} sudo firewall-cmd --reload"},
 		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
+	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
@@ -224,6 +225,7 @@ var peerBirdDead = &Rule{
 		Radius: "nothing: both only look",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			said := s.refusal()
@@ -270,6 +272,7 @@ var bgpWrongAS = &Rule{
 		Radius: "both only read; a changed number restarts the sessions of every node it is for",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			theirs := keep(s.there, func(r Finding) bool { return reasonOf(r) == "bad-as" })
@@ -310,6 +313,7 @@ var bgpUnknownPeer = &Rule{
 		Radius: "nothing: both only look",
 	},
 	RuledOut: []string{checks.NodePing.ID},
+	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			taken := s.ported && !bad(s.port.Status) && answered(s.port.Status)

@@ -18,7 +18,7 @@ Told from a firewall by these counters, which stand still there.`,
 		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -A4 -i password", "kubectl auth can-i get secrets -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
 		Radius:   "nothing: both only read",
 	},
-	Explains: []string{"bgp-waits", "bgp-one-way", "bgp-filtered"},
+	Explains: []string{"bgp-waits", "bgp-one-way", "bgp-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
 		return perSession(f, func(s session, c *Case) bool {

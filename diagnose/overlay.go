@@ -11,7 +11,8 @@ import (
 )
 
 func overlayRules() []*Rule {
-	return []*Rule{tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered, mtuTooBig, mtuPathSmall}
+	return []*Rule{portTaken, tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered, mtuTooBig,
+		mtuPathSmall}
 }
 
 // overPods are the bad results of pods on other nodes, and of what is behind services.

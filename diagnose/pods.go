@@ -20,14 +20,16 @@ var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsC
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}}
 
 // waitingPods are the bad groups of pods that wait for one of these, the largest first, and the
-// probe's own pod.
+// probe's own pod where the kubelet says why: that the runtime does not answer is what runtime-stuck says.
 func waitingPods(f Findings, starts ...string) []Finding {
 	var out []Finding
 	for _, word := range starts {
 		out = append(out, keep(f.With(facts.CheckPodsStart, facts.Starts, word),
 			func(r Finding) bool { return bad(r.Status) })...)
 		out = append(out, keep(f.With(probe.CheckPlaced, facts.Starts, word),
-			func(r Finding) bool { return r.Status == probe.Unknown })...)
+			func(r Finding) bool {
+				return r.Status == probe.Unknown && r.Facts.Str(facts.Obstacle) != facts.ObstacleSilence
+			})...)
 	}
 	return out
 }
@@ -151,7 +153,7 @@ func quotedPods(groups []Finding, what string) []Case {
 
 // letExecute is the fix of plugins that may not be executed.
 var letExecute = &probe.Fix{
-	Says: "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
+	Says:     "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
 	Manifest: []string{"ssh {node} findmnt -T {file} -o TARGET,SOURCE,OPTIONS", "ssh {node} ls -lZ {file}"},
 	Radius:   "none, both only read",
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing, routeMakersClash,
+	return []*Rule{blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing, routeMakersClash,
 		routeNotMade}
 }
 
@@ -93,6 +93,37 @@ var blockOwnedTwice = &Rule{
 		return blocked(f, checks.FactShared, func(list []string) string {
 			return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
 		})
+	},
+}
+
+// interfaceOverlaps is projectcalico/calico#8344.
+var interfaceOverlaps = &Rule{
+	ID: "interface-overlaps-pods", Layer: LayerRoutes, Title: "an interface of this node has the addresses of another node's pods",
+	Doc: `A bridge or another interface that is not Calico's (virbr0 of libvirt, docker0, cni0 of an earlier CNI, a VPN) has a range that is a block of another node, or a part of one. The kernel makes a route for it that wins over Calico's, so packets for the pods there go to that interface and are lost, while the session is up and every other node reaches them. The API shows none of it.
+Told from a route that leads to the wrong machine by the interface, which is this node's own.`,
+	Fix: probe.Fix{
+		Says: "See whose the interface is. Where nothing uses it, delete it and what makes it again at boot; else give it a range outside of Calico's pools.",
+		Manifest: []string{
+			"ssh {node} ip -d addr show dev {device}",
+			"ssh {node} 'sudo virsh net-list --all; sudo docker network ls; ls /etc/cni/net.d'  # what makes such interfaces",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr",
+		},
+		OnlyIf: []probe.Conditional{{If: "nothing uses {device}: until the next boot",
+			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
+		Radius: "looking touches nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods", "peer-nodeports",
+		"tunnel-filtered", "dns-down", "service-path-broken"},
+	Match: func(f Findings) []Case {
+		out := blocked(f, checks.FactOverlaps, func(list []string) string {
+			return "packets from {node} to another node's pods stay on an interface of its own: " + strings.Join(list, "; ")
+		})
+		for i := range out {
+			device := out[i].For[0].Facts.Str(checks.FactOverlapOn)
+			out[i].Args["device"] = deviceArg(device)
+		}
+		return out
 	},
 }
 

@@ -50,6 +50,11 @@ func TestCNIConfig(t *testing.T) {
 			"cannot be used"},
 		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam",
 			probe.Fail, "not in /opt/cni/bin: calico-ipam"},
+		"noexec": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "proc/1/mountinfo": "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n" +
+			"41 22 8:3 / /opt rw,nosuid,noexec - ext4 /dev/sda3 rw\n"}, "", probe.Fail, "/opt/cni/bin is mounted noexec (/opt)"},
+		"noexec below": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "proc/1/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" +
+			"41 22 8:3 / /opt rw,noexec - ext4 /dev/sda3 rw\n42 41 8:4 / /opt/cni rw - ext4 /dev/sda4 rw\n" +
+			"43 41 8:4 / /opt/cni/bin2 rw,noexec - ext4 /dev/sda4 rw\n"}, "", probe.OK, "is used"},
 		"k3s": {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList,
 			"var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "",
 			"var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},

@@ -62,7 +62,11 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {
-			p.Report(answered(answer, addr, path))
+			r := answered(answer, addr, path)
+			if !answer.FromFelix() {
+				r = heldHealth(ctx, p.Host, r, addr)
+			}
+			p.Report(r)
 			asksElsewhere(ctx, p, at, addr, path)
 			return
 		}
@@ -79,6 +83,9 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 			p.Report(r)
 			return
 		}
+	}
+	if asked, err := netip.ParseAddrPort(worst.Facts.Str(FactAddress)); err == nil && weight(worst) > 3 { // somebody took it
+		worst = heldHealth(ctx, p.Host, worst, asked)
 	}
 	p.Report(meaning(p, worst, at))
 }

@@ -19,5 +19,5 @@ fail, refused: nothing listens there. Felix opens the port only after the node's
 fail, no answer: the port accepts and Felix does not answer in time: starved of CPU, or frozen.
 fail, 503: a component has not reported in time or reports non-live; the table names it.
 fail, foreign address: "localhost" leads to an address that is not this machine's loopback, so the kubelet asks somebody else. Look at the node's /etc/hosts.
-skip: Felix is set not to answer (healthEnabled). fail, or warn when the kubelet takes its answer for good: something answers there that is not Felix. unknown: where Felix is set to answer could not be read.`,
+skip: Felix is set not to answer (healthEnabled). fail, or warn when the kubelet takes its answer for good: something answers there that is not Felix; its process is named. unknown: where Felix is set to answer could not be read.`,
 }

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +51,10 @@ func TestFelix(t *testing.T) {
 	want(t, run(t, FelixLive, h, felixAt(t, says(503, ""))), "", probe.Fail, "without saying why")
 	want(t, run(t, FelixLive, h, felixAt(t, says(204, ""))), "", probe.OK, "204")
 	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "another program listens")
-	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "another program holds its port")
+	other := want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "another program holds its port")
+	if runtime.GOOS == "linux" && !strings.Contains(other.Facts.Str(FactHeldBy), strconv.Itoa(os.Getpid())) {
+		t.Errorf("this process is not named: %+v", other)
+	}
 
 	if l, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on every system
 		s := httptest.Server{Listener: l, Config: &http.Server{Handler: says(204, ""), ReadHeaderTimeout: time.Second}}

@@ -20,7 +20,7 @@ var OverlayTunnels = &probe.Check{
 	From: probe.FromNode,
 	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
-ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
+ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it. Where another process has the UDP port that a VXLAN device needs, the process is named.
 warn: the MTU is not the one that FelixConfiguration sets; or WireGuard's device is up and Calico has no address for this node's end, without encryption between hosts, which needs none. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
 skip: no pool uses a tunnel, or Calico keeps its settings in its own etcd. unknown: a device is there, and what Calico registered for it could not be read. Not looked at: the peers of WireGuard, and the entries of a VXLAN device in the mode that the eBPF data plane uses, which has none.`,
 }
@@ -145,14 +145,14 @@ func (e encapsulation) ends(p *probe.Pass) (own *probe.Target, others []probe.Ta
 	return own, others
 }
 
-func overlayTunnels(_ context.Context, p *probe.Pass) {
+func overlayTunnels(ctx context.Context, p *probe.Pass) {
 	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
 	}
 	silent := true
-	say := func(r probe.Result) { silent = false; p.Report(r) }
+	say := func(r probe.Result) { silent = false; p.Report(heldTunnel(ctx, p, r)) }
 	for _, e := range encapsulations {
 		i := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == e.device })
 		var d *kernel.Link

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // RouteBlocks compares what Calico's IPAM says with what the kernel does: every
@@ -19,7 +21,7 @@ var RouteBlocks = &probe.Check{
 	Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
-fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
+fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM; or an interface of this node that is not Calico's has a range in it, whose route wins over Calico's.
 fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
 warn: by programClusterRoutes of FelixConfiguration and of BGPConfiguration (from v3.32) both Felix and BIRD make the routes of some pools, or neither does: the two settings have to complement each other.
 info: some are reached through a router that is no node of the cluster; where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
@@ -28,12 +30,14 @@ skip: Calico's IPAM has no blocks (another IPAM is used), or Calico keeps them i
 
 // Facts of route-blocks.
 const (
-	FactBlocks    probe.Fact = "blocks"    // count
-	FactWrong     probe.Fact = "wrong"     // list of block, node and where the route leads
-	FactNoRoute   probe.Fact = "noroute"   // list of block and node
-	FactSwallowed probe.Fact = "swallowed" // list of block and node
-	FactShared    probe.Fact = "shared"    // list of block and the nodes it belongs to
-	FactOwners    probe.Fact = "owners"    // by wrong, swallowed or shared: by block, the nodes it belongs to
+	FactBlocks    probe.Fact = "blocks"     // count
+	FactWrong     probe.Fact = "wrong"      // list of block, node and where the route leads
+	FactNoRoute   probe.Fact = "noroute"    // list of block and node
+	FactSwallowed probe.Fact = "swallowed"  // list of block and node
+	FactShared    probe.Fact = "shared"     // list of block and the nodes it belongs to
+	FactOverlaps  probe.Fact = "overlaps"   // list of an interface here with its range, and the block and node
+	FactOverlapOn probe.Fact = "overlap_on" // the first of these interfaces
+	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared or overlaps: by block, the nodes it belongs to
 	// of those without a route, the ones BIRD knows, and from which of its protocols
 	FactInBIRD probe.Fact = "in_bird"
 	// of those without a route, the ones whose route Felix makes: of VXLAN pools, or by programClusterRoutes
@@ -61,6 +65,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool), program: programmed(p)}
+	a.links, _ = kernel.Links()
 	a.fabric = slices.ContainsFunc(p.Of(probe.KindSession), func(t probe.Target) bool { return t.Node == "" })
 	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
 		if t.Addr.IsValid() {
@@ -114,6 +119,8 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 type findings struct {
 	missing                          []ipamBlock
 	wrong, swallowed, shared, routed []string
+	overlaps                         []string
+	overlapOn                        string
 	owners                           map[probe.Fact]map[string][]string
 	asking                           error
 }
@@ -150,6 +157,12 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 				f.owned(FactShared, l, of...)
 			}
 			continue // where it should lead nobody can say
+		}
+		if device, text := a.overlap(l); device != "" {
+			f.overlapOn = cmp.Or(f.overlapOn, device)
+			f.overlaps = append(f.overlaps, text)
+			f.owned(FactOverlaps, l, l.node)
+			continue
 		}
 		saw, err := a.leads(l)
 		switch {
@@ -188,7 +201,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	what := as.what
 	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
 	var missing, bad, quiet []string
-	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(in.known) == 0
+	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(f.overlaps)+len(in.known) == 0
 	for _, l := range f.missing {
 		missing = append(missing, l.String())
 		if l.state == "" {
@@ -208,6 +221,10 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	if len(f.swallowed) > 0 {
 		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s",
 			len(f.swallowed), total, what, some(f.swallowed)))
+	}
+	if len(f.overlaps) > 0 {
+		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, whose interface has their range: %s",
+			len(f.overlaps), total, what, some(f.overlaps)))
 	}
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing),
@@ -230,6 +247,9 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	}
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
+	}
+	if len(f.overlaps) > 0 {
+		r = r.With(FactOverlaps, first(f.overlaps)).With(FactOverlapOn, f.overlapOn)
 	}
 	if len(in.felix) > 0 {
 		r = r.With(FactByFelix, first(in.felix))

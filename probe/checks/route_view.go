@@ -30,6 +30,7 @@ type routeView struct {
 	fabric  bool   // a BGP peer is no node: a switch, which may be told of blocks
 	table   map[netip.Prefix]entry
 	unread  error // why there is no table
+	links   []kernel.Link
 }
 
 // routesTo lists what this network namespace's main table has for exactly these
@@ -115,6 +116,30 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 		return byRouter, nil
 	}
 	return fmt.Sprintf("to %s %s by %s", whose, way.gateway, way.device), nil
+}
+
+// overlap is an interface of this node whose own range is a block of another node, or a part of it, and
+// how that is said: the kernel gives it what is for the pods there. A wider range gives way to the block's route.
+func (a routeView) overlap(l ipamBlock) (device, text string) {
+	own := func(to netip.Addr) bool {
+		return slices.ContainsFunc(a.links, func(d kernel.Link) bool { return d.Has(to) })
+	}
+	for _, d := range a.links {
+		for _, has := range d.Addrs {
+			if !d.Up || has.IsSingleIP() || has.Bits() < l.prefix.Bits() || !l.prefix.Contains(has.Addr()) {
+				continue
+			}
+			to := has.Masked().Addr().Next()
+			for own(to) {
+				to = to.Next()
+			}
+			// The address alone does not make a route of it (noprefixroute).
+			if way, err := lookup(to); err == nil && has.Contains(to) && way.device == d.Name && !way.gateway.IsValid() {
+				return d.Name, fmt.Sprintf("%s with %s, %s", d.Name, has, l)
+			}
+		}
+	}
+	return "", ""
 }
 
 // encapsulated tells whether a pool that holds the block has the mode on, be it

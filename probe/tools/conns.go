@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,7 +94,7 @@ func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(ke
 	})
 	limited, cancel := context.WithTimeout(ctx, ownersLimit)
 	defer cancel()
-	owner, whole := owners(limited, j.Host, all)
+	owner, whole := kernel.Owners(limited, j.Host, all)
 	t := newTable(j, "STATE", "HERE", "THERE", "PROCESS")
 	for _, s := range all {
 		far := s.Far.String()
@@ -119,44 +117,4 @@ func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(ke
 		j.Say("(the processes are not visible by this way)")
 	}
 	return probe.Found(probe.OK, "%d x %s%s", n, what, of)
-}
-
-// owners finds the processes that have sockets open: "bird (1234)", and whether all were
-// looked at before ctx ended.
-func owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket) (_ map[uint32]string, whole bool) {
-	sought := map[uint32]bool{}
-	for _, s := range sockets {
-		sought[s.Inode] = true
-	}
-	out := map[uint32]string{}
-	processes, err := os.ReadDir(h.Proc)
-	if err != nil {
-		return out, true
-	}
-	for _, p := range processes {
-		if ctx.Err() != nil {
-			return out, false
-		}
-		if _, err := strconv.Atoi(p.Name()); err != nil {
-			continue
-		}
-		dir := filepath.Join(h.Proc, p.Name())
-		open, err := os.ReadDir(filepath.Join(dir, "fd"))
-		if err != nil { // it has ended, or may not be looked at
-			continue
-		}
-		for _, fd := range open {
-			to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
-			inode := kernel.SocketInode(to)
-			if err != nil || !sought[inode] || out[inode] != "" {
-				continue
-			}
-			comm, err := os.ReadFile(filepath.Join(dir, "comm"))
-			if err != nil {
-				break
-			}
-			out[inode] = fmt.Sprintf("%s (%s)", strings.TrimSpace(string(comm)), p.Name())
-		}
-	}
-	return out, true
 }

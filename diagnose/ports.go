@@ -1,0 +1,54 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// portTaken is kubernetes/kubernetes#121530 and projectcalico/calico#9638.
+var portTaken = &Rule{
+	ID: "port-taken", Layer: LayerCalico, Title: "another process has a port that Calico needs on this node",
+	Doc: `Calico has ports of its own on every node: TCP 9099 for Felix's health, UDP 4789 for VXLAN. A process that had one first keeps it. Felix then tries again and again ("address already in use"), while the kubelet's probe asks a stranger and calls calico-node not ready, or kills it; vxlan.calico is made and does not come up. The other process may have been there for long: it shows when calico-node starts anew, or when a pool is set to VXLAN.
+Told from a Felix that hangs, and from a tunnel that somebody took down, by whose the socket is. BGP's port is a cause of its own (bird-port-taken).`,
+	Fix: probe.Fix{
+		Says: "Stop the other process or give it another port; Calico tries again by itself. Where it has to keep the port, give Calico another on every node.",
+		Manifest: []string{
+			"ssh {node} sudo ss -ltunp 'sport = :{port}'",
+			"kubectl get felixconfigurations.crd.projectcalico.org default -o yaml | grep -e healthPort -e vxlanPort",
+		},
+		Radius: "none, both only read; stopping the process ends what it serves",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "tunnel-device"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, id := range []string{checks.FelixLive.ID, checks.FelixReady.ID, checks.OverlayTunnels.ID} {
+			for _, r := range f.Bad(id) {
+				port, who := r.Facts.Str(checks.FactHeldPort), r.Facts.Str(checks.FactHeldBy)
+				if port == "" || who == "" {
+					continue
+				}
+				if i := slices.IndexFunc(out, func(c Case) bool { return c.About == port }); i >= 0 {
+					out[i].For = append(out[i].For, Clue{Finding: r})
+					continue
+				}
+				c := Case{About: port, For: clues(proof, []Finding{r}), Covers: felixIll}
+				what := "Felix's health port"
+				if id == checks.OverlayTunnels.ID {
+					c.Covers, what = overPods(f), "the port of "+r.Target
+					c.Covers = append(c.Covers, Covers(checks.RouteBlocks.ID)...)
+				}
+				_, number, _ := strings.Cut(port, " ")
+				n, _ := strconv.Atoi(number)
+				c.Args = map[string]Arg{"port": numberArg(float64(n))}
+				c.Says = fmt.Sprintf("another process of {node} has %s, %s: %s", port, what, who)
+				out = append(out, c)
+			}
+		}
+		return out
+	},
+}

@@ -1,0 +1,44 @@
+package facts
+
+import "testing"
+
+// TestSandboxFailed has what kubelets, containerd 1.x and 2.x, CRI-O and runc say.
+func TestSandboxFailed(t *testing.T) {
+	const began = "Failed to create pod sandbox: rpc error: code = Unknown desc = "
+	for text, want := range map[string]Sandbox{
+		began + `failed to get sandbox image "registry.k8s.io/pause:3.9": failed to pull image "registry.k8s.io/pause:3.9": dial tcp: i/o timeout`: {
+			Obstacle: ObstaclePauseImage, At: "registry.k8s.io/pause:3.9"},
+		began + `failed to pull image "hub.example:5000/k8s/pause:3.10": failed to pull and unpack image`: {
+			Obstacle: ObstaclePauseImage, At: "hub.example:5000/k8s/pause:3.10"},
+		began + `error creating pod sandbox with name "k8s_x": initializing source docker://registry.k8s.io/pause:3.9: pinging container registry`: {
+			Obstacle: ObstaclePauseImage, At: "registry.k8s.io/pause:3.9"},
+		"(combined from similar events): " + began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/kubepods/besteffort/podX/Y" instead`: {
+			Obstacle: ObstacleCgroupDriver},
+		began + `cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/besteffort/podX`: {Obstacle: ObstacleCgroupDriver},
+		"Failed to create pod sandbox: open /run/systemd/resolve/resolv.conf: no such file or directory": {
+			Obstacle: ObstacleResolvConf, At: "/run/systemd/resolve/resolv.conf"},
+		"Failed to create pod sandbox: open /etc/kubernetes/upstream.conf: no such file or directory": {
+			Obstacle: ObstacleResolvConf, At: "/etc/kubernetes/upstream.conf"},
+		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
+		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
+		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
+		began + "failed to create containerd task: mkdir /run/containerd/x: no space left on device":        {},
+		"Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded": {Obstacle: ObstacleSilence},
+		began + `failed to setup network for sandbox: plugin type="loopback" failed (add): netplugin failed with no error message: fork/exec /opt/cni/bin/loopback: permission denied`: {
+			Starts: StartsCNI, Plugin: "loopback", Obstacle: ObstacleNotExecutable, At: "/opt/cni/bin/loopback"},
+		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/x": tls: failed to verify certificate: x509: certificate signed by unknown authority`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAuthority},
+		began + `failed to setup network for sandbox: plugin type="multus" failed (add): x509: certificate signed by unknown authority`: {
+			Starts: StartsCNI, Plugin: "multus"},
+		began + `failed to setup network for sandbox: plugin type="calico" failed (add): No IPs available in pools: [10.0.0.0/24]`: {
+			Starts: StartsAddresses, Plugin: "calico"},
+	} {
+		got := SandboxFailed(text)
+		if want.Starts == "" {
+			want.Starts = StartsSandbox
+		}
+		if want.Message = got.Message; got != want || got.Message == "" || len(got.Message) >= len(text) {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Owners finds the processes that have sockets open: "bird (1234)", and whether all were
+// looked at before ctx ended.
+func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
+) (_ map[uint32]string, whole bool) {
+	sought := map[uint32]bool{}
+	for _, s := range sockets {
+		sought[s.Inode] = true
+	}
+	out := map[uint32]string{}
+	processes, err := os.ReadDir(h.Proc)
+	if err != nil {
+		return out, true
+	}
+	for _, p := range processes {
+		if ctx.Err() != nil {
+			return out, false
+		}
+		if _, err := strconv.Atoi(p.Name()); err != nil {
+			continue
+		}
+		dir := filepath.Join(h.Proc, p.Name())
+		open, err := os.ReadDir(filepath.Join(dir, "fd"))
+		if err != nil { // it has ended, or may not be looked at
+			continue
+		}
+		for _, fd := range open {
+			to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+			inode := SocketInode(to)
+			if err != nil || !sought[inode] || out[inode] != "" {
+				continue
+			}
+			comm, err := os.ReadFile(filepath.Join(dir, "comm"))
+			if err != nil {
+				break
+			}
+			out[inode] = fmt.Sprintf("%s (%s)", strings.TrimSpace(string(comm)), p.Name())
+		}
+	}
+	return out, true
+}
+
+// UDP gives each UDP socket of this network namespace that has a port, the kernel's own too. It is read as
+// text, for what answers for UDP by netlink is a module that may be missing.
+func UDP(port uint16, each func(Socket)) error {
+	for _, table := range []string{"udp", "udp6"} {
+		f, err := os.Open("/proc/thread-self/net/" + table)
+		if os.IsNotExist(err) && table == "udp6" { // without IPv6
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("listing UDP sockets: %w", err)
+		}
+		lines := bufio.NewScanner(f)
+		for lines.Scan() {
+			if s, ok := udpSocket(lines.Text()); ok && s.Near.Port() == port {
+				each(s)
+			}
+		}
+		f.Close()
+		if err := lines.Err(); err != nil {
+			return fmt.Errorf("listing UDP sockets: %w", err)
+		}
+	}
+	return nil
+}
+
+// udpSocket reads a line of that table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
+func udpSocket(line string) (Socket, bool) {
+	f := strings.Fields(line)
+	if len(f) < 10 {
+		return Socket{}, false
+	}
+	address, port, _ := strings.Cut(f[1], ":")
+	b, err := hex.DecodeString(address)
+	n, bad := strconv.ParseUint(port, 16, 16)
+	inode, odd := strconv.ParseUint(f[9], 10, 32)
+	if err != nil || bad != nil || odd != nil || len(b)%4 != 0 {
+		return Socket{}, false
+	}
+	for i := 0; i < len(b); i += 4 { // each word as the machine keeps it
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	a, ok := netip.AddrFromSlice(b)
+	return Socket{Near: netip.AddrPortFrom(a.Unmap(), uint16(n)), Inode: uint32(inode)}, ok
+}
