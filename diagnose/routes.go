@@ -113,8 +113,8 @@ Told from a route that leads to the wrong machine by the interface, which is thi
 		Radius: "looking touches nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
-	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods", "peer-nodeports",
-		"tunnel-filtered", "dns-down", "service-path-broken"},
+	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods",
+		"peer-nodeports", "tunnel-filtered", "dns-down", "service-path-broken"},
 	Match: func(f Findings) []Case {
 		out := blocked(f, checks.FactOverlaps, func(list []string) string {
 			return "packets from {node} to another node's pods stay on an interface of its own: " + strings.Join(list, "; ")

@@ -16,7 +16,8 @@ var withoutSandbox = []string{"sandbox-fails", "runtime-stuck"}
 
 // obstructed are the pods for whose sandbox this is in the way, and where that is.
 func obstructed(f Findings, obstacle string) (pods []Finding, at string) {
-	pods = keep(waitingPods(f, facts.StartsSandbox), func(r Finding) bool { return r.Facts.Str(facts.Obstacle) == obstacle })
+	pods = keep(waitingPods(f, facts.StartsSandbox),
+		func(r Finding) bool { return r.Facts.Str(facts.Obstacle) == obstacle })
 	if len(pods) > 0 {
 		at = pods[0].Facts.Str(facts.ObstacleAt)
 	}

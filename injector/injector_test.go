@@ -311,6 +311,12 @@ func TestIdle(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	said := []corev1.Event{{Reason: facts.EventSandbox, Message: "Failed to create pod sandbox: open /run/x.conf: no such file or directory"}}
+	wait := &startup{placement: &placement{options: options}, pod: taken, events: said}
+	pe, _ := errors.AsType[*PlacementError](wait.gaveUp(t.Context(), context.DeadlineExceeded))
+	if pe == nil || pe.Sandbox == nil || pe.Sandbox.Obstacle != facts.ObstacleResolvConf {
+		t.Errorf("what the kubelet says of the sandbox is lost: %+v", pe)
+	}
 }
 
 func TestLeftovers(t *testing.T) {

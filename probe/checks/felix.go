@@ -62,11 +62,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {
-			r := answered(answer, addr, path)
-			if !answer.FromFelix() {
-				r = heldHealth(ctx, p.Host, r, addr)
-			}
-			p.Report(r)
+			p.Report(heldHealth(ctx, p.Host, answered(answer, addr, path), answer.FromFelix()))
 			asksElsewhere(ctx, p, at, addr, path)
 			return
 		}
@@ -84,10 +80,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 			return
 		}
 	}
-	if asked, err := netip.ParseAddrPort(worst.Facts.Str(FactAddress)); err == nil && weight(worst) > 3 { // somebody took it
-		worst = heldHealth(ctx, p.Host, worst, asked)
-	}
-	p.Report(meaning(p, worst, at))
+	p.Report(heldHealth(ctx, p.Host, meaning(p, worst, at), false))
 }
 
 // asksElsewhere asks where calico-node's own probe does, when that is not where Felix

@@ -66,14 +66,21 @@ func heldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	return r.With(FactHeldBy, who).With(FactHeldPort, fmt.Sprintf("UDP %d", port))
 }
 
-// heldHealth names the process that has Felix's health port, where what answered there is not Felix.
-func heldHealth(ctx context.Context, h *probe.Host, r probe.Result, at netip.AddrPort) probe.Result {
+// heldHealth names the process that has Felix's health port, where something took the connection there and is
+// not Felix.
+func heldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bool) probe.Result {
+	at, err := netip.ParseAddrPort(r.Facts.Str(FactAddress))
+	silent := []string{"timeout", "reset", "closed"}
+	taken := r.Facts[FactCode] != nil || slices.Contains(silent, r.Facts.Str(probe.FactReason))
+	if fromFelix || err != nil || !taken {
+		return r
+	}
 	var felixs map[uint32]bool
 	if p, ok, err := calicoProcess(h, "felix"); err == nil && ok {
 		felixs = socketsOf(h, p.PID)
 	}
 	var sockets []kernel.Socket
-	err := kernel.TCP(kernel.Listening, at.Port(), 0, func(s kernel.Socket) {
+	err = kernel.TCP(kernel.Listening, at.Port(), 0, func(s kernel.Socket) {
 		a := s.Near.Addr()
 		if (a == at.Addr() || a.IsUnspecified()) && !felixs[s.Inode] {
 			sockets = append(sockets, s)

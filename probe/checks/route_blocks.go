@@ -196,20 +196,8 @@ var (
 	borrowed = phrasing{"addresses that other nodes borrowed", "no route of their own"}
 )
 
-// judged puts the findings into one result.
-func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
-	what := as.what
-	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
-	var missing, bad, quiet []string
-	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(f.overlaps)+len(in.known) == 0
-	for _, l := range f.missing {
-		missing = append(missing, l.String())
-		if l.state == "" {
-			expected = false
-		} else if of := l.node + " as " + l.state; !slices.Contains(quiet, of) {
-			quiet = append(quiet, of)
-		}
-	}
+// astray says of which of the blocks there are routes that lead to the wrong place.
+func (f findings) astray(what string, total int) (bad []string) {
 	if len(f.shared) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared),
 			total, what, some(f.shared)))
@@ -226,6 +214,24 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, whose interface has their range: %s",
 			len(f.overlaps), total, what, some(f.overlaps)))
 	}
+	return bad
+}
+
+// judged puts the findings into one result.
+func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
+	what := as.what
+	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
+	var missing, quiet []string
+	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(f.overlaps)+len(in.known) == 0
+	for _, l := range f.missing {
+		missing = append(missing, l.String())
+		if l.state == "" {
+			expected = false
+		} else if of := l.node + " as " + l.state; !slices.Contains(quiet, of) {
+			quiet = append(quiet, of)
+		}
+	}
+	bad := f.astray(what, total)
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing),
 			in.said))
