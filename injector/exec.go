@@ -219,6 +219,10 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 	}
 }
 
+// kubeletCannotAsk is how a kubelet answers whose own question to the API server, whether a request is
+// allowed, failed: that server refuses the kubelet's credentials, or is not reached from the node.
+const kubeletCannotAsk = "Authorization error (user="
+
 // execFailed says why the probe could not be uploaded into a container.
 func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	text := probe.OneLine(failed.Error())
@@ -235,6 +239,8 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
 		return refuse(facts.ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
+	case strings.Contains(text, kubeletCannotAsk):
+		return refuse(facts.ReasonUnasked, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
 		return refuse(facts.ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
 	case code >= 126 || strings.Contains(text, "executable file not found") ||
