@@ -17,11 +17,12 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // DNS asks name servers.
 var DNS = &probe.Tool{
-	Name: "dns", Usage: "[--tcp] [--search] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
+	Name: "dns", Usage: "[--tcp] [--search] [--of NAMESPACE] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
 	Doc: `Asks a name server and prints what it answers: the code, the flags, the records with
 their time to live, and how long it took. An answer that is cut short by UDP is
 asked for again by TCP.
@@ -33,6 +34,9 @@ asked for again by TCP.
   -x ADDRESS   the name of an address
   --search     try NAME in the domains of the node's search list too, in the order in
                which a program would
+  --of NAMESPACE
+               try NAME as a pod of that namespace does: with fewer than five dots first
+               in the pod's search list (NAMESPACE.svc.cluster.local, ...)
   --tcp        by TCP at once
   -t TIMEOUT   for each try, 2s by default; by UDP there are two
 
@@ -51,6 +55,7 @@ type lookup struct {
 	types       []uint16
 	server      netip.AddrPort // invalid = the node's own
 	tcp, search bool
+	namespace   string // "" = not as a pod of one
 	typedDot    bool
 	wait        time.Duration
 }
@@ -65,6 +70,7 @@ func parseDNS(args []string) (probe.ToolFunc, error) {
 	f.StringVar(&reverse, "x", "", "")
 	f.BoolVar(&l.tcp, "tcp", false, "")
 	f.BoolVar(&l.search, "search", false, "")
+	f.StringVar(&l.namespace, "of", "", "")
 	seconds(f, &l.wait, "t", 2*time.Second)
 	rest, err := words(f, args)
 	if err == nil {
@@ -72,6 +78,9 @@ func parseDNS(args []string) (probe.ToolFunc, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if strings.Trim(l.namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return nil, fmt.Errorf("--of takes a namespace, not %q", l.namespace)
 	}
 	if i := slices.IndexFunc(rest, func(w string) bool { return strings.HasPrefix(w, "@") }); i >= 0 {
 		if l.server, err = parseServer(rest[i][1:]); err != nil {
@@ -200,6 +209,9 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 			names = conf.candidates(l.name, l.typedDot)
 		}
 	}
+	if l.namespace != "" {
+		names = inPod(j.Host, l)
+	}
 	var last []replied
 	for i, name := range names {
 		if i > 0 {
@@ -218,6 +230,18 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 		}
 	}
 	return conclude(ctx, last)
+}
+
+// inPod are the names that a program in a pod asks for, in order. One of the cluster's domain is asked as it
+// stands at once: what its search list makes of it before is not worth reading.
+func inPod(h *probe.Host, l lookup) []string {
+	const ndots = 5 // as the kubelet sets it
+	search, domain := checks.PodSearch(h, l.namespace)
+	pod := resolver{ndots: ndots}
+	for _, d := range search {
+		pod.search = append(pod.search, dns.Fqdn(d))
+	}
+	return pod.candidates(l.name, l.typedDot || l.types[0] == dns.TypePTR || dns.IsSubDomain(dns.Fqdn(domain), l.name))
 }
 
 // replied is what became of one question.
