@@ -22,7 +22,8 @@ func TestStartsNothing(t *testing.T) {
 	}{
 		"well": {func(*Snapshot) {}, "", ""},
 		"a silent kubelet": {func(s *Snapshot) {
-			s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.Now.Add(-time.Minute)))}}
+			renewed := metav1.NewMicroTime(s.Now.Add(-time.Minute))
+			s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 		}, probe.Fail, "is silent"},
 		"a runtime that is down": {func(s *Snapshot) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{
@@ -35,7 +36,8 @@ func TestStartsNothing(t *testing.T) {
 			}}
 		}, "", ""},
 		"pods that wait": {func(s *Snapshot) {
-			*s = *placedOn("", "", hanging("a", 3*time.Minute, "ContainerCreating", ""), hanging("b", 3*time.Minute, "ContainerCreating", ""))
+			*s = *placedOn("", "", hanging("a", 3*time.Minute, "ContainerCreating", ""),
+				hanging("b", 3*time.Minute, "ContainerCreating", ""))
 		}, probe.Unknown, "is not known"},
 		"a pod without its image": {func(s *Snapshot) {
 			*s = *placedOn("", "", hanging("a", time.Hour, "ImagePullBackOff", `Back-off pulling image "a": not found`))

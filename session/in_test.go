@@ -12,7 +12,9 @@ import (
 func TestAsPod(t *testing.T) {
 	t.Parallel()
 	pod := func(name string, policy corev1.DNSPolicy) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PodSpec{DNSPolicy: policy}}
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PodSpec{DNSPolicy: policy},
+		}
 	}
 	pods := []corev1.Pod{pod("web", corev1.DNSClusterFirst), pod("old", ""), pod("own", corev1.DNSNone)}
 	for typed, want := range map[string]string{
