@@ -55,8 +55,7 @@ func Exec(c *Client) Open {
 			if pe.Waited {
 				silent++
 			}
-			// One container may hang by itself; two do so for a reason they share.
-			if silent > 1 || !pe.Waited && pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC {
+			if endsExec(pe, silent, o.Again) {
 				return nil, pe
 			}
 			reason = pe.Reason
@@ -66,6 +65,15 @@ func Exec(c *Client) Open {
 		none.Waited = silent > 0 && silent == len(all)
 		return nil, none
 	}
+}
+
+// endsExec tells whether no other container is tried after one that failed, when silent of them hang. One may hang
+// by itself; two do so for a reason they share, and so does one of those that hung before.
+func endsExec(pe *PlacementError, silent int, again bool) bool {
+	if pe.Waited {
+		return silent > 1 || again
+	}
+	return pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC
 }
 
 // NoExecTarget says that a node has no container for Exec; calico is calico-node's pod, verified, or nil.

@@ -169,6 +169,26 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
+// TestEndsExec wants no third container waited for where two hang, and no second in a second attempt: a node
+// whose runtime hangs costs that time.
+func TestEndsExec(t *testing.T) {
+	t.Parallel()
+	hangs := &PlacementError{Reason: facts.ReasonSilent, Waited: true}
+	for name, c := range map[string]struct {
+		pe     *PlacementError
+		silent int
+		again  bool
+		want   bool
+	}{
+		"one hangs": {hangs, 1, false, false}, "two hang": {hangs, 2, false, true}, "one hangs again": {hangs, 1, true, true},
+		"no shell": {refuse(facts.ReasonShell, "no shell"), 0, true, false}, "the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
+	} {
+		if endsExec(c.pe, c.silent, c.again) != c.want {
+			t.Errorf("%s: want %v", name, c.want)
+		}
+	}
+}
+
 // TestTightDoor wants no probe in a container it might take past its memory limit, and
 // that said.
 func TestTightDoor(t *testing.T) {

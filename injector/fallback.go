@@ -102,7 +102,7 @@ func (f *Fallback) try(
 	began := time.Now()
 	f.Trying(m.Name)
 	opts := f.Options(m.Name)
-	opts.Start, opts.Idle = limits.start, limits.idle
+	opts.Start, opts.Idle, opts.Again = limits.start, limits.idle, m.again
 	if m.again { // what the first attempt made may still be ending
 		opts.Run = NewRunID()
 	}
