@@ -84,7 +84,7 @@ func (r *Run) proof(
 func (r *Run) placeOn(
 	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
 ) (*injector.Session, error) {
-	client, err := r.client.writer()
+	client, err := r.client.Writer()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (r *Run) placeOn(
 	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.keep
 	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico, start
 	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
-	return r.client.InEitherNamespace(injector.Pod(client))(ctx, opts)
+	return r.client.InEitherNamespace(injector.Opener(injector.MethodPod, client))(ctx, opts)
 }
 
 // end is one of the two nodes and the probe on it.

@@ -68,19 +68,17 @@ func (r *Run) methods() ([]injector.Method, error) {
 		method, err := r.local(m)
 		return []injector.Method{method}, err
 	}
-	client, err := r.client.writer()
+	client, err := r.client.Writer()
 	if err != nil {
 		return nil, err
 	}
-	open := map[string]injector.Open{
-		injector.MethodPod:       r.client.InEitherNamespace(injector.Pod(client)),
-		injector.MethodEphemeral: injector.Ephemeral(client),
-		injector.MethodExec:      injector.Exec(client),
-		injector.MethodSSH:       injector.SSH(),
-	}
 	var out []injector.Method
 	for _, name := range fallbacks(r.opts.Via) {
-		out = append(out, injector.Method{Name: name, Open: open[name]})
+		open := injector.Opener(name, client)
+		if name == injector.MethodPod {
+			open = r.client.InEitherNamespace(open)
+		}
+		out = append(out, injector.Method{Name: name, Open: open})
 	}
 	return out, nil
 }

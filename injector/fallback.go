@@ -169,16 +169,16 @@ func (f *Fallback) limits(m Method, before []attempt) limits {
 // ephemeral container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
-	if m.again || m.Name == MethodSSH { // which asks neither the API nor a kubelet
+	if m.again || m.needs() == needsLogin { // which asks neither the API nor a kubelet
 		return l
 	}
 	for _, a := range before {
 		switch {
-		case a.method == MethodExec && a.waited: // it got seconds: what is started may take longer
+		case methodCalled(a.method).needs == needsExec && a.waited: // it got seconds: what is started may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
-		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
+		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
 			l.start = startExec // a kubelet that gets no new pods may still serve those it has
 			continue
 		case a.reason == facts.ReasonKubelet && a.waited:
@@ -202,14 +202,14 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 }
 
 func usualLimits(m Method, others, silent bool) limits {
-	switch exec := m.Name == MethodExec; {
+	switch exec := m.needs() == needsExec; {
 	case m.again && exec:
 		return limits{start: startSilent}
 	case m.again:
 		return limits{start: StartUsual}
 	case exec && silent && others:
 		return limits{start: startExec}
-	case exec || m.Name == MethodSSH:
+	case exec || m.needs() == needsLogin:
 		return limits{}
 	case silent && others:
 		return limits{start: startDoubted}
@@ -224,7 +224,7 @@ func usualLimits(m Method, others, silent bool) limits {
 // starterOf is the first attempt of a method that starts a container; nil = there was none.
 func starterOf(before []attempt) *attempt {
 	for i, a := range before {
-		if a.method != MethodExec && a.method != MethodSSH {
+		if methodCalled(a.method).needs == needsStart {
 			return &before[i]
 		}
 	}

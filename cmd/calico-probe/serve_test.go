@@ -188,7 +188,7 @@ func TestServeVia(t *testing.T) {
 func TestServeTakesNoSSH(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ serve, step, want string }{
-		{"auto", "auto", viaInPod}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
+		{"auto", "auto", viaInPod()}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
 	} {
 		o := &serveOptions{runFlags: &runFlags{Options: examine.Options{Via: c.serve}}}
 		if got := o.viaOf(c.step); got != c.want {
