@@ -98,7 +98,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 		}
 		return err
 	}
-	if err := o.named(cmd.Context(), client); err != nil {
+	if err := client.Resolve(cmd.Context(), &o.Options); err != nil {
 		return err
 	}
 	if err := o.ThisNode(); err != nil {

@@ -138,7 +138,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.named(cmd.Context(), o.client); err != nil {
+	if err := o.client.Resolve(cmd.Context(), &o.Options); err != nil {
 		return err
 	}
 	at, err := o.client.Asked(o.Options)
