@@ -21,7 +21,7 @@ import (
 // with it. wrap changes how each method opens a session, nil = not at all. That no method
 // works is a result too. The error is talk's, or one of writing the report.
 func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bool,
-	wrap func(injector.Open) injector.Open, talk func(injector.Placed) (lost, err error),
+	wrap func(injector.Open) injector.Open, talk func(injector.Placed) error,
 ) error {
 	methods, err := r.methods()
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bo
 }
 
 func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *cluster.Snapshot, alive func() bool,
-	talk func(injector.Placed) (lost, err error),
+	talk func(injector.Placed) error,
 ) error {
 	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
 		if why := NoProbeOn(snap.Node); why != "" {
@@ -100,7 +100,7 @@ func NoProbeOn(node *corev1.Node) string {
 func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options {
 	opts := r.opts.placement(r.client, method, snap)
 	opts.Node, opts.Run, opts.Checks, opts.Needed = r.Node, r.ID, r.NodeChecks(), r.Capabilities()
-	opts.Keep, opts.Shell = r.keep, r.shell
+	opts.Keep, opts.Shell = r.opts.InSession, r.opts.RootShell
 	return opts
 }
 

@@ -26,13 +26,19 @@ type Fallback struct {
 	Alive func() bool
 	// Fatal returns the error that ends the run where no other method can help, else nil.
 	Fatal func(error) error
-	// Talk talks to a probe that runs. lost says that not one event came: the next method is tried. err ends
-	// the fallback.
-	Talk func(Placed) (lost, err error)
+	// Talk talks to a probe that runs. After an *UnheardError the next method is tried; any other error, and
+	// none, ends the fallback.
+	Talk func(Placed) error
 
 	Trying func(method string)            // is called before each attempt
 	Failed func(method string, err error) // is called after each attempt that put no probe there
 }
+
+// UnheardError says that a probe ran of which not one event came.
+type UnheardError struct{ Err error }
+
+func (e *UnheardError) Error() string { return e.Err.Error() }
+func (e *UnheardError) Unwrap() error { return e.Err }
 
 // Placed is a probe that runs on the node.
 type Placed struct {
@@ -108,15 +114,16 @@ func (f *Fallback) try(
 	}
 	session, err := m.Open(ctx, opts)
 	if err == nil {
-		lost, err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
-		if lost == nil {
+		err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
+		unheard, is := errors.AsType[*UnheardError](err)
+		if !is {
 			return attempt{}, nil, err
 		}
 		a := attempt{method: m.Name, mute: opts.Image}
-		if pe, ok := errors.AsType[*PlacementError](lost); ok {
+		if pe, ok := errors.AsType[*PlacementError](err); ok {
 			a.reason = pe.Reason
 		}
-		return a, &Failure{Method: m.Name, Err: lost, Lost: true}, nil
+		return a, &Failure{Method: m.Name, Err: unheard.Err, Lost: true}, nil
 	}
 	if fatal := f.Fatal(err); fatal != nil {
 		return attempt{}, nil, fatal
