@@ -52,7 +52,7 @@ API cannot be reached.`,
 			}
 			out.Until(ctx)
 			c, err := p.Do(ctx, sink)
-			return out.Close(settled(out, c, err))
+			return out.Close(unfinished(out, c, err))
 		},
 	}
 	f := cmd.Flags()

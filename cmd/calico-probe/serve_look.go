@@ -185,7 +185,7 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 		return alerts.Report{}, fmt.Errorf("encoding the record: %w", err)
 	}
 	return alerts.Report{
-		Verdict: r.Outcome.Verdict, Says: cameTo(r), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes(),
+		Verdict: r.Outcome.Verdict, Says: conclusion(r), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes(),
 	}, nil
 }
 
@@ -238,9 +238,9 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	return rb, j, err
 }
 
-// cameTo is what a runbook came to, in a line: what it concludes, with the cause it saw
+// conclusion is what a runbook came to, in a line: what it concludes, with the cause it saw
 // last of the node where it is a fault.
-func cameTo(r *runbook.Record) string {
+func conclusion(r *runbook.Record) string {
 	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
 		return says

@@ -312,7 +312,7 @@ func TestServeCameTo(t *testing.T) {
 		{alerts.Fault, "", []runbook.Entry{asked("a", "")}, ""},
 	} {
 		r := &runbook.Record{Node: "a", Steps: c.steps, Outcome: &runbook.Outcome{Verdict: c.verdict, Says: c.says}}
-		if got := cameTo(r); got != c.want {
+		if got := conclusion(r); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
