@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -41,7 +40,7 @@ func knownToRunbooks() runbook.Known {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
 			return examine.CheckIDs(picked), err
 		},
-		Methods:  append([]string{examine.ViaAuto}, injector.MethodNames()...),
+		Methods:  examine.ViaWords(),
 		Profiles: examine.ProfileNames(),
 	}
 }

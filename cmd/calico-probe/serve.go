@@ -253,10 +253,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err := trustPublicCAs(); err != nil {
 		return err
 	}
-	config, err := o.restConfig()
-	if err != nil {
-		return err
-	}
+	var err error
 	if o.client, err = o.app.client(); err != nil {
 		return err
 	}
@@ -267,7 +264,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	writing, err := injector.NewClient(config)
+	writing, err := o.client.Writer()
 	if err != nil {
 		return err
 	}
