@@ -43,7 +43,7 @@ func All() []*probe.Check {
 		BGPExpected,
 		NodeUplink,
 		NodePing,
-		PodUplink,
+		podUplink,
 		PodPing,
 		PodTCP,
 		PodMTU,
