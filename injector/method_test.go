@@ -59,14 +59,17 @@ func TestAccessMethodsRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range FallbackNames() {
+	for _, m := range accessMethods() {
+		if m.open == nil { // it is alone, or TestAccessMethodsAreWhole names it
+			continue
+		}
 		o := Options{Node: "node-a", Run: "1", Namespace: "kube-system", Image: "probe:1", Start: time.Second,
 			Embedded: []byte{0},
 			Progress: func(string) {}, Note: func(string) {},
 			Running: func(context.Context) ([]corev1.Pod, error) { return nil, errors.New("nobody answers") }}
-		session, err := Opener(name, client)(t.Context(), o)
+		session, err := m.open(client)(t.Context(), o)
 		if pe, is := errors.AsType[*PlacementError](err); session != nil || !is || pe.Reason == "" {
-			t.Errorf("access method %s: its Open in injector/ returns no error of refuse, with a reason of probe/facts: %v", name, err)
+			t.Errorf("access method %s: its Open in injector/ returns no error of refuse, with a reason of probe/facts: %v", m.name, err)
 		}
 	}
 }
