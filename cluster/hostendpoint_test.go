@@ -16,6 +16,7 @@ func TestHostEndpoints(t *testing.T) {
 	to := func(ports ...any) m { return m{"action": "Allow", "protocol": "TCP", "destination": m{"ports": ports}} }
 	recorded := hostEndpoint{name: "a-eth0", node: "a", device: "eth0", addrs: []string{"10.0.0.1"}}
 	of := func(change func(*hostEndpoint)) hostEndpoint { h := recorded; change(&h); return h }
+	profiles := []string{"projectcalico-default-allow"}
 	for name, c := range map[string]struct {
 		host     hostEndpoint
 		policies map[string]m
@@ -32,7 +33,7 @@ func TestHostEndpoints(t *testing.T) {
 		"near: failsafe":      {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"port": int64(10250)}, m{"port": int64(22)}, m{"port": int64(179)}, m{"port": int64(6443)}}}, probe.OK, "<nil>"},
 		"near: let in":        {recorded, map[string]m{"p": {"types": in, "ingress": []any{to("10000:10300", int64(443))}}}, nil, probe.OK, "<nil>"},
 		"near: from some":     {recorded, map[string]m{"p": {"types": in, "ingress": []any{m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
-		"near: a profile":     {of(func(h *hostEndpoint) { h.profiles = []string{"projectcalico-default-allow"} }), nil, nil, probe.OK, "<nil>"},
+		"near: a profile":     {of(func(h *hostEndpoint) { h.profiles = profiles }), nil, nil, probe.OK, "<nil>"},
 		"near: of others":     {of(func(h *hostEndpoint) { h.node = "b" }), nil, nil, probe.OK, "<nil>"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))

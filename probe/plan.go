@@ -28,7 +28,7 @@ const (
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
-	AttrLogs     = "logs"      // name of the folder of a pod's logs, calico-node's or that of a KindLogs target: NAMESPACE_POD_UID
+	AttrLogs     = "logs"      // folder of the logs of calico-node's pod, or a KindLogs target's: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
 	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )

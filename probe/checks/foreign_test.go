@@ -65,19 +65,35 @@ func TestDiverted(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"recorded":                {leads{"eth0", gateway, 30400}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
-		"near: the same way":      {leads{"cali1", netip.Addr{}, 30400}, probe.OK, "none of which"},
-		"near: by the main table": {leads{"eth1", netip.Addr{}, kernel.TableMain}, probe.OK, "none of which"},
+		"recorded":                {leads{"eth0", gateway, 30400, false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"near: the same way":      {leads{"cali1", netip.Addr{}, 30400, true}, probe.OK, "none of which"},
+		"near: by the main table": {leads{"eth1", netip.Addr{}, kernel.TableMain, false}, probe.OK, "none of which"},
 	} {
 		got := divertedBy(rules, own, []probe.Target{pod}, func(_, from netip.Addr, _ string) (leads, bool) {
 			if from.IsValid() {
 				return c.with, true
 			}
-			return leads{device: "cali1", table: kernel.TableMain}, true
+			return leads{device: "cali1", table: kernel.TableMain, calicos: true}, true
 		})
 		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestDivertedByACloud has rules of a cloud's CNI, which sends its own pods by them: Calico makes no routes there.
+func TestDivertedByACloud(t *testing.T) {
+	t.Parallel()
+	own := netip.MustParseAddr("10.0.0.1")
+	got := divertedBy([]kernel.Rule{{Priority: 1536, Table: 2}}, own, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}},
+		func(_, from netip.Addr, _ string) (leads, bool) {
+			if from.IsValid() {
+				return leads{device: "eth1", table: 2}, true
+			}
+			return leads{device: "eth0", table: kernel.TableMain}, true
+		})
+	if got.Status != probe.OK {
+		t.Error(got)
 	}
 }
 

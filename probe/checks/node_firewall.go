@@ -26,12 +26,13 @@ skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the 
 const (
 	// list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
 	FactBackends probe.Fact = "backends"
-	FactInUse    probe.Fact = "in_use"       // list of these that send forwarded packets to them
-	FactServices probe.Fact = "services_in"  // list of those with chains of kube-proxy's
-	FactDrops    probe.Fact = "drops"        // list of chains that drop forwarded packets by policy
-	FactRefuses  probe.Fact = "refuses"      // list of chains of others with a rule that drops or rejects forwarded packets
-	FactPods     probe.Fact = "pods"         // count of pods' interfaces
-	FactChains   probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+	FactInUse    probe.Fact = "in_use"      // list of these that send forwarded packets to them
+	FactServices probe.Fact = "services_in" // list of those with chains of kube-proxy's
+	FactDrops    probe.Fact = "drops"       // list of chains that drop forwarded packets by policy
+	// list of chains of others with a rule that drops or rejects forwarded packets
+	FactRefuses probe.Fact = "refuses"
+	FactPods    probe.Fact = "pods"         // count of pods' interfaces
+	FactChains  probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
 )
 
 // The firewalls of Linux.

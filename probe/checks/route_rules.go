@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -16,7 +17,7 @@ var RouteRules = &probe.Check{
 	ID: "route-rules", Asks: "does a routing rule of others send packets for pods past Calico's routes?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeRules,
 	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
-The kernel is asked for the way from this node's registered address to its own pods, to pods on other nodes and to these nodes, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference.
+The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference.
 ok: there is no such rule, or none makes a difference. fail: one does. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
 }
 
@@ -34,7 +35,7 @@ const mostAsked = 40
 func routeRules(_ context.Context, p *probe.Pass) {
 	asked := false
 	for _, f := range []int{4, 6} {
-		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod, probe.KindNode)))[f]
+		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
 		own := splitByFamily(p.Of(probe.KindSelf))[f]
 		if len(targets) == 0 || len(own) == 0 {
 			continue
@@ -53,7 +54,7 @@ func routeRules(_ context.Context, p *probe.Pass) {
 		p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactRules, len(rules)))
 	}
 	if !asked {
-		p.Report(gap(p, probe.KindPod, "no pod and no other node is known"))
+		p.Report(gap(p, probe.KindPod, "no workload pod is known"))
 	}
 }
 
@@ -64,6 +65,7 @@ type leads struct {
 	device  string
 	gateway netip.Addr
 	table   int
+	calicos bool // by a route of Calico's: BIRD's or Felix's, or one to a pod's own interface or a tunnel
 }
 
 func (w leads) text() string {
@@ -79,9 +81,12 @@ func lookupFrom(to, from netip.Addr, in string) (leads, bool) {
 	if err != nil || len(found.Hops) == 0 || found.Type == kernel.Local {
 		return leads{}, false
 	}
-	out := leads{found.Hops[0].Device, found.Hops[0].Gateway, found.Table}
+	out := leads{device: found.Hops[0].Device, gateway: found.Hops[0].Gateway, table: found.Table}
+	isTunnel := func(e encapsulation) bool { return e.device == out.device }
+	out.calicos = strings.HasPrefix(out.device, "cali") || slices.ContainsFunc(encapsulations, isTunnel)
 	if matched != nil {
-		out.table = matched.Table
+		made := kernel.ProtocolName(matched.Proto)
+		out.table, out.calicos = matched.Table, out.calicos || made == "bird" || made == "felix"
 	}
 	return out, true
 }
@@ -91,7 +96,7 @@ func divertedBy(rules []kernel.Rule, own netip.Addr, targets []probe.Target,
 	ask func(to, from netip.Addr, in string) (leads, bool)) probe.Result {
 	for _, t := range targets[:min(len(targets), mostAsked)] {
 		plain, ok := ask(t.Addr, netip.Addr{}, "")
-		if !ok {
+		if !ok || !plain.calicos { // a cloud's own CNI sends its pods by rules
 			continue
 		}
 		senders := []struct {
@@ -125,5 +130,5 @@ func divertedBy(rules []kernel.Rule, own netip.Addr, targets []probe.Target,
 				With(FactInterface, got.device)
 		}
 	}
-	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods or nodes", len(rules))
+	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules))
 }
