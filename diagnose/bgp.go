@@ -13,7 +13,8 @@ import (
 )
 
 func sessionRules() []*Rule {
-	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay, bgpWaits, bgpRoutesFiltered,
+	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
+		bgpWaits, bgpRoutesFiltered,
 		peerDown, nodeCutOff, peerPods}
 }
 

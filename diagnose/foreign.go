@@ -73,7 +73,8 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 		Radius: "looking touches nothing; without the rule what it was made for (a second address, a VPN) takes the main table's way too",
 	},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.RoutePods.ID, checks.BGPSession.ID},
-	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered", "peer-nodeports",
+	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered",
+		"peer-nodeports",
 		"bgp-waits", "pod-route-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case
@@ -83,7 +84,8 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 			}
 			c := Case{
 				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
-				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, checks.FactTable)), "pref": numberArg(num([]Finding{r}, checks.FactPref))},
+				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, checks.FactTable)),
+					"pref": numberArg(num([]Finding{r}, checks.FactPref))},
 			}
 			for _, check := range pathChecks {
 				for _, one := range f.Bad(check) {
@@ -180,7 +182,8 @@ Told from a network policy, which is named where one holds; from a firewall else
 		Radius: "looking touches nothing; what is switched off no longer guards this node either",
 	},
 	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
-	Explains: []string{"peer-nodeports", "peer-pods", "tunnel-filtered", "dns-down", "dns-no-upstream", "service-path-broken",
+	Explains: []string{"peer-nodeports", "peer-pods", "tunnel-filtered", "dns-down", "dns-no-upstream",
+		"service-path-broken",
 		"firewall-forward-drop"},
 	Match: func(f Findings) []Case {
 		rejected := refusedHere(f)

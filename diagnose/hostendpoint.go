@@ -41,7 +41,8 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 				weight = strong
 			}
 			c := Case{
-				About: name, Args: map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")), "NAME")},
+				About: name, Args: map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")),
+					"NAME")},
 				Says:   fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw),
 				For:    append(clues(weight, []Finding{r}), clues(hint, lost)...),
 				Covers: Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID),

@@ -14,7 +14,8 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{swapOn, hostEndpointBlocks, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
+		[]*Rule{hostEndpointBlocks},
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
 		runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns}, placementRules(),
 	)

@@ -23,7 +23,8 @@ const exchangeTime = 10 * time.Second
 
 // exchanged judges what an established session with another node carries: a session that stands and hands
 // over none of the blocks that there are is as good as none. False where there is nothing to say.
-func (d daemon) exchanged(p *probe.Pass, proto bird.Protocol, peer probe.Target, age time.Duration) (probe.Result, bool) {
+func (d daemon) exchanged(p *probe.Pass, proto bird.Protocol, peer probe.Target,
+	age time.Duration) (probe.Result, bool) {
 	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !d.byBGP(p) {
 		return probe.Result{}, false
 	}

@@ -23,13 +23,19 @@ func TestInTheWay(t *testing.T) {
 		set  tunnelSettings
 		want string
 	}{
-		"recorded":           {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}}, tunnelSettings{vni: 4096, port: 4789}, "flannel.1"},
-		"settings unknown":   {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}}, tunnelSettings{}, "flannel.1"},
-		"every VNI":          {kernel.Link{Name: "cilium_vxlan", VXLAN: &kernel.VXLAN{Port: 4789, External: true}}, tunnelSettings{}, "cilium_vxlan"},
-		"near: another VNI":  {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 1, Port: 4789}}, tunnelSettings{}, ""},
-		"near: another port": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 8472}}, tunnelSettings{}, ""},
-		"near: Calico's own": {kernel.Link{Name: "vxlan.calico", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}}, tunnelSettings{}, ""},
-		"near: no VXLAN":     {kernel.Link{Name: "eth0"}, tunnelSettings{}, ""},
+		"recorded": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{vni: 4096, port: 4789}, "flannel.1"},
+		"settings unknown": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{}, "flannel.1"},
+		"every VNI": {kernel.Link{Name: "cilium_vxlan", VXLAN: &kernel.VXLAN{Port: 4789, External: true}},
+			tunnelSettings{}, "cilium_vxlan"},
+		"near: another VNI": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 1, Port: 4789}},
+			tunnelSettings{}, ""},
+		"near: another port": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 8472}},
+			tunnelSettings{}, ""},
+		"near: Calico's own": {kernel.Link{Name: "vxlan.calico", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{}, ""},
+		"near: no VXLAN": {kernel.Link{Name: "eth0"}, tunnelSettings{}, ""},
 	} {
 		r := inTheWay(none, encapsulations[1], c.set, []kernel.Link{c.link})
 		if r.Facts.Str(FactForeign) != c.want {
@@ -43,7 +49,8 @@ func TestOwnedBy(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}}}
 	at := func(kind, addr string) probe.Target { return probe.Target{Kind: kind, Addr: netip.MustParseAddr(addr)} }
-	for want, target := range map[string]probe.Target{"eth0": at(probe.KindNode, "10.0.0.2"), "": at(probe.KindNode, "10.0.0.3")} {
+	for want, target := range map[string]probe.Target{"eth0": at(probe.KindNode, "10.0.0.2"),
+		"": at(probe.KindNode, "10.0.0.3")} {
 		if got := ownedBy(links, target); got != want {
 			t.Errorf("%v: %q", target, got)
 		}
@@ -85,7 +92,8 @@ func TestDiverted(t *testing.T) {
 func TestDivertedByACloud(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.0.0.1")
-	got := divertedBy([]kernel.Rule{{Priority: 1536, Table: 2}}, own, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}},
+	got := divertedBy([]kernel.Rule{{Priority: 1536, Table: 2}}, own, []probe.Target{{Kind: probe.KindPod,
+		Addr: own.Next()}},
 		func(_, from netip.Addr, _ string) (leads, bool) {
 			if from.IsValid() {
 				return leads{device: "eth1", table: 2}, true
@@ -109,7 +117,8 @@ func TestExchanged(t *testing.T) {
 		}
 		return b
 	}
-	peer := probe.Target{Kind: probe.KindSession, Name: "p", Node: "b", Attrs: map[string]string{probe.AttrFilters: "tor-out"}}
+	peer := probe.Target{Kind: probe.KindSession, Name: "p", Node: "b",
+		Attrs: map[string]string{probe.AttrFilters: "tor-out"}}
 	up := bird.Protocol{Proto: "BGP", BGP: "Established", Details: []string{"x"}}
 	for name, c := range map[string]struct {
 		attrs              map[string]string
@@ -125,8 +134,9 @@ func TestExchanged(t *testing.T) {
 		"near: both":               {bgp, 1, 1, 1, time.Minute, peer, ""},
 		"near: just established":   {bgp, 0, 0, 0, time.Second, peer, ""},
 		"near: VXLAN":              {map[string]string{probe.AttrVXLAN: "Always"}, 0, 0, 0, time.Minute, peer, ""},
-		"near: not to be exported": {map[string]string{probe.AttrVXLAN: "Never", probe.AttrNoExport: "true"}, 0, 0, 0, time.Minute, peer, ""},
-		"near: a switch":           {bgp, 0, 0, 0, time.Minute, probe.Target{Kind: probe.KindSession, Name: "tor"}, ""},
+		"near: not to be exported": {map[string]string{probe.AttrVXLAN: "Never", probe.AttrNoExport: "true"}, 0, 0, 0,
+			time.Minute, peer, ""},
+		"near: a switch": {bgp, 0, 0, 0, time.Minute, probe.Target{Kind: probe.KindSession, Name: "tor"}, ""},
 	} {
 		p := &probe.Pass{Targets: []probe.Target{block("10.244.0.0/26", "a", true), block("10.244.1.0/26", "b", false),
 			{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: c.attrs}}}
@@ -189,7 +199,8 @@ func TestKubeLogFiles(t *testing.T) {
 	write("/var/log/pods/kube-system_coredns-x_1/coredns/1.log", at+" stdout F [FATAL] plugin/loop: Loop (127.0.0.1:1 -> :53) detected for zone \".\"\n")
 	write("/var/log/pods/kube-system_coredns-x_1/coredns/2.log", at+" stdout F .:53\n")
 	write("/var/log/kube-proxy.log", `E1122 21:19:11.1       1 server.go:560] "Error running ProxyServer" err="open nf_conntrack_max: permission denied token=abcdefgh"`+"\n")
-	target := probe.Target{Kind: probe.KindLogs, Name: "coredns", Host: "coredns-x", Attrs: map[string]string{probe.AttrLogs: "kube-system_coredns-x_1"}}
+	target := probe.Target{Kind: probe.KindLogs, Name: "coredns", Host: "coredns-x",
+		Attrs: map[string]string{probe.AttrLogs: "kube-system_coredns-x_1"}}
 	var got []probe.Result
 	r := probe.Runner{Suite: []*probe.Check{KubeLog}, Host: &probe.Host{Root: root}}
 	r.Run(t.Context(), probe.Plan{Checks: []string{KubeLog.ID}, Targets: []probe.Target{target}}, func(ev probe.Event) {
