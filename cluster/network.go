@@ -38,6 +38,9 @@ func poolTargets(s *Snapshot) []probe.Target {
 		if off, _ := spec["disabled"].(bool); off {
 			t.Attrs[probe.AttrDisabled] = "true"
 		}
+		if kept, _ := spec["disableBGPExport"].(bool); kept {
+			t.Attrs[probe.AttrNoExport] = "true"
+		}
 		out = append(out, t)
 	}
 	return out

@@ -16,6 +16,9 @@ import (
 // factTook is how long it took until a connection was taken or refused, in milliseconds.
 const factTook probe.Fact = "took_ms"
 
+// FactICMPFrom is who answered by ICMP in place of the target.
+const FactICMPFrom probe.Fact = "icmp_from"
+
 // connection is what became of an attempt to open one.
 type connection struct {
 	to    netip.AddrPort
@@ -30,6 +33,7 @@ type connection struct {
 type icmpAnswer struct {
 	text     string // "port unreachable, by ICMP from 10.0.0.1"
 	firewall bool   // only a firewall or a route that forbids says so
+	from     netip.Addr
 }
 
 // connect opens a TCP connection and hangs up. It waits three fifths of the time
@@ -94,7 +98,7 @@ func (c connection) result(ctx context.Context) probe.Result {
 	var r probe.Result
 	switch {
 	case c.said.text != "":
-		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text)
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text).With(FactICMPFrom, c.said.from.String())
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(factTook, milliseconds(c.took))
 	case reason == "timeout":
@@ -113,5 +117,5 @@ func (c connection) result(ctx context.Context) probe.Result {
 // the target.
 func unreachable(code uint8, v4 bool, from netip.Addr) icmpAnswer {
 	text, firewall := icmp.Unreachable(int(code), v4)
-	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall}
+	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall, from}
 }
