@@ -30,6 +30,9 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	case s.CalicoErr != nil:
 		report(unread(s.CalicoErr))
 		return
+	case s.Calico == nil && notCalicos(s.Node) != "":
+		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", notCalicos(s.Node)))
+		return
 	case s.Calico == nil:
 		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s",
 			CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).With(probe.FactReason, facts.ReasonNoPod))

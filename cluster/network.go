@@ -38,6 +38,9 @@ func poolTargets(s *Snapshot) []probe.Target {
 		if off, _ := spec["disabled"].(bool); off {
 			t.Attrs[probe.AttrDisabled] = "true"
 		}
+		if mode("vxlanMode") == "Never" {
+			maps.Copy(t.Attrs, s.madeBy(mode("ipipMode") != "Never"))
+		}
 		out = append(out, t)
 	}
 	return out

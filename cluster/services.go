@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,24 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 		return nil, fmt.Errorf("reading service default/kubernetes: %w", err)
 	}
 	return c.readService(ctx, probe.KindDatastore, svc)
+}
+
+// namedAPI is the address that calico-node is given for the API server, where that is one of its own,
+// as with eBPF or where no kube-proxy is: it is asked like an endpoint, from the node.
+func namedAPI(env environment, have []probe.Target) []probe.Target {
+	host := strings.Trim(env.values["KUBERNETES_SERVICE_HOST"], "[]")
+	port, err := strconv.ParseUint(cmp.Or(env.values["KUBERNETES_SERVICE_PORT"], "443"), 10, 16)
+	if host == "" || err != nil {
+		return nil
+	}
+	t := probe.Target{Kind: probe.KindDatastore, Name: "endpoint", Port: int(port)}
+	if t.Addr, err = netip.ParseAddr(host); err != nil {
+		t.Host = host
+	}
+	if slices.ContainsFunc(have, func(o probe.Target) bool { return o.Addr == t.Addr && o.Host == t.Host && o.Port == t.Port }) {
+		return nil
+	}
+	return []probe.Target{t}
 }
 
 // readDNS lists where the cluster's DNS answers. Distributions name its service

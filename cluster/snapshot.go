@@ -147,6 +147,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
 	s.backend, s.backendErr = readBackend(s.Calico, env)
 	s.etcd, s.etcdErr = readEtcd(env)
+	s.api = append(s.api, namedAPI(env, s.api)...)
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
@@ -160,14 +161,14 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
-	s.inEtcd()
+	s.hideEtcd()
 	s.forgetRegistered()
 	return s, nil
 }
 
-// inEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
 // of its own. A cluster without a single pool would have no pods.
-func (s *Snapshot) inEtcd() {
+func (s *Snapshot) hideEtcd() {
 	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
 		return
 	}

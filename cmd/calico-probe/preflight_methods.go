@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -26,7 +25,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		return nil
 	}
 	o := p.run.Placement(way, snap)
-	if why := examine.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
+	if why := cluster.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
 		return []probe.Event{answerOf(way, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
 	switch way {
