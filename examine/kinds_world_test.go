@@ -146,7 +146,9 @@ func (w *world) internal(node string) string {
 	return ""
 }
 
-func (w *world) service(namespace, name string, labels map[string]string, port int32, ip string, behind ...endpoint) *served {
+func (w *world) service(namespace, name string, labels map[string]string, port int32, ip string,
+	behind ...endpoint,
+) *served {
 	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
 		CreationTimestamp: began(longAgo)}}
 	s.Spec = corev1.ServiceSpec{ClusterIP: ip, ClusterIPs: []string{ip}, Ports: []corev1.ServicePort{{Port: port}}}

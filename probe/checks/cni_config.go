@@ -134,7 +134,8 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 		}
 		judge := func() probe.Result { return judgeNetworks(h, networks, place.plugins) }
 		switch {
-		case slices.ContainsFunc(networks, func(n network) bool { return isMultus(n) || slices.Contains(n.plugins, "calico") }):
+		case slices.ContainsFunc(networks,
+			func(n network) bool { return isMultus(n) || slices.Contains(n.plugins, "calico") }):
 			return judge()
 		case len(networks) > 0 && other == nil: // CRI-O brings one of its own and may read elsewhere
 			other = judge
