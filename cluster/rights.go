@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 // rights is what the API server grants calico-node's account of what it needs, and knows of Calico's kinds.
 type rights struct {
 	account string   // NAMESPACE:NAME, "" = there is no calico-node
+	byRoles bool     // they were read from roles and bindings, as the API server may not be asked
 	asked   int      // how many rights
 	lacks   []string // those it has not: VERB RESOURCE
 	err     error
@@ -72,22 +74,38 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 	if s.Calico == nil || len(s.etcd) > 0 {
 		return rights{}
 	}
-	account := s.Calico.Spec.ServiceAccountName
-	namespace := s.Calico.Namespace
-	out := rights{account: namespace + ":" + account}
+	who := account{s.Calico.Namespace, s.Calico.Spec.ServiceAccountName}
+	out := rights{account: who.namespace + ":" + who.name}
 	out.group, out.kinds, out.kindErr = c.missingKinds(ctx)
 	asks := s.needed(out.group)
 	out.asked = len(asks)
+	may, err := c.reviewed(ctx, who, asks)
+	if apierrors.IsForbidden(err) {
+		if granted, unread := c.granted(ctx, who, asks); unread == nil {
+			may, err, out.byRoles = granted, nil, true
+		}
+	}
+	if err != nil {
+		out.err = err
+		return out
+	}
+	for i, ask := range asks {
+		if !may[i] {
+			out.lacks = append(out.lacks, ask.Verb+" "+strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"))
+		}
+	}
+	return out
+}
+
+// reviewed asks the API server which of the things asked about an account may do.
+func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	may, errs := make([]bool, len(asks)), make([]error, len(asks))
 	var all sync.WaitGroup
 	for i, ask := range asks {
 		all.Go(func() {
 			review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 				Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: "system:serviceaccount:" + namespace + ":" + account,
-					Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace,
-						"system:authenticated"},
-					ResourceAttributes: &ask,
+					User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
 				}}, metav1.CreateOptions{})
 			if errs[i] = err; err == nil {
 				may[i] = review.Status.Allowed
@@ -98,15 +116,7 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 		})
 	}
 	all.Wait()
-	for i, ask := range asks {
-		switch {
-		case errs[i] != nil:
-			out.err = errs[i]
-		case !may[i]:
-			out.lacks = append(out.lacks, ask.Verb+" "+strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"))
-		}
-	}
-	return out
+	return may, cmp.Or(errs...)
 }
 
 // missingKinds lists the resources of Calico's that the API server does not know, in the first group
@@ -133,6 +143,10 @@ func (c *Client) missingKinds(ctx context.Context) (group string, missing []stri
 }
 
 func calicoRights(s *Snapshot, report func(probe.Result)) {
+	said := ""
+	if s.rights.byRoles {
+		said = ", by the roles and bindings of the cluster"
+	}
 	switch r := s.rights; {
 	case s.CalicoErr != nil:
 		report(unread(elsewhereSaid(s.CalicoErr)))
@@ -141,14 +155,16 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
 		return
 	case apierrors.IsForbidden(r.err):
-		report(probe.Found(probe.Skip, "what %s may do is not known: you may not create subjectaccessreviews", r.account).
+		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
+			"the roles and bindings", r.account).
 			On("account"))
 	case r.err != nil:
 		report(probe.Failed(r.err).On("account"))
 	case len(r.lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that were asked about", r.account, r.asked).On("account"))
+		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.account, r.asked, said).On("account"))
 	default:
-		report(s.needs("%s may not %s, which calico-node needs", r.account, strings.Join(r.lacks, ", ")).On("account").
+		report(s.needs("%s may not %s, which calico-node needs%s", r.account,
+			strings.Join(r.lacks, ", "), said).On("account").
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
 	switch r := s.rights; {

@@ -77,12 +77,7 @@ func TestCalicoRights(t *testing.T) {
 	} {
 		asked = nil
 		client := serverOf(t, kinds(c.lacks), reviews(c.may, c.code))
-		s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
-		s.Calico = calico(3)
-		s.Calico.Namespace, s.Calico.Spec.ServiceAccountName = "kube-system", "calico-node"
-		s.Calico.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
-		s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
-		s.Calico.Status.Conditions = nil
+		s := ofCalicoNode()
 		if c.ready {
 			s.Calico.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		}
@@ -103,4 +98,15 @@ func TestCalicoRights(t *testing.T) {
 	if group != "crd.projectcalico.org" || len(missing) != len(kindsNeeded) || err != nil {
 		t.Errorf("all CRDs gone: %s, %v, %v", group, missing, err)
 	}
+}
+
+// ofCalicoNode is a node on which calico-node v3.32.1 runs with its account, and nobody has said whether it is ready.
+func ofCalicoNode() *Snapshot {
+	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
+	s.Calico = calico(3)
+	s.Calico.Namespace, s.Calico.Spec.ServiceAccountName = "kube-system", "calico-node"
+	s.Calico.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
+	s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
+	s.Calico.Status.Conditions = nil
+	return s
 }

@@ -276,7 +276,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		Manifest: []string{
 			"kubectl get events -n {namespace} --field-selector involvedObject.name={pod} | tail -5",
 			"ssh {node} sudo crictl pull {image}  # the node's own words",
-			"# without a registry: on a node that has it, 'ctr -n k8s.io images export calico.tar {image}'; on {node}, 'ctr -n k8s.io images import calico.tar'",
+			"# without a registry: on a node that has it, 'sudo ctr -n k8s.io images export calico.tar {image}'; on {node}, 'sudo ctr -n k8s.io images import calico.tar'",
 		},
 		Radius: "this node only",
 	},

@@ -18,7 +18,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		Manifest: []string{
 			"ssh {node} free -m  # what is swapped out has to fit into memory",
 			"ssh {node} sudo swapoff -a",
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
+			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'sudo systemctl mask UNIT' there for each of that list`,
 			"ssh {node} sudo systemctl restart {kubelet}",
 		},
 		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",

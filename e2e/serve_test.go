@@ -62,7 +62,7 @@ func attack(t testing.TB, from, to string, count int) *atomic.Int64 {
 
 // TestServeUnderIdleConnections has 600 connections without credentials held against serve, by TLS
 // and where it says whether it lives, half of them from Alertmanager's own address: what a real
-// Alertmanager sends is answered, the kubelet's questions are all along, and memory stays small.
+// Alertmanager sends is answered, the kubelet's questions often enough all along, and memory stays small.
 func TestServeUnderIdleConnections(t *testing.T) {
 	cert, key := certificate(t)
 	main, health := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -84,18 +84,27 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
-	asked, slowest := 0, time.Duration(0)
-	asking.Go(func() { // as the kubelet does, on a connection of its own each time
+	asked, missed, slowest := 0, 0, time.Duration(0)
+	asking.Go(func() { // as the kubelet does, on a connection of its own each time; it acts when three in a row are missed
 		kubelet := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-		for ; ctx.Err() == nil; asked++ {
+		for row := 0; ctx.Err() == nil; asked++ {
 			began := time.Now()
 			resp, err := kubelet.Get("http://" + health + []string{"/healthz", "/readyz"}[asked%2])
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("question %d whether it lives: %v %v", asked, resp, err)
+			switch {
+			case err == nil && resp.StatusCode != http.StatusOK:
+				t.Errorf("question %d whether it lives: %v", asked, resp)
 				return
+			case err != nil: // from the attacker's own address, whose oldest connection may be this one
+				missed++
+				if row++; row == 3 {
+					t.Errorf("question %d whether it lives: %v", asked, err)
+					return
+				}
+			default:
+				row = 0
+				resp.Body.Close()
+				slowest = max(slowest, time.Since(began))
 			}
-			resp.Body.Close()
-			slowest = max(slowest, time.Since(began))
 			time.Sleep(200 * time.Millisecond)
 		}
 	})
@@ -129,8 +138,8 @@ func TestServeUnderIdleConnections(t *testing.T) {
 		}
 	}
 	used := resident(pid)
-	t.Logf("%d questions whether it lives, the slowest took %v; %v connections were closed for others; at most %d MiB", asked, slowest, m["connections_closed_total"], used>>10)
-	if asked < 10 || used == 0 || used > mostResident {
+	t.Logf("%d questions whether it lives, %d missed, the slowest took %v; %v connections were closed for others; at most %d MiB", asked, missed, slowest, m["connections_closed_total"], used>>10)
+	if asked < 10 || missed > asked/4 || used == 0 || used > mostResident {
 		t.Errorf("%d questions, at most %d MiB", asked, used>>10)
 	}
 }

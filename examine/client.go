@@ -208,7 +208,7 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 func admitted() []facts.Reason {
 	return []facts.Reason{
 		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
-		facts.ReasonSilent,
+		facts.ReasonSilent, facts.ReasonUnasked,
 	}
 }
 

@@ -148,6 +148,7 @@ func TestExecRefusals(t *testing.T) {
 		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   facts.ReasonAttach,
 		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              facts.ReasonShell,
 		`unable to upgrade connection: container not found ("c")`:                                                                                                                       facts.ReasonShell,
+		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":                                        facts.ReasonUnasked,
 		"unable to upgrade connection: Unauthorized":                                                                                                                                    facts.ReasonAPI,
 		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        facts.ReasonAdmission,
 		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: facts.ReasonRuntime,
@@ -165,6 +166,26 @@ func TestExecRefusals(t *testing.T) {
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "",
 	}); pe.Reason != facts.ReasonAPI {
 		t.Errorf("%+v", pe)
+	}
+}
+
+// TestEndsExec wants no third container waited for where two hang, and no second in a second attempt: a node
+// whose runtime hangs costs that time.
+func TestEndsExec(t *testing.T) {
+	t.Parallel()
+	hangs := &PlacementError{Reason: facts.ReasonSilent, Waited: true}
+	for name, c := range map[string]struct {
+		pe     *PlacementError
+		silent int
+		again  bool
+		want   bool
+	}{
+		"one hangs": {hangs, 1, false, false}, "two hang": {hangs, 2, false, true}, "one hangs again": {hangs, 1, true, true},
+		"no shell": {refuse(facts.ReasonShell, "no shell"), 0, true, false}, "the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
+	} {
+		if endsExec(c.pe, c.silent, c.again) != c.want {
+			t.Errorf("%s: want %v", name, c.want)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func (f *Fallback) try(
 	began := time.Now()
 	f.Trying(m.Name)
 	opts := f.Options(m.Name)
-	opts.Start, opts.Idle = limits.start, limits.idle
+	opts.Start, opts.Idle, opts.Again = limits.start, limits.idle, m.again
 	if m.again { // what the first attempt made may still be ending
 		opts.Run = NewRunID()
 	}
@@ -187,6 +187,8 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 			l.skip = "it needs the same container runtime, which has started nothing"
 		case a.reason == facts.ReasonAttach:
 			l.skip = "it leads through the kubelet's port 10250 too"
+		case a.reason == facts.ReasonUnasked:
+			l.skip = "it leads through the same kubelet, which cannot ask the API server whether it is allowed"
 		case a.reason == facts.ReasonImage && m.Name == MethodEphemeral:
 			l.skip = "it needs the same image"
 		case a.mute != "" && a.method == MethodPod && m.Name == MethodEphemeral:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -42,8 +43,9 @@ func laden(t *testing.T, program string) Options {
 	}
 	o := options
 	o.Note = func(string) {} // the tests need not run as root
-	o.Run, o.Embedded, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"),
-		b.Bytes(), "amd64", "it's"
+	// Folders of the machine have its name: another clone's tests may run at the same time.
+	o.Run, o.Embedded, o.Arch, o.Node = "test"+strings.ReplaceAll(t.Name(), "/", "-")+rand.Text(), b.Bytes(),
+		"amd64", "it's"
 	return o
 }
 

@@ -52,6 +52,10 @@ const (
 	DeniesEgress  = "egress"
 )
 
+// AttrEmpty is on the service of a KindDNS target that has no ready endpoint: a sentence that says so, and
+// what the API knows of the pods that should be there.
+const AttrEmpty = "empty"
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"

@@ -180,6 +180,9 @@ func causeIDs() []string {
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && cmd.Flags().Lookup("node") != nil && !cmd.Flags().Changed("node") {
+		return ui.BadUsage("a node is named with --node: '%s --node %s'", cmd.CommandPath(), probe.Quote(args[0]))
+	}
 	if len(args) > 0 {
 		return ui.BadUsage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}

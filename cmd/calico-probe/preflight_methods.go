@@ -28,6 +28,13 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	if why := cluster.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
 		return []probe.Event{answerOf(way, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
+	if r, held := cluster.StartsNothing(snap); held && slices.Contains([]string{injector.MethodPod, useShell,
+		injector.MethodEphemeral, injector.MethodExec}, way) {
+		if way == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
+			r.Status = probe.Unknown
+		}
+		return []probe.Event{answerOf(way, askNode, r)}
+	}
 	switch way {
 	case injector.MethodNeighbour:
 		near := cluster.BaselineNodes(snap, 1, nil)

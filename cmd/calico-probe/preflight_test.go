@@ -47,6 +47,9 @@ func TestPreflightVerdict(t *testing.T) {
 		"all well": {found: map[string]probe.Status{}, exit: report.ExitHealthy},
 		"one of auto is enough": {found: map[string]probe.Status{injector.MethodPod: probe.Fail,
 			injector.MethodEphemeral: probe.Unknown}, exit: report.ExitHealthy},
+		"a login that failed beside ways that work": {
+			found: map[string]probe.Status{injector.MethodSSH: probe.Fail}, exit: report.ExitHealthy,
+		},
 		"a login that was not tried": {found: map[string]probe.Status{injector.MethodPod: probe.Fail,
 			injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitFault},
 		"the last may work": {found: map[string]probe.Status{injector.MethodPod: probe.Unknown,

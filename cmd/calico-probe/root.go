@@ -216,6 +216,9 @@ func aVerb(cmd *cobra.Command, args []string) error {
 
 // wrongFlag says what is wrong with a flag, and what was probably meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // whose flags it would be is not known
+		return aVerb(cmd, verb)
+	}
 	var unknown *pflag.NotExistError
 	var odd *pflag.InvalidValueError
 	switch {

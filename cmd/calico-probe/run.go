@@ -55,12 +55,7 @@ streams what it sees, and names the causes with their proof and their fix, which
 run.
 
 ` + exitCodes(),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return ui.BadUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.examine(cmd, out) },
 	}
 	f := cmd.Flags()

@@ -75,11 +75,16 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 		p.Report(unseen(err))
 		return
 	}
+	containers = slices.DeleteFunc(containers, ownContainer)
 	for _, c := range containers[:min(len(containers), logContainers)] {
 		r := containerLog(p.Host, path.Join(folder, c), account, time.Now())
 		p.Report(r.On(c).With(FactOfContainer, c))
 	}
 }
+
+// ownContainer tells whether a container of calico-node's pod is a probe that joined it as an ephemeral
+// container: whatever it wrote is no word of Calico's.
+func ownContainer(name string) bool { return strings.HasPrefix(name, "calico-probe-") }
 
 // calicoLogs is the folder of the logs of this node's calico-node, and its account: of the pod that
 // the plan names. Where no API was asked it is the newest of that name in kube-system, in which

@@ -3,7 +3,6 @@ package checks
 import (
 	"regexp"
 	"strings"
-
 )
 
 // The levels of a line of Calico's, and of one that has none.

@@ -129,7 +129,14 @@ func TestCalicoLogFolder(t *testing.T) {
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
-		if c.folder != "" {
+		ours := filepath.Join(root, logPods, c.folder, "calico-probe-0011aabb", "0.log")
+		if c.folder != "" { // and the log of a probe of ours in the same pod, which is left out
+			if err := os.MkdirAll(filepath.Dir(ours), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(ours, []byte(fatal), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}

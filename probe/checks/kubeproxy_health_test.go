@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/calico-probe/calico-probe/filelock"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -14,6 +18,7 @@ import (
 // taken nothing could be tested, and that is a failure.
 func kubeProxyIn(t *testing.T, mode string) {
 	t.Helper()
+	alone(t, "10256")
 	for port, answer := range map[string]string{"10256": "{}", "10249": mode} {
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
@@ -28,8 +33,24 @@ func kubeProxyIn(t *testing.T, mode string) {
 	}
 }
 
+// alone waits until no other clone's tests on this machine hold what the name says.
+func alone(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "calico-probe-test-"+name+".lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(time.Minute); !filelock.Lock(f); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("other tests hold %s for a minute", f.Name())
+		}
+	}
+	t.Cleanup(func() { _ = filelock.Close(f) })
+}
+
 // TestKubeProxyHealth needs kube-proxy's own port, and fails where that is taken.
 func TestKubeProxyHealth(t *testing.T) {
+	alone(t, "10256")
 	l, err := net.Listen("tcp", "127.0.0.1:10256")
 	if err != nil {
 		t.Fatal(err)

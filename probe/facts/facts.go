@@ -159,6 +159,7 @@ const (
 	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to
 	ReasonSilent    Reason = "silent"    // no answer through API server, kubelet and runtime; which one hangs is unknown
 	ReasonAPI       Reason = "api"       // the API server fails or cannot be reached
+	ReasonUnasked   Reason = "unasked"   // the kubelet answers, and cannot ask the API server who may do what
 	ReasonShell     Reason = "shell"     // no program there that can receive the probe and run it
 	ReasonLogin     Reason = "login"     // ssh refuses the login, or does not know the node's host key
 	ReasonReach     Reason = "reach"     // ssh does not reach the node from here

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+)
+
+// granted reads from roles and bindings which of the things asked about an account may do. It is for
+// those who may not create subjectaccessreviews; an authorizer other than RBAC is not seen.
+func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
+	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
+	}
+	own, err := c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.namespace, err)
+	}
+	var everywhere, within []rbacv1.PolicyRule
+	for _, b := range all.Items {
+		if everywhere, err = c.addRules(ctx, everywhere, who, b.Subjects, b.RoleRef); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range own.Items {
+		if within, err = c.addRules(ctx, within, who, b.Subjects, b.RoleRef); err != nil {
+			return nil, err
+		}
+	}
+	may := make([]bool, len(asks))
+	for i, ask := range asks {
+		rules := everywhere
+		if ask.Namespace == who.namespace {
+			rules = slices.Concat(everywhere, within)
+		}
+		may[i], _ = validation.Covers(rules, []rbacv1.PolicyRule{ruleFor(ask)})
+	}
+	return may, nil
+}
+
+// ruleFor is the rule that grants what is asked about, and nothing else.
+func ruleFor(ask authorizationv1.ResourceAttributes) rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: []string{ask.Verb}, APIGroups: []string{ask.Group}, Resources: []string{ask.Resource}}
+	if ask.Subresource != "" {
+		rule.Resources[0] += "/" + ask.Subresource
+	}
+	if ask.Name != "" {
+		rule.ResourceNames = []string{ask.Name}
+	}
+	return rule
+}
+
+// addRules adds the rules of a role that a binding gives an account. A role that is not there grants nothing.
+func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who account, subjects []rbacv1.Subject,
+	role rbacv1.RoleRef,
+) ([]rbacv1.PolicyRule, error) {
+	if !slices.ContainsFunc(subjects, who.is) {
+		return to, nil
+	}
+	var rules []rbacv1.PolicyRule
+	var err error
+	if role.Kind == "Role" {
+		var r *rbacv1.Role
+		if r, err = c.kube.RbacV1().Roles(who.namespace).Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
+			rules = r.Rules
+		}
+	} else {
+		var r *rbacv1.ClusterRole
+		if r, err = c.kube.RbacV1().ClusterRoles().Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
+			rules = r.Rules
+		}
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading %s %s: %w", role.Kind, role.Name, err)
+	}
+	return append(to, rules...), nil
+}
+
+// account is a service account.
+type account struct{ namespace, name string }
+
+// user is what the API server calls it.
+func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
+
+// groups are those that the API server puts it into.
+func (a account) groups() []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.namespace, "system:authenticated"}
+}
+
+// is tells whether a subject of a binding is the account, or a group that it is in.
+func (a account) is(s rbacv1.Subject) bool {
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return s.Namespace == a.namespace && s.Name == a.name
+	case rbacv1.UserKind:
+		return s.Name == a.user()
+	}
+	return s.Kind == rbacv1.GroupKind && slices.Contains(a.groups(), s.Name)
+}
