@@ -39,7 +39,8 @@ func namedAPI(env environment, have []probe.Target) []probe.Target {
 	if t.Addr, err = netip.ParseAddr(host); err != nil {
 		t.Host = host
 	}
-	if slices.ContainsFunc(have, func(o probe.Target) bool { return o.Addr == t.Addr && o.Host == t.Host && o.Port == t.Port }) {
+	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Host == t.Host && o.Port == t.Port }
+	if slices.ContainsFunc(have, same) {
 		return nil
 	}
 	return []probe.Target{t}

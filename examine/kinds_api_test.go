@@ -32,7 +32,8 @@ const (
 // builtIn are the kinds that every API server has, by their path.
 var builtIn = map[string]string{
 	apiCore + "/nodes": "Node", apiCore + "/pods": "Pod", apiCore + "/services": "Service", apiCore + "/events": "Event",
-	apiCore + "/configmaps": "ConfigMap", apiLeases + "/leases": "Lease", apiEndpoints + "/endpointslices": "EndpointSlice",
+	apiCore + "/configmaps": "ConfigMap", apiLeases + "/leases": "Lease",
+	apiEndpoints + "/endpointslices": "EndpointSlice",
 	apiPolicies + "/networkpolicies": "NetworkPolicy",
 }
 

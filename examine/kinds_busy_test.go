@@ -32,7 +32,8 @@ func (w *world) waiting(name, node string, ago time.Duration, reason, says strin
 
 func (w *world) event(of *corev1.Pod, reason, says string) {
 	w.events = append(w.events, corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name + ".1"},
-		InvolvedObject: corev1.ObjectReference{UID: of.UID}, Reason: reason, Message: says, LastTimestamp: began(time.Second)})
+		InvolvedObject: corev1.ObjectReference{UID: of.UID}, Reason: reason, Message: says,
+		LastTimestamp: began(time.Second)})
 }
 
 func (w *world) notReady(i int, status corev1.ConditionStatus) {
@@ -42,7 +43,8 @@ func (w *world) notReady(i int, status corev1.ConditionStatus) {
 }
 
 func (w *world) allows(namespace, name string) {
-	w.policies = append(w.policies, networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	w.policies = append(w.policies, networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}})
 }
@@ -92,12 +94,14 @@ func busyPods() []busy {
 			for i, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed} {
 				p := w.pod("shop", fmt.Sprintf("report-%d", i), "alder", fmt.Sprintf("10.244.0.%d", 40+i))
 				p.Status.Phase, p.Status.Conditions = phase, p.Status.Conditions[:1]
-				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(i / 2)}}
+				p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(i / 2)}}
 			}
 		}},
 		{says: "evicted pods are left over", change: func(w *world) {
 			p := w.pod("shop", "evicted", "alder")
-			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
+				Message: "The node was low on resource: memory."}
 		}},
 		{says: "pods are being deleted, slowly", change: func(w *world) {
 			p := w.pod("shop", "goes", "alder", "10.244.0.50")
@@ -126,7 +130,8 @@ func busyPods() []busy {
 		{says: "a DaemonSet of others crash-loops on every node", change: func(w *world) {
 			for _, n := range w.nodes {
 				p := w.waiting("agent-"+n.Name, n.Name, time.Hour, "CrashLoopBackOff", "back-off restarting")
-				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent",
+					Controller: new(true)}}
 			}
 		}},
 		{says: "a tenant's pods call themselves calico-node", change: func(w *world) {
@@ -161,7 +166,8 @@ func busyAround() []busy {
 			w.nodes[0].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 		}},
 		{says: "the node has taints and labels of its owner", change: func(w *world) {
-			w.nodes[0].Spec.Taints = []corev1.Taint{{Key: "gpu.example.com/only", Value: "yes", Effect: corev1.TaintEffectNoExecute}}
+			w.nodes[0].Spec.Taints = []corev1.Taint{{Key: "gpu.example.com/only", Value: "yes",
+				Effect: corev1.TaintEffectNoExecute}}
 			w.nodes[0].Labels["team"] = "vision"
 		}},
 		{says: "another node is cordoned and drained", change: func(w *world) {
@@ -201,7 +207,8 @@ func busyAround() []busy {
 			}
 		}},
 		{says: "a second pool is disabled, and a third is for other nodes", change: func(w *world) {
-			w.set("ippools", "old", map[string]any{"cidr": "10.99.0.0/16", "ipipMode": "Always", "vxlanMode": "Never", "disabled": true})
+			w.set("ippools", "old", map[string]any{"cidr": "10.99.0.0/16", "ipipMode": "Always", "vxlanMode": "Never",
+				"disabled": true})
 			w.set("ippools", "edge", map[string]any{"cidr": "10.98.0.0/16", "ipipMode": "Never", "vxlanMode": "Never",
 				"nodeSelector": "zone == 'edge'"})
 		}},

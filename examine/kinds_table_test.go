@@ -123,7 +123,8 @@ func otherNetworks() []installation {
 		{name: "host-local IPAM", says: "Calico's network with addresses out of each node's podCIDR (`ipam: host-local`).",
 			build: func() *world {
 				w := plainWorld().by("bird").registered(4)
-				w.set("ippools", "default-ipv4-ippool", map[string]any{"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "Never"})
+				w.set("ippools", "default-ipv4-ippool", map[string]any{"cidr": "10.244.0.0/16",
+					"ipipMode": "Never", "vxlanMode": "Never"})
 				w.calico.env["USE_POD_CIDR"] = "true"
 				return w
 			}},

@@ -81,7 +81,8 @@ func plainWorld() *world {
 
 func (w *world) node(name, ip string) *corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: began(longAgo),
-		Labels:      map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"},
+		Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: name,
+			corev1.LabelArchStable: "amd64"},
 		Annotations: map[string]string{}}}
 	n.Spec.PodCIDRs = []string{fmt.Sprintf("10.244.%d.0/24", len(w.nodes))}
 	n.Spec.PodCIDR = n.Spec.PodCIDRs[0]

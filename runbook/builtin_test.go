@@ -385,7 +385,8 @@ func TestServicesThatGoOn(t *testing.T) {
 	for name, b := range builtin(t) {
 		branch, _ := played(t, b, nil, tonight)
 		want := map[string]string{
-			general: "services", beforeReboot: "other-fault", beforeUpgrade: "other-fault", "node-not-ready": "other-fault", "runtime-wedged": "other-fault",
+			general: "services", beforeReboot: "other-fault", beforeUpgrade: "other-fault",
+			"node-not-ready": "other-fault", "runtime-wedged": "other-fault",
 		}[name]
 		if branch != cmp.Or(want, "kube-proxy") {
 			t.Errorf("%s goes %s", name, branch)
@@ -448,7 +449,8 @@ func TestBeforeUpgrade(t *testing.T) {
 	}
 	clash := night(t, "../diagnose/testdata/route-makers-none.txtar")
 	branch, record := played(t, b, nil, clash)
-	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" || !strings.Contains(o.Says, "nobody makes the routes") {
+	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" ||
+		!strings.Contains(o.Says, "nobody makes the routes") {
 		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
 	}
 }
