@@ -56,14 +56,6 @@ func (p peering) port(n *corev1.Node) int {
 	return out
 }
 
-// programs is what BGPConfiguration says of who makes the routes between nodes, as an attribute.
-func (p peering) programs() map[string]string {
-	if set, _ := p.configs["default"]["programClusterRoutes"].(string); set != "" {
-		return map[string]string{probe.AttrProgram: set}
-	}
-	return nil
-}
-
 // speaker is a node as BGP sees it.
 type speaker struct {
 	node    *corev1.Node

@@ -30,6 +30,9 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	case s.CalicoErr != nil:
 		report(unread(s.CalicoErr))
 		return
+	case s.Calico == nil && notCalicos(s.Node) != "":
+		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", notCalicos(s.Node)))
+		return
 	case s.Calico == nil:
 		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", CalicoPods,
 			strings.Join(s.calicoIn, " or "))

@@ -173,14 +173,14 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
-	s.inEtcd()
+	s.hideEtcd()
 	s.forgetRegistered()
 	return s, nil
 }
 
-// inEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
 // of its own. A cluster without a single pool would have no pods.
-func (s *Snapshot) inEtcd() {
+func (s *Snapshot) hideEtcd() {
 	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
 		return
 	}

@@ -64,7 +64,7 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 			continue
 		}
 		for i := range snap.Nodes {
-			if n := &snap.Nodes[i]; n.Name == want.About && NoProbeOn(n) == "" {
+			if n := &snap.Nodes[i]; n.Name == want.About && cluster.NoProbeOn(n) == "" {
 				return n.Name
 			}
 		}

@@ -39,7 +39,7 @@ func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *clus
 	talk func(injector.Placed) error,
 ) error {
 	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
-		if why := NoProbeOn(snap.Node); why != "" {
+		if why := cluster.NoProbeOn(snap.Node); why != "" {
 			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": only the API was asked"}
 			return r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
 		}
@@ -81,19 +81,6 @@ func (r *Run) methods() ([]injector.Method, error) {
 		out = append(out, injector.Method{Name: name, Open: open})
 	}
 	return out, nil
-}
-
-// NoProbeOn says why no probe can run on a node, "" = nothing is known against it. Its
-// kubelet would start none, or never say so, and each access method would wait for that.
-func NoProbeOn(node *corev1.Node) string {
-	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
-	switch {
-	case node.Labels["type"] == "virtual-kubelet", info.KubeletVersion != "" && info.KernelVersion == "":
-		return fmt.Sprintf("node %s is virtual: behind its kubelet (%s) is no machine to look at", node.Name, info.KubeletVersion)
-	case os == "windows", strings.EqualFold(info.OperatingSystem, "windows"):
-		return fmt.Sprintf("node %s runs Windows, and the probe runs on Linux", node.Name)
-	}
-	return ""
 }
 
 // Placement says what an access method is to put on the node.

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -26,7 +25,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	o := p.run.Placement(method, p.snap)
 	onNode := method != injector.MethodAPI && method != injector.MethodNeighbour
-	if why := examine.NoProbeOn(p.snap.Node); why != "" && onNode {
+	if why := cluster.NoProbeOn(p.snap.Node); why != "" && onNode {
 		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
 	if r, held := cluster.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,

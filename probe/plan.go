@@ -44,9 +44,6 @@ const (
 	AttrUnread = "unread"
 )
 
-// AttrProgram is BGPConfiguration's programClusterRoutes on a KindBackend target, where it is set.
-const AttrProgram = "program"
-
 // AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, from
 // any sender and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
 const (
@@ -70,6 +67,13 @@ const (
 	AttrVXLAN    = "vxlan"
 	AttrDisabled = "disabled"  // "true" or absent
 	AttrNoExport = "no_export" // "true" where BGP is not to hand out its blocks
+	// who makes the routes to other nodes' blocks of a pool without VXLAN, absent where that is not known
+	AttrMakers = "makers"
+
+	MakersFelix = "felix"
+	MakersBIRD  = "bird"
+	MakersBoth  = "both"
+	MakersNone  = "none"
 )
 
 // Attributes of a KindTunnel target.
@@ -172,6 +176,10 @@ const WayNeighbour = "neighbour"
 // GapEtcd is the gap of what Calico keeps in an etcd of its own, which is not read: a
 // check that wants it skips.
 const GapEtcd = "kept in Calico's own etcd"
+
+// GapNotCalicos is the gap of what a node has none of because no calico-node belongs on it, as where a
+// migration to Calico has not come to it yet: a check that wants it skips.
+const GapNotCalicos = "no calico-node belongs on this node"
 
 // Target is one thing outside the check that it asks about.
 type Target struct {

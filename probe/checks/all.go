@@ -172,7 +172,7 @@ func unlisted(p *probe.Pass, kind string) error {
 	switch why := p.Gaps[kind]; why {
 	case "":
 		return nil
-	case probe.GapEtcd:
+	case probe.GapEtcd, probe.GapNotCalicos:
 		return fmt.Errorf("%s: %w", why, probe.ErrNotVisible)
 	default:
 		return errors.New(why)

@@ -50,6 +50,8 @@ func TestCNIConfig(t *testing.T) {
 			"cannot be used"},
 		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam",
 			probe.Fail, "not in /opt/cni/bin: calico-ipam"},
+		"CRI-O's own beside": {map[string]string{"etc/cni/net.d/100-crio-bridge.conflist": `{"plugins":[{"type":"bridge"}]}`,
+			"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "", probe.Info, "00-multus.conf is used: Multus"},
 		"k3s": {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList,
 			"var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "",
 			"var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},

@@ -28,6 +28,8 @@ const (
 	CheckPodsStart      = "pods-start"
 	CheckCalicoRights   = "calico-rights"
 	CheckHostEndpoints  = "host-endpoints"
+	CheckRouteMakers    = "route-makers"
+	CheckCalicoKind     = "calico-kind"
 )
 
 // Facts of these checks.
@@ -60,10 +62,13 @@ const (
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
 	Message        probe.Fact = "message"         // the kubelet's words about a container
+	Makers         probe.Fact = "makers"          // what is wrong with who makes routes: both, or none
+	NextMakers     probe.Fact = "next_makers"     // the same from Calico v3.33 on: both, none, stay or move
 	Migration      probe.Fact = "migration"       // a DatastoreMigration and its phase
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
 	OnAddress      probe.Fact = "on_address"      // whether a HostEndpoint is surely about the node's InternalIP
+	NotLooked      probe.Fact = "not_looked"      // list of the parts of an installation that no check looks at
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while
 	Owner          probe.Fact = "owner"           // name of the DaemonSet that controls a pod
@@ -133,6 +138,23 @@ const (
 	ReasonPeer      = "peer"       // another node's registered address differs from its InternalIP
 	ReasonBirdProbe = "bird-probe" // a probe of calico-node wants BIRD, which its backend does not run
 	ReasonNoPod     = "no-pod"     // the node has no calico-node pod
+)
+
+// Parts of an installation that no check looks at.
+const (
+	PartEBPF      = "eBPF"
+	PartEtcd      = "etcd"
+	PartFlannel   = "flannel"
+	PartIPAM      = "IPAM"
+	PartPlugin    = "CNI plugin"
+	PartWindows   = "Windows"
+	PartWireGuard = "WireGuard"
+)
+
+// Words of NextMakers, beside those of probe.AttrMakers for what is wrong.
+const (
+	MakersStay = "stay" // those who make the routes now go on
+	MakersMove = "move" // others make them, and all are made
 )
 
 // Reason is why a probe could not be placed on a node: probe.FactReason of probe-placed.
