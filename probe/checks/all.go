@@ -75,6 +75,7 @@ func All() []*probe.Check {
 		CNINodename,
 		CNIToken,
 		CalicoLog,
+		DaemonLog,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,

@@ -46,7 +46,7 @@ const (
 	maxArrays  = 64       // of entries; each is twice as long as the one before it
 	maxItems   = 128      // of an entry
 	maxPacked  = 64 << 10 // bytes of a compressed object
-	maxText    = 8 << 10 // bytes of a line
+	maxText    = 8 << 10  // bytes of a line
 	maxKnown   = 8192     // objects remembered
 	maxField   = 200      // bytes of a field other than the line
 )
@@ -68,8 +68,8 @@ const (
 	formCompact = 1 << 4
 )
 
-// NotRead stands for a line in a form that is not read.
-const NotRead = "(a long line, compressed in a way that is not read here)"
+// notRead stands for a line in a form that is not read.
+const notRead = "(a long line, compressed in a way that is not read here)"
 
 // errBroken is an object that is none, or not where one can be.
 var errBroken = errors.New("the journal file is broken")

@@ -80,7 +80,8 @@ func TestTail(t *testing.T) {
 		if err != nil || len(few) != 1 || !few[0].About {
 			t.Errorf("%s: the last one: %+v, %v", name, few, err)
 		}
-		late, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), Want{Units: both.Units, Since: began.Add(8050 * time.Millisecond), Most: 9})
+		after := Want{Units: both.Units, Since: began.Add(8050 * time.Millisecond), Most: 9}
+		late, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), after)
 		if err != nil || len(late) != 2 {
 			t.Errorf("%s: since then: %+v, %v", name, late, err)
 		}

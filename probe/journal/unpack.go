@@ -20,7 +20,7 @@ func unpack(form byte, b []byte) []byte {
 		}
 		return unpackLZ4(b[8:], int(min(binary.LittleEndian.Uint64(b), maxText)))
 	}
-	return []byte("MESSAGE=" + NotRead)
+	return []byte("MESSAGE=" + notRead)
 }
 
 func unpackZSTD(b []byte) []byte {
