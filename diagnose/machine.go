@@ -36,7 +36,8 @@ var diskFull = &Rule{
 	Match: func(f Findings) []Case {
 		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
 		var ended []Finding // that say so themselves
-		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO, checks.ServiceKubelet} {
+		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
+			checks.ServiceKubelet} {
 			ended = append(ended, serviceEnds(f, service, checks.SaysDiskFull)...)
 		}
 		var out []Case
