@@ -16,14 +16,14 @@ func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
-		runtimeRules(), initRules(), machineRules(),
+		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns}, placementRules(),
 	)
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod,
-	facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)
+var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
+	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)...)
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{
@@ -52,7 +52,8 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		}
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
-			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease))),
+			For: slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease)),
+				clues(strong, serviceEnds(f, checks.ServiceKubelet, checks.SaysCertificate, checks.SaysNoKubeconfig))),
 			// The kubelet may have renewed it elsewhere.
 			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
 			Covers:  kubeletGone,
@@ -90,6 +91,11 @@ var kubeletDead = &Rule{
 			c.For, c.Against = append(clues(proof, here.refused), c.For...), nil
 		}
 		c.Says += since(f)
+		for _, r := range f.With(checks.DaemonLog.ID, checks.FactStopped, true) {
+			if r.Target == checks.ServiceKubelet {
+				c.Says += "; " + r.Saw
+			}
+		}
 		return []Case{c}
 	},
 }
@@ -171,7 +177,12 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			if len(unreached) > 0 {
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
-			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
+			if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysNoAPI, checks.SaysUnauthorized,
+				checks.SaysCertificate); len(says) > 0 {
+				c.Says += "; " + says[0].Saw
+				c.For = clues(hint, says)
+			}
+			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached), c.For)
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
 			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +

@@ -18,9 +18,10 @@ func runtimeRules() []*Rule {
 }
 
 // runtimeGone is what follows from a runtime that does not answer.
-var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
+var runtimeGone = append(aboutService(checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
+	checks.ServiceKubelet), Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
 	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
-	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)
+	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)...)
 
 // hangs are the reasons of a daemon that is there and does not speak.
 var hangs = []string{"timeout", "closed", "reset"}
@@ -113,10 +114,14 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		if len(without) == 0 {
 			return nil
 		}
+		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, checks.SaysPlugin)
+		if len(line) > 0 {
+			says += "; " + line[0].Saw
+		}
 		return []Case{{
-			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
+			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + says,
 			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID),
-				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime))),
+				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime)), clues(hint, line)),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -30,7 +31,8 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 			return nil
 		}
 		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
-		c := Case{For: clues(strong, swap), Covers: kubeletGone}
+		ended := serviceEnds(f, checks.ServiceKubelet, checks.SaysSwapOn)
+		c := Case{For: slices.Concat(clues(strong, swap), clues(strong, ended)), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
 			c.For = append(c.For, clues(hint, k.refused)...)

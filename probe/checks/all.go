@@ -77,6 +77,7 @@ func All() []*probe.Check {
 		CNIToken,
 		CalicoLog,
 		KubeLog,
+		DaemonLog,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,

@@ -55,15 +55,15 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		var udp, tcp probe.Result
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
 		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
-			p.Report(emptied(about(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
+			p.Report(withEndpoints(about(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
 				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)).
 				With(FactRole, t.Name))
 		}
 	})
 }
 
-// emptied is a bad answer of a service, with what the API says of it where nothing is behind it.
-func emptied(r probe.Result, t probe.Target) probe.Result {
+// withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
+func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	why := t.Attrs[probe.AttrEmpty]
 	if why == "" || r.Status != probe.Fail {
 		return r

@@ -164,7 +164,7 @@ func TestKubeLog(t *testing.T) {
 		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, SaysConntrack},
 		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, SaysLoop},
 		"a Corefile":           {"coredns", "/etc/coredns/x\nCorefile:3 - Error during parsing: Unknown directive 'nope'", time.Second, probe.Fail, saysCorefile},
-		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, saysNoAPI},
+		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, SaysNoAPI},
 		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},
 		"near: started anew":   {"kube-proxy", conntrack + "\n" + `I1122 21:19:20.1       1 server.go:677] "Version info" version="v1.36.4"`, time.Second, probe.OK, ""},
 		"near: a tenant's":     {"coredns", `[ERROR] plugin/errors: 2 [FATAL] plugin/loop: Loop (x) detected for zone. A: read udp: i/o timeout`, time.Second, probe.OK, ""},

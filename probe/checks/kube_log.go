@@ -28,7 +28,6 @@ const (
 	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
 	SaysLoop      = "loop"      // CoreDNS forwards to itself
 	saysCorefile  = "corefile"  // CoreDNS does not take its configuration
-	saysPortTaken = "port-taken"
 )
 
 // Components whose logs kube-log reads.
@@ -48,9 +47,9 @@ type ending struct {
 var anyEnding = []*signature{
 	{id: saysPortTaken, source: "errno EADDRINUSE", match: regexp.MustCompile(`address already in use`)},
 	{id: SaysForbidden, source: "API server", match: regexp.MustCompile(`is forbidden: `)},
-	{id: saysUnauthorized, source: "API server", match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{id: saysCertificate, source: "crypto/x509", match: regexp.MustCompile(`x509: `)},
-	{id: saysNoAPI, source: "client-go", match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|TLS handshake timeout|no such host`)},
+	{id: SaysUnauthorized, source: "API server", match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
+	{id: SaysCertificate, source: "crypto/x509", match: regexp.MustCompile(`x509: `)},
+	{id: SaysNoAPI, source: "client-go", match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|TLS handshake timeout|no such host`)},
 	{id: saysPermission, source: "errno EPERM, EACCES", match: regexp.MustCompile(`operation not permitted|permission denied`)},
 	{id: saysExecFormat, source: "errno ENOEXEC", match: regexp.MustCompile(`exec format error`)},
 }
