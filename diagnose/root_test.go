@@ -55,7 +55,8 @@ func needing(line string) string {
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
-		"a dead peer": *bringBack, "the MTU": *remeasure, "docker": askRuntime("docker"), "containerd": askRuntime("containerd")}
+		"a dead peer": *bringBack, "the MTU": *remeasure,
+		"docker": askRuntime("docker"), "containerd": askRuntime("containerd")}
 	for _, r := range Rules() {
 		all[r.ID] = r.Fix
 	}
@@ -76,7 +77,8 @@ func TestRoot(t *testing.T) {
 			t.Errorf("let through: %s", line)
 		}
 	}
-	for _, line := range []string{"ssh {node} ip route get x", "kubectl get nodes | grep x", "ssh {node} sudo timeout 5 crictl version; ssh {node} sudo ls"} {
+	for _, line := range []string{"ssh {node} ip route get x", "kubectl get nodes | grep x",
+		"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo ls"} {
 		if bad := needing(line); bad != "" {
 			t.Errorf("%s: %q", line, bad)
 		}
