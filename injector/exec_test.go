@@ -181,7 +181,8 @@ func TestEndsExec(t *testing.T) {
 		want   bool
 	}{
 		"one hangs": {hangs, 1, false, false}, "two hang": {hangs, 2, false, true}, "one hangs again": {hangs, 1, true, true},
-		"no shell": {refuse(facts.ReasonShell, "no shell"), 0, true, false}, "the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
+		"no shell":      {refuse(facts.ReasonShell, "no shell"), 0, true, false},
+		"the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
 	} {
 		if endsExec(c.pe, c.silent, c.again) != c.want {
 			t.Errorf("%s: want %v", name, c.want)

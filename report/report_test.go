@@ -326,6 +326,7 @@ func TestFewer(t *testing.T) {
 		return probe.Result{Check: probe.CheckPlaced, Target: way, Status: status, Saw: saw}
 	}
 	failed := placed(probe.Info, "pod", "image nosuch/x:1 cannot be pulled")
+	noShell := placed(probe.Info, "exec", "no shell")
 	skipped := probe.Result{Check: "node-firewall", Status: probe.Skip, Saw: "no right"}
 	part := probe.Result{Check: "pod-ping", Status: probe.Skip, Saw: "no pod of IPv6"}
 	ok := probe.Result{Check: "pod-ping", Status: probe.OK, Saw: "5 of 5"}
@@ -336,7 +337,7 @@ func TestFewer(t *testing.T) {
 	}{
 		"fallback, one check skipped":     {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
 		"fallback, a target skipped":      {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
-		"exec first, and then a pod":      {[]probe.Result{placed(probe.Info, "exec", "no shell"), placed(probe.OK, "pod", "running"), ok, skipped}, false},
+		"exec first, and then a pod":      {[]probe.Result{noShell, placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no fallback":                     {[]probe.Result{placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no method worked, which is said": {[]probe.Result{placed(probe.Unknown, "pod", "no image"), skipped}, false},
 	} {

@@ -305,7 +305,7 @@ func TestRightNamed(t *testing.T) {
 	} {
 		got := cluster.Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
 		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) ||
-			!strings.Contains(got, "'calico-probe manifests' ") {
+			!strings.Contains(got, "'calico-probe manifests") {
 			t.Error(got)
 		}
 	}
