@@ -34,7 +34,25 @@ func TestRightNamed(t *testing.T) {
 	} {
 		got := Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
 		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) ||
-			!strings.Contains(got, "'calico-probe manifests' ") {
+			!strings.Contains(got, "'calico-probe manifests") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestRefusedUser wants the hint to name the account that lacks a right, and no text of a server's in its command.
+func TestRefusedUser(t *testing.T) {
+	t.Parallel()
+	of := func(text string) string {
+		return Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(text)))
+	}
+	got := of(`User "nobody" cannot list resource "nodes" in API group "" at the cluster scope`)
+	if !strings.HasPrefix(got, "no right to list nodes: ") ||
+		!strings.HasSuffix(got, "'calico-probe manifests --user nobody' prints what to grant to nobody") {
+		t.Error(got)
+	}
+	for _, text := range []string{`User "$(x)" cannot list resource "nodes"`, "no"} {
+		if got := of(text); !strings.HasSuffix(got, "and 'calico-probe manifests' prints what to grant") {
 			t.Error(got)
 		}
 	}

@@ -231,7 +231,7 @@ var bgpRejected = &Rule{
 
 // peerBirdDead is a peer whose machine lives and whose BIRD does not.
 var peerBirdDead = &Rule{
-	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there takes BGP",
+	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there accepts BGP connections",
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says: "Look at the other node.",
@@ -275,7 +275,7 @@ var peerBirdDead = &Rule{
 
 // bgpWrongAS is a disagreement about AS numbers.
 var bgpWrongAS = &Rule{
-	ID: "bgp-wrong-as", Layer: LayerPeers, Title: "the two ends do not agree about an AS number",
+	ID: "bgp-wrong-as", Layer: LayerPeers, Title: "the two ends of a BGP session expect different AS numbers",
 	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
 	Fix: probe.Fix{
 		Says: "Compare the numbers and set the wrong one right; all nodes of a mesh share one unless they were given their own.",

@@ -16,7 +16,7 @@ func birdRules() []*Rule {
 
 // startAnew is the fix of what a start of calico-node puts right.
 var startAnew = probe.Fix{
-	Says:     "See what it wrote last, then start calico-node of this node anew.",
+	Says:     "Read what calico-node logged last, then restart calico-node on this node.",
 	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100", restartCalico},
 	Radius:   "this node: its BGP sessions restart, and its peers keep its routes for the two minutes of a graceful restart; pods keep running",
 }

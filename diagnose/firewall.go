@@ -16,7 +16,7 @@ func firewallRules() []*Rule {
 
 // uplinkDown is a node without a link.
 var uplinkDown = &Rule{
-	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address carries nothing",
+	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address has no link",
 	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
 	Fix: probe.Fix{
 		Says: "See the link and bring it up.",
@@ -163,7 +163,7 @@ func letForward(drops []string, family int) probe.Fix {
 	}
 	fix := probe.Fix{
 		Says:   "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
-		Radius: "reading: nothing; accepting is this node's, which forwards for everything again that no rule forbids",
+		Radius: "reading: nothing; accepting changes this node, which then forwards all that no rule forbids",
 	}
 	in := func(wall string) bool {
 		return len(drops) == 0 || slices.ContainsFunc(drops, func(c string) bool { return strings.HasSuffix(c, " of "+wall) })

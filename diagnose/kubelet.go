@@ -27,8 +27,8 @@ var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.Check
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{
-	ID: "kubelet-certificate", Layer: LayerKubelet, Title: "the kubelet's client certificate has run out",
-	Doc: `The kubelet shows a client certificate to the API server and renews it itself; a node that was off when it should have, or a controller that does not sign, leaves it to run out. Then every call is answered with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
+	ID: "kubelet-certificate", Layer: LayerKubelet, Title: "the kubelet's client certificate has expired",
+	Doc: `The kubelet shows a client certificate to the API server and renews it itself. The certificate expires where the node was off when it was due, or where no controller signs it. Then the API server answers every call with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
 Told from a cut network by the certificate itself; from a wrong clock, which makes a good certificate look old, by node-clock.`,
 	Fix: probe.Fix{
 		Says: "Have a new certificate issued for this node.",

@@ -35,7 +35,7 @@ var containerdHangs = &Rule{
 	Doc: `containerd takes connections and answers nothing: it is stopped, deadlocked, or waits for a disk. What runs goes on running; nothing starts or ends. The kubelet goes on renewing its lease, so the node may stay Ready for minutes, until "container runtime is down" or "PLEG is not healthy"; pods stay in ContainerCreating or Terminating, an init container that has ended is still called Running.
 Told from a dead containerd (its socket refuses), from one frozen shim (version answers, the list of tasks does not) and from docker that has lost its containerd (docker's own ping answers). A node too busy to answer within two seconds looks alike: node-load tells.`,
 	Fix: probe.Fix{
-		Says: "Keep what it waits in for the report, then restart containerd.",
+		Says: "Record what containerd waits for, then restart it.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('sudo kill -CONT PID'); D: waits for a disk",
 			"ssh {node} sudo pkill -USR1 -x containerd  # it writes to its log what its threads wait for",
@@ -71,7 +71,7 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 var containerdDead = &Rule{
 	ID: "containerd-dead", Layer: LayerRuntime, Symptom: true, Title: "containerd does not run",
 	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
-Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
+Told from a containerd that hangs by its socket, which refuses connections. A containerd that is just restarting looks the same for a second: run this again.`,
 	Fix: probe.Fix{
 		Says: "See why it ended, and start it.",
 		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager",

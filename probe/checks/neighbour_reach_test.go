@@ -48,8 +48,8 @@ func TestNeighbourReach(t *testing.T) {
 	}
 }
 
-// TestKnock wants a kubelet that answers told from one for which the kernel alone accepts connections.
-func TestKnock(t *testing.T) {
+// TestAskFromOutside wants a kubelet that answers told from one for which the kernel alone accepts connections.
+func TestAskFromOutside(t *testing.T) {
 	t.Parallel()
 	frozen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
