@@ -191,7 +191,7 @@ bench: build image sandbox ## measure, as ratios within one run
 	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 docs: ## write what is generated: references, schemas (a test says when they are stale)
-	go test -count=1 ./docs/schema ./cmd/calico-probe ./install -run '^TestDocs' -update
+	go test -count=1 ./docs/schema ./cmd/calico-probe ./examine ./install -run '^TestDocs' -update
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)

@@ -24,12 +24,15 @@ func ipRegistered(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
+// inEtcd is why Calico writes nothing into the API.
+const inEtcd = "its data is in an etcd of its own"
+
 // unregistered says why Calico writes no addresses on Nodes, "" where it does. What stands there all
 // the same is left over from before.
 func (s *Snapshot) unregistered() string {
 	switch {
 	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
-		return "its data is in an etcd of its own"
+		return inEtcd
 	case s.backend == "none" && !s.olderThan(3, 26, 2):
 		return "its networking backend is none"
 	}
@@ -56,7 +59,7 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 	}
 	if mine == nil {
 		status := probe.Warn
-		if key == annotationIPv6 && !hasInternal(s.Node, false) {
+		if key == annotationIPv6 && !hasInternal(s.Node, false) || s.Calico == nil && notCalicos(s.Node) != "" {
 			status = probe.Info
 		}
 		report(probe.Found(status, "no %s address registered here, while %s have one", family,

@@ -235,7 +235,7 @@ func reasonOf(w waiter) group {
 	case eventNetwork:
 		return group{starts: facts.StartsNetwork, message: text}
 	case eventMount, eventAttach, eventMap:
-		if volumeOwn.MatchString(text) {
+		if volumeOwn.MatchString(w.last.Message) {
 			return group{starts: facts.StartsOwn, message: text}
 		}
 		return group{starts: facts.StartsVolume, message: text}

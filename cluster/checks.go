@@ -15,7 +15,7 @@ func Checks(s *Snapshot) []*probe.Check {
 	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := slices.Concat(nodeChecks(bind), calicoChecks(bind))
+	checks := slices.Concat(nodeChecks(bind), calicoChecks(bind), resourceChecks(bind))
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
@@ -59,14 +59,21 @@ Where pods get no address, IPAM is reckoned up: the pools for this node, its blo
 	}
 }
 
-// calicoChecks are those of Calico's own pods and resources.
+// calicoChecks are those of Calico's own pods, and of the node as Calico knows it.
 func calicoChecks(bind binder) []*probe.Check {
 	return []*probe.Check{
 		{
+			ID: facts.CheckCalicoKind, Asks: "how is Calico installed, and what of that does no check look at?",
+			Run: bind(calicoKind),
+			Doc: `Calico is installed in many ways, and not every check has something to ask in each: docs/kinds.md lists them. This says which one it is, by calico-node's pod and environment, Felix's settings and the API group that has Calico's resources.
+ok: which kind it is. info, about a part of it: no check looks at that, so a healthy node says nothing about it. They are eBPF's programs and maps; what is in Calico's own etcd; flannel beside Calico, as in Canal; another plugin's pods, where Calico makes policy alone; another IPAM; WireGuard's peers; nodes with Windows. skip: there is no calico-node here, as on a virtual node or one with Windows.`,
+		},
+		{
 			ID: facts.CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
+Where there is none, the DaemonSet is read to say why: its nodeSelector, its node affinity, or a taint of the node that it does not tolerate.
 ok: running and ready, no restart in the last ten minutes. warn: restarted recently, or starting for less than two minutes. fail: no such pod, an init container or the pod stuck, crash-looping, not ready.
-Anybody can give a pod the label of calico-node, so a pod is believed only if a DaemonSet controls it and it is in namespace kube-system or calico-system, or in the one that --calico-namespace names. info: another pod on the node has the label; it is ignored. unknown: two DaemonSets that may be Calico's claim the node, or only one in another namespace does; the line says what to name with --calico-namespace.
+Anybody can give a pod the label of calico-node, so a pod is believed only if a DaemonSet controls it and it is in namespace kube-system or calico-system, or in the one that --calico-namespace names. info: another pod on the node has the label; it is ignored. unknown: two DaemonSets that may be Calico's claim the node, or only one in another namespace does; the line says what to name with --calico-namespace. skip: there is none, and none belongs here: the node is virtual or runs Windows, or a migration from flannel has not come to it yet.
 Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver, mount-bpffs or ebpf-bootstrap; Init:0/3 means the first has not finished.
 What usually breaks it: the API's service address out of reach from the node, a container runtime that lost track of its containers, a node too loaded to start in time.`,
 		},
@@ -89,9 +96,27 @@ ok: registered and InternalIP are the same on all nodes. info: they differ on ev
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
 		},
 		{
+			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports of the node that Kubernetes needs?", Run: bind(hostEndpoints),
+			Doc: `A HostEndpoint makes Calico's policies hold for an interface of a node itself. From then on all that no policy allows there is dropped, but for Felix's failsafe ports (ssh, BGP, etcd, Typha, the API server's 6443; not the kubelet's 10250): one that was made without a policy, or before it, cuts the node off at once.
+For each HostEndpoint of the node the policies that select it are gone through in Calico's order, for TCP 10250, 6443, 179 and 22 towards the node.
+ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy. info: there is one, and what policies come to is not known. skip: you may not list HostEndpoints.`,
+		},
+	}
+}
+
+// resourceChecks are those of the rest that Calico reads from the API.
+func resourceChecks(bind binder) []*probe.Check {
+	return []*probe.Check{
+		{
 			ID: facts.CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),
 			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), and Felix programs nothing. A Ready calico-node says nothing about it: Felix calls itself live and ready while it waits for the switch, and a start of calico-node does not look at it.
 ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. warn: it is off and a DatastoreMigration is there, which keeps it off on purpose while it moves resources to the group projectcalico.org; that group is read where calico-node is configured to use it (CALICO_API_GROUP). skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
+		},
+		{
+			ID: facts.CheckRouteMakers, Asks: "who makes the routes to other nodes' pods: Felix or BIRD?", Run: bind(routeMakers),
+			Doc: `Of pools with VXLAN it is Felix. Of the others two settings say it, which have to complement each other: programClusterRoutes of FelixConfiguration (from v3.31) and of BGPConfiguration (from v3.32). Where neither is set, BIRD makes them all before v3.33; from v3.33 on Felix makes those of pools with IPIP and BIRD those without encapsulation.
+ok: each pool has one who makes its routes. warn: both make those of a pool and take each other's away, or nobody does. info: who makes them is another one from v3.33 on; where a setting that was made by hand clashes then, it is said that both will, or nobody. skip: no BIRD of Calico's runs here, or all pools have VXLAN.
+What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
 			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",

@@ -157,7 +157,7 @@ func TestUnregistered(t *testing.T) {
 	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Fail, "172.18.0.1")
 	s = stale("calico/node:v3.32.1", "vxlan")
 	s.etcd = []probe.Target{{Kind: probe.KindDatastore}}
-	s.inEtcd()
+	s.hideEtcd()
 	s.forgetRegistered()
 	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "etcd")
 	if strings.Contains(fmt.Sprint(s.Nodes[0].Annotations), "172.18") {

@@ -35,8 +35,12 @@ func Explain(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		return Forbidden(err) + "; 'calico-probe preflight' says what else is missing, " +
-			"and 'calico-probe manifests' what to have granted"
+		manifests, whose := "calico-probe manifests", ""
+		if who := refused.FindStringSubmatch(err.Error()); who != nil {
+			manifests, whose = manifests+" --user "+probe.Quote(who[1]), " to "+who[1]
+		}
+		return fmt.Sprintf("%s; 'calico-probe preflight' says what else is missing, and '%s' prints what to grant%s",
+			Forbidden(err), manifests, whose)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
@@ -58,6 +62,9 @@ func Explain(err error) string {
 func Forbidden(err error) string {
 	return lacking(err) + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
+
+// refused is how the API server names whom it refuses; nothing but a plain name is put into a command.
+var refused = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 
 // cannot is how the API server names a right that somebody lacks.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"`)

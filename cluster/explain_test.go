@@ -23,3 +23,37 @@ func TestErrorsApart(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestRightNamed wants a right that lacks named first, and what to do about it.
+func TestRightNamed(t *testing.T) {
+	t.Parallel()
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for want, why := range map[string]string{
+		"no right to list nodes: listing nodes: ": `User "joe" cannot list resource "nodes" in API group "" at the cluster scope`,
+		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
+	} {
+		got := Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) ||
+			!strings.Contains(got, "'calico-probe manifests") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestRefusedUser wants the hint to name the account that lacks a right, and no text of a server's in its command.
+func TestRefusedUser(t *testing.T) {
+	t.Parallel()
+	of := func(text string) string {
+		return Explain(apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(text)))
+	}
+	got := of(`User "nobody" cannot list resource "nodes" in API group "" at the cluster scope`)
+	if !strings.HasPrefix(got, "no right to list nodes: ") ||
+		!strings.HasSuffix(got, "'calico-probe manifests --user nobody' prints what to grant to nobody") {
+		t.Error(got)
+	}
+	for _, text := range []string{`User "$(x)" cannot list resource "nodes"`, "no"} {
+		if got := of(text); !strings.HasSuffix(got, "and 'calico-probe manifests' prints what to grant") {
+			t.Error(got)
+		}
+	}
+}

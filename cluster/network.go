@@ -38,6 +38,12 @@ func poolTargets(s *Snapshot) []probe.Target {
 		if off, _ := spec["disabled"].(bool); off {
 			t.Attrs[probe.AttrDisabled] = "true"
 		}
+		if kept, _ := spec["disableBGPExport"].(bool); kept {
+			t.Attrs[probe.AttrNoExport] = "true"
+		}
+		if mode("vxlanMode") == "Never" {
+			maps.Copy(t.Attrs, s.madeBy(mode("ipipMode") != "Never"))
+		}
 		out = append(out, t)
 	}
 	return out

@@ -56,18 +56,16 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	sessions, sessionErr := sessionTargets(s, s.Node)
-	portErr := s.peeringErr
-	if s.peering.configs != nil { // the BGPPeers could not be read, and they do not say it
-		portErr = nil
-	}
 	calicoErr := elsewhereSaid(s.CalicoErr)
 	for kind, err := range map[string]error{
 		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, calicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr,
 		probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
-		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
+		probe.KindLocal: s.localErr, probe.KindLogs: s.localErr,
+		probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
 		probe.KindTypha:   errors.Join(calicoErr, s.typhaErr),
-		probe.KindBackend: errors.Join(calicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(calicoErr, s.infoErr),
+		probe.KindBackend: errors.Join(calicoErr, s.backendErr, s.bgpConfigErr()),
+		probe.KindCalico:  errors.Join(calicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -76,7 +74,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name,
-			Port: s.peering.port(s.Node), Attrs: s.peering.programs()})
+			Port: s.peering.port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)
@@ -84,8 +82,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s),
-		poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.configuredAPI(), s.logs, s.etcd, dnsTargets(s), s.typha, s.services,
+		sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := InternalIPs(&n)
 		attrs := stateOf(&n)
@@ -99,10 +97,22 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			}
 		}
 	}
+	if s.Calico == nil && s.CalicoErr == nil && notCalicos(s.Node) != "" {
+		for _, kind := range calicosOwn {
+			gaps[kind] = probe.GapNotCalicos
+		}
+		targets = slices.DeleteFunc(targets, func(t probe.Target) bool {
+			return t.Kind != probe.KindFelix && slices.Contains(calicosOwn, t.Kind)
+		})
+	}
 	targets = append(targets, podTargets(probe.KindPod, s.Pods, s.policies)...)
 	targets = append(targets, podTargets(probe.KindLocal, s.local, s.policies)...)
 	return targets, gaps
 }
+
+// calicosOwn are the kinds of target that a node without Calico has nothing of.
+var calicosOwn = []string{probe.KindFelix, probe.KindBackend, probe.KindCalico, probe.KindSession, probe.KindBlock,
+	probe.KindTunnel, probe.KindPool, probe.KindTypha, probe.KindSelf}
 
 // stateOf is what a target says of a node that is not Ready, nil when it is.
 func stateOf(n *corev1.Node) map[string]string {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -25,6 +27,33 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	return c.readService(ctx, probe.KindDatastore, svc)
 }
 
+// configuredAPI is where calico-node is told to look for the API server, where that is not where the
+// service or one of its endpoints is: by the ConfigMap kubernetes-services-endpoint, or in its DaemonSet.
+func (s *Snapshot) configuredAPI() []probe.Target {
+	env := s.environment()
+	host, port := env.values["KUBERNETES_SERVICE_HOST"], 443
+	if n, err := strconv.Atoi(env.values["KUBERNETES_SERVICE_PORT"]); err == nil && n > 0 && n < 1<<16 {
+		port = n
+	}
+	if host == "" || s.Calico == nil {
+		return nil
+	}
+	t := probe.Target{Kind: probe.KindDatastore, Name: probe.NameConfigured, Port: port,
+		Attrs: map[string]string{probe.AttrSetBy: "the environment of calico-node"}}
+	if data := s.configMaps.data[endpointMap]; data["KUBERNETES_SERVICE_HOST"] == host {
+		t.Attrs[probe.AttrSetBy] = "ConfigMap " + s.Calico.Namespace + "/" + endpointMap
+	}
+	var err error
+	if t.Addr, err = netip.ParseAddr(strings.Trim(host, "[]")); err != nil {
+		t.Host = host
+	}
+	same := func(o probe.Target) bool { return t.Addr.IsValid() && o.Addr == t.Addr && o.Port == t.Port }
+	if slices.ContainsFunc(s.api, same) {
+		return nil
+	}
+	return []probe.Target{t}
+}
+
 // readDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
 func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, error) {
@@ -36,8 +65,36 @@ func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, 
 	if len(list.Items) == 0 {
 		return nil, nil, nil
 	}
-	out, err := c.readService(ctx, probe.KindDNS, &list.Items[0])
-	return out, &list.Items[0], err
+	svc := &list.Items[0]
+	out, err := c.readService(ctx, probe.KindDNS, svc)
+	if err == nil && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
+		empty := map[string]string{probe.AttrEmpty: c.whyEmpty(ctx, svc)}
+		for i := range out {
+			out[i].Attrs = empty
+		}
+	}
+	return out, svc, err
+}
+
+// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it.
+func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) string {
+	says := fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
+	list, err := c.kube.AppsV1().Deployments(svc.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(svc.Spec.Selector) == 0 {
+		return says
+	}
+	for _, d := range list.Items {
+		if !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) {
+			continue
+		}
+		wanted := int32(1) // what an absent number means
+		if d.Spec.Replicas != nil {
+			wanted = *d.Spec.Replicas
+		}
+		return fmt.Sprintf("%s: Deployment %s/%s asks for %d replicas, and %d are ready", says, d.Namespace, d.Name,
+			wanted, d.Status.ReadyReplicas)
+	}
+	return says
 }
 
 // readService lists a service's own addresses and those of its endpoints, as

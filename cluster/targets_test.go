@@ -110,25 +110,25 @@ func TestInEtcd(t *testing.T) {
 		}
 		return n
 	}
-	if s.inEtcd(); gaps() != 0 {
+	if s.hideEtcd(); gaps() != 0 {
 		t.Error("there is no etcd")
 	}
 	s.etcd = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
 	s.pools = map[string]map[string]any{"a": {"cidr": "10.244.0.0/16"}}
-	if s.inEtcd(); gaps() != 0 {
+	if s.hideEtcd(); gaps() != 0 {
 		t.Error("the pools are in the API")
 	}
 	s.pools, s.poolErr = nil, errors.New("forbidden")
-	if s.inEtcd(); gaps() != 0 {
+	if s.hideEtcd(); gaps() != 0 {
 		t.Error("the pools could not be read")
 	}
 	s.poolErr = nil
 	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
-	if s.inEtcd(); gaps() != 0 {
+	if s.hideEtcd(); gaps() != 0 {
 		t.Error("etcd is left over")
 	}
 	s.Calico.Spec.Containers[0].Env[0].Value = "etcdv3"
-	if s.inEtcd(); gaps() != len(kinds) {
+	if s.hideEtcd(); gaps() != len(kinds) {
 		_, gaps := Targets(s)
 		t.Errorf("%v", gaps)
 	}

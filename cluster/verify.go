@@ -15,9 +15,10 @@ import (
 )
 
 // CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or
-// operator, and Canal's. Anybody who may create a pod can give it such a label, so the
-// label alone proves nothing: claimsOf says which pod is believed.
-const CalicoPods = "k8s-app in (calico-node, canal)"
+// operator, and Canal's, with its data in Kubernetes or in etcd. Anybody who may create a
+// pod can give it such a label, so the label alone proves nothing: claimsOf says which pod
+// is believed.
+const CalicoPods = "k8s-app in (calico-node, canal, canal-node)"
 
 // Namespaces are those in which Calico's own pods are looked for: the one that is named,
 // else ("") those that its manifests and its operator install into.

@@ -329,7 +329,7 @@ var addressTaken = &Rule{
 
 // peerAddress is a wrong address of another node, seen from here.
 var peerAddress = &Rule{
-	ID: "peer-address", Layer: LayerPeers, Title: "another node is registered with an address that is not reached",
+	ID: "peer-address", Layer: LayerPeers, Title: "another node is registered with an address that does not answer",
 	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
 	Fix: setMethod, Wants: []string{checks.NodePing.ID},
 	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead",

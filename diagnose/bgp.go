@@ -13,7 +13,8 @@ import (
 )
 
 func sessionRules() []*Rule {
-	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay, bgpWaits,
+	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
+		bgpWaits, bgpRoutesFiltered,
 		peerDown, nodeCutOff, peerPods}
 }
 
@@ -35,8 +36,8 @@ func downSessions(f Findings) []session {
 			continue
 		}
 		s := session{Finding: r}
-		s.port, s.ported = at(f, checks.BGPPort.ID, r.Target)
-		s.ping, s.pinged = at(f, checks.NodePing.ID, r.Target)
+		s.port, s.ported = ofPeer(f, checks.BGPPort.ID, r)
+		s.ping, s.pinged = ofPeer(f, checks.NodePing.ID, r)
 		if peer := nodeOf(r); peer != "" {
 			of := f.At(peer)
 			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool {
@@ -57,6 +58,21 @@ func downSessions(f Findings) []session {
 		out = append(out, s)
 	}
 	return out
+}
+
+// ofPeer is the result of a check about the peer of a session: of its target, or of its address,
+// for a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
+func ofPeer(f Findings, check string, s Finding) (Finding, bool) {
+	if r, ok := at(f, check, s.Target); ok {
+		return r, true
+	}
+	peer := " " + s.Facts.Str(checks.FactPeer)
+	for _, r := range f.Of(check) {
+		if r.From == "" && strings.HasSuffix(r.Target, peer) {
+			return r, true
+		}
+	}
+	return Finding{}, false
 }
 
 // answers tells whether the peer's machine answered a ping at the session's address.
@@ -176,7 +192,8 @@ var bgpRejected = &Rule{
 			"ssh {other} sudo firewall-cmd --reload"},
 		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered", "bgp-restart-hold"},
+	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
@@ -216,7 +233,7 @@ var bgpRejected = &Rule{
 
 // peerBirdDead is a peer whose machine lives and whose BIRD does not.
 var peerBirdDead = &Rule{
-	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there takes BGP",
+	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there accepts BGP connections",
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says: "Look at the other node.",
@@ -261,7 +278,7 @@ var peerBirdDead = &Rule{
 
 // bgpWrongAS is a disagreement about AS numbers.
 var bgpWrongAS = &Rule{
-	ID: "bgp-wrong-as", Layer: LayerPeers, Title: "the two ends do not agree about an AS number",
+	ID: "bgp-wrong-as", Layer: LayerPeers, Title: "the two ends of a BGP session expect different AS numbers",
 	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
 	Fix: probe.Fix{
 		Says: "Compare the numbers and set the wrong one right; all nodes of a mesh share one unless they were given their own.",

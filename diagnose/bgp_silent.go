@@ -10,7 +10,7 @@ import (
 
 // bgpOneWay is a session that opens and dies of silence.
 var bgpOneWay = &Rule{
-	ID: "bgp-one-way", Layer: LayerPeers, Title: "a session opens and then hears nothing",
+	ID: "bgp-one-way", Layer: LayerPeers, Title: "a BGP session opens, and then no message arrives",
 	Doc: `The connection stands, and the messages of one side do not come through: the session hangs in OpenSent or ends with "Hold timer expired". Packets of one direction are lost, or only large ones are (MTU): the first messages are small, a table of routes is not.`,
 	Fix: probe.Fix{
 		Says:     "Look for what loses packets between the two: try large ones that may not be fragmented, both ways.",
@@ -34,7 +34,7 @@ var bgpOneWay = &Rule{
 
 // bgpWaits is the end of a session that can only wait.
 var bgpWaits = &Rule{
-	ID: "bgp-waits", Layer: LayerPeers, Symptom: true, Title: "this side of the session waits, and the other end does not get through",
+	ID: "bgp-waits", Layer: LayerPeers, Symptom: true, Title: "this node waits for the BGP connection, and the peer's does not arrive",
 	Doc: `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
 	Fix: probe.Fix{
 		Says:     "Look at the other end.",

@@ -16,7 +16,7 @@ func birdRules() []*Rule {
 
 // startAnew is the fix of what a start of calico-node puts right.
 var startAnew = probe.Fix{
-	Says:     "See what it wrote last, then start calico-node of this node anew.",
+	Says:     "Read what calico-node logged last, then restart calico-node on this node.",
 	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100", restartCalico},
 	Radius:   "this node: its BGP sessions restart, and its peers keep its routes for the two minutes of a graceful restart; pods keep running",
 }
@@ -141,6 +141,9 @@ var birdPortTaken = &Rule{
 				Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
 					familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
+			}
+			if who := holds[0].Facts.Str(checks.FactHeldBy); who != "" {
+				c.Says += ": " + who
 			}
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
 				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })

@@ -10,7 +10,8 @@ import (
 )
 
 func datastoreRules() []*Rule {
-	return []*Rule{datastoreNotReady, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses, typhaUnreachable, cniTokenExpired}
+	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses,
+		typhaUnreachable, cniTokenExpired}
 }
 
 // withoutDatastore is what a node shows that does not reach the API server.
@@ -198,8 +199,8 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 
 // etcdRefuses is an etcd that does not take Calico's certificate.
 var etcdRefuses = &Rule{
-	ID: "etcd-certificate", Layer: LayerDatastore, Title: "Calico's etcd refuses the certificate, or one has run out",
-	Doc: `Where Calico keeps its data in an etcd of its own, Felix, the CNI plugin and calico-node's start show it a client certificate (the secret calico-etcd-secrets; on the node /etc/cni/net.d/calico-tls). One that has run out, or of another authority, is refused: no pod gets a network, and a start does not end.
+	ID: "etcd-certificate", Layer: LayerDatastore, Title: "Calico's etcd refuses the certificate, or one has expired",
+	Doc: `Where Calico keeps its data in an etcd of its own, Felix, the CNI plugin and calico-node's start show it a client certificate (the secret calico-etcd-secrets; on the node /etc/cni/net.d/calico-tls). etcd refuses a certificate that has expired, or that is of another authority: no pod gets a network, and a start does not end.
 Told from an etcd out of reach by its answer.`,
 	Fix: probe.Fix{
 		Says: "Make a new certificate, put it into the secret, and let calico-node write it to the nodes.",
@@ -263,7 +264,7 @@ Told from a datastore out of reach by datastore-latency.`,
 
 // cniTokenExpired is a credential that nobody has renewed.
 var cniTokenExpired = &Rule{
-	ID: "cni-token-expired", Layer: LayerDatastore, Title: "the token of Calico's CNI plugin has run out",
+	ID: "cni-token-expired", Layer: LayerDatastore, Title: "the token of Calico's CNI plugin has expired",
 	Doc: `calico-node writes a token for the CNI plugin (calico-kubeconfig) and renews it long before its end. A calico-node that does not run, or has no right to make tokens, does not; then no pod gets a network: "error getting ClusterInformation: connection is unauthorized: Unauthorized". Running pods do not notice.
 Told from a clock that is wrong by node-clock; from a token of another cluster by its issuer, which the check shows; from lost rights by its dates.`,
 	Fix: probe.Fix{

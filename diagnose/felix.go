@@ -13,8 +13,8 @@ import (
 // felixRules are those of Felix's health port. The causes of an odd answer come
 // before the answer itself.
 func felixRules() []*Rule {
-	return []*Rule{loopbackDropped, localhostForeign, felixElsewhere, felixHealthOff, felixWaits, felixDataplaneLate,
-		felixStuck, felixDown, breaksAtNextStart}
+	return []*Rule{loopbackDropped, localhostForeign, localhostMissing, felixElsewhere, felixHealthOff, felixWaits,
+		felixDataplaneLate, felixStuck, felixDown, breaksAtNextStart}
 }
 
 // felixIll is what a health port leaves behind that does not answer the kubelet: it
@@ -136,7 +136,7 @@ Told from a dead Felix by the setting.`,
 
 // loopbackDropped is projectcalico/calico#4372.
 var loopbackDropped = &Rule{
-	ID: "loopback-dropped", Layer: LayerKernel, Title: "packets on the node's own loopback vanish",
+	ID: "loopback-dropped", Layer: LayerKernel, Title: "the node drops packets on its own loopback",
 	Doc: `A firewall rule that drops 127.0.0.0/8, or a loopback interface that is down, cuts off whatever the node asks itself: calico-node's probe, the kubelet's healthz, kube-proxy's. Each of them works, and answers at other addresses.
 Told from a frozen daemon, and from one short of CPU, by the connection, which the kernel takes for those; from one that has been frozen for so long that nobody takes connections any more by the others, which would not be silent at the same time.`,
 	Fix: probe.Fix{

@@ -16,7 +16,7 @@ func firewallRules() []*Rule {
 
 // uplinkDown is a node without a link.
 var uplinkDown = &Rule{
-	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address carries nothing",
+	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address has no link",
 	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
 	Fix: probe.Fix{
 		Says: "See the link and bring it up.",
@@ -107,20 +107,8 @@ func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Ca
 // firewallForwardDrop is a policy of FORWARD that drops.
 var firewallForwardDrop = &Rule{
 	ID: "firewall-forward-drop", Layer: LayerPaths, Title: "the firewall's policy drops what pods send",
-	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
-	Fix: probe.Fix{
-		Says: "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
-		Manifest: []string{
-			"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'",
-			"ssh {node} 'sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD'",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "legacy drops; until the next start of what set it",
-				Manifest: []string{"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT"}},
-			{If: "nft drops, by the same reasoning", Manifest: []string{"ssh {node} sudo iptables-nft -P FORWARD ACCEPT"}},
-		},
-		Radius: "reading: nothing; accepting is this node's, which forwards for everything again that no rule forbids",
-	},
+	Doc:      `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
+	Fix:      letForward(nil, 4),
 	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
@@ -144,12 +132,14 @@ var firewallForwardDrop = &Rule{
 			c := Case{
 				// the node's rules, and what a pod feels of them
 				About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, held)...),
-				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not",
+				Says: fmt.Sprintf("on {node} the policy of chain %s drops packets of pods: the node itself reaches other pods, and its pods do not",
 					strings.Join(drops, ", ")),
 			}
+			fix := letForward(drops, family)
+			c.Fix = &fix
 			if len(held) == 0 { // rules beside the policy may let pods through
 				c.For = append(clues(hint, []Finding{r}), clues(hint, lost)...)
-				c.Says = fmt.Sprintf("%s drops by policy on {node} what no rule there lets through, and may keep its pods from what is beyond it", strings.Join(drops, ", "))
+				c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
 			}
 			for _, check := range pathChecks {
 				for _, one := range f.Bad(check) {
@@ -162,6 +152,38 @@ var firewallForwardDrop = &Rule{
 		}
 		return out
 	},
+}
+
+// letForward is the fix for chains that drop what is forwarded, each as node-firewall names it: where that is
+// in only one of both iptables, the other's is left out.
+func letForward(drops []string, family int) probe.Fix {
+	program := "iptables"
+	if family == 6 {
+		program = "ip6tables"
+	}
+	fix := probe.Fix{
+		Says:   "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
+		Radius: "reading: nothing; accepting changes this node, which then forwards all that no rule forbids",
+	}
+	in := func(wall string) bool {
+		return len(drops) == 0 || slices.ContainsFunc(drops, func(c string) bool { return strings.HasSuffix(c, " of "+wall) })
+	}
+	for _, wall := range []struct{ name, backend string }{{"legacy iptables", "legacy"}, {"iptables-nft", "nft"}} {
+		if !in(wall.name) {
+			continue
+		}
+		command := "ssh {node} sudo " + program + "-" + wall.backend
+		fix.Manifest = append(fix.Manifest, command+" -S FORWARD")
+		fix.OnlyIf = append(fix.OnlyIf, probe.Conditional{
+			If:       wall.name + " has the policy DROP, until what set it starts again",
+			Manifest: []string{command + " -P FORWARD ACCEPT"},
+		})
+	}
+	inNFT := func(c string) bool { return strings.Contains(c, " of nftables") }
+	if len(drops) == 0 || slices.ContainsFunc(drops, inNFT) {
+		fix.Manifest = append(fix.Manifest, "ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'")
+	}
+	return fix
 }
 
 // policyForbids is a network policy that may do what it is for.

@@ -43,7 +43,7 @@ const asideRadius = "this node only; upgrade-ipam ends at its next try, a second
 
 // upgradePodCIDR is the likeliest of incident 000.
 var upgradePodCIDR = &Rule{
-	ID: "upgrade-ipam-pod-cidr", Layer: LayerInit, Title: "upgrade-ipam cannot get done: the node's podCIDR is missing, or in no IP pool",
+	ID: "upgrade-ipam-pod-cidr", Layer: LayerInit, Title: "upgrade-ipam cannot finish: the node's podCIDR is missing, or in no IP pool",
 	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
 Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
 	Fix: probe.Fix{
@@ -219,7 +219,7 @@ func leftovers(f Findings) (float64, bool) {
 
 // installCNIFails is the second init container.
 var installCNIFails = &Rule{
-	ID: "install-cni-fails", Layer: LayerInit, Symptom: true, Title: "install-cni does not get done",
+	ID: "install-cni-fails", Layer: LayerInit, Symptom: true, Title: "install-cni does not finish",
 	Doc: `install-cni copies Calico's CNI plugins to the node, asks the API server for a token and writes the network configuration. Since v3.24 it ends after 30 s when the API server does not answer at the kubernetes service's address ("Unable to create token for CNI kubeconfig ... i/o timeout") and is started again, ever more slowly; before, it wrote a configuration without a look. A read-only or full file system stops it too ("found no writeable directory").
 Until it is done pods get no network and calico-node does not begin: Felix, BIRD and BGP sessions that are missing follow from it.`,
 	Fix: probe.Fix{
@@ -252,14 +252,14 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}
-		c.Says = "install-cni does not get done on {node}: " + slices.Concat(api, stuck)[0].Saw
+		c.Says = "install-cni does not finish on {node}: " + slices.Concat(api, stuck)[0].Saw
 		switch {
 		case len(away) > 0:
-			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for the API server does not answer there: %s: %s",
+			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for the API server does not answer there: %s: %s",
 				away[0].Target, away[0].Saw)
 			c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID)...)
 		case len(disk) > 0:
-			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for it cannot write there: %s: %s", disk[0].Target,
+			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for it cannot write there: %s: %s", disk[0].Target,
 				disk[0].Saw)
 			c.Covers = append(c.Covers, Covers(checks.NodeDisk.ID)...)
 		}
@@ -269,7 +269,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 
 // calicoImage is calico-node's own image.
 var calicoImage = &Rule{
-	ID: "calico-image", Layer: LayerStart, Title: "an image of calico-node cannot be had on this node",
+	ID: "calico-image", Layer: LayerStart, Title: "this node cannot get an image of calico-node",
 	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
 Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
 	Fix: probe.Fix{
@@ -277,7 +277,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		Manifest: []string{
 			"kubectl get events -n {namespace} --field-selector involvedObject.name={pod} | tail -5",
 			"ssh {node} sudo crictl pull {image}  # the node's own words",
-			"# without a registry: on a node that has it, 'ctr -n k8s.io images export calico.tar {image}'; on {node}, 'ctr -n k8s.io images import calico.tar'",
+			"# without a registry: on a node that has it, 'sudo ctr -n k8s.io images export calico.tar {image}'; on {node}, 'sudo ctr -n k8s.io images import calico.tar'",
 		},
 		Radius: "this node only",
 	},
@@ -323,8 +323,13 @@ var calicoPodMissing = &Rule{
 		if len(none) == 0 {
 			return nil
 		}
+		// Why is proof; that there is none is what is to be explained.
+		weight, skips := strong, none[0].Facts.Str(facts.Skips)
+		if skips != "" && skips != facts.SkipsUnsaid {
+			weight = proof
+		}
 		return []Case{{
-			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(proof, none), Covers: notStarted,
+			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted,
 			// A node that has just come gets its pod in a moment.
 			Against: clues(strong, f.where(func(r Finding) bool {
 				return r.Check == facts.CheckNodeLease &&

@@ -13,7 +13,7 @@ import (
 var conntrackFull = &Rule{
 	ID: "conntrack-full", Layer: LayerKernel, Title: "the connection tracking table is full, so new connections are dropped",
 	Doc: `Each connection that kube-proxy or Calico sees has an entry. A full table drops what is new and keeps what is old ("nf_conntrack: table full, dropping packet"): sessions that stand go on while connects and DNS questions fail, now and then, in both directions. It looks like a lossy link.
-Told from one by ping between nodes that have an entry, and by the kernel's count.`,
+Told from a lossy link by pings between nodes that have an entry, and by the kernel's count.`,
 	Fix: probe.Fix{
 		Says: "Make the table larger now, then find what opens so many connections.",
 		Manifest: []string{"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_max={max}",

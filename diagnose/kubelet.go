@@ -14,20 +14,21 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
+		[]*Rule{hostEndpointBlocks},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
-		runtimeRules(), initRules(), machineRules(),
+		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns}, placementRules(),
 	)
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod,
-	facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)
+var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
+	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)...)
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{
-	ID: "kubelet-certificate", Layer: LayerKubelet, Title: "the kubelet's client certificate has run out",
-	Doc: `The kubelet shows a client certificate to the API server and renews it itself; a node that was off when it should have, or a controller that does not sign, leaves it to run out. Then every call is answered with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
+	ID: "kubelet-certificate", Layer: LayerKubelet, Title: "the kubelet's client certificate has expired",
+	Doc: `The kubelet shows a client certificate to the API server and renews it itself. The certificate expires where the node was off when it was due, or where no controller signs it. Then the API server answers every call with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
 Told from a cut network by the certificate itself; from a wrong clock, which makes a good certificate look old, by node-clock.`,
 	Fix: probe.Fix{
 		Says: "Have a new certificate issued for this node.",
@@ -36,7 +37,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}", Manifest: []string{"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
+			{If: "no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}", Manifest: []string{"ssh {node} sudo kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
 			{If: "the new certificate, or that file, is on {node}",
 				Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 		},
@@ -51,7 +52,8 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		}
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
-			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease))),
+			For: slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease)),
+				clues(strong, serviceEnds(f, checks.ServiceKubelet, checks.SaysCertificate, checks.SaysNoKubeconfig))),
 			// The kubelet may have renewed it elsewhere.
 			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
 			Covers:  kubeletGone,
@@ -89,6 +91,11 @@ var kubeletDead = &Rule{
 			c.For, c.Against = append(clues(proof, here.refused), c.For...), nil
 		}
 		c.Says += since(f)
+		for _, r := range f.With(checks.DaemonLog.ID, checks.FactStopped, true) {
+			if r.Target == checks.ServiceKubelet {
+				c.Says += "; " + r.Saw
+			}
+		}
 		return []Case{c}
 	},
 }
@@ -97,7 +104,7 @@ var kubeletDead = &Rule{
 var kubeletFrozen = &Rule{
 	ID: "kubelet-frozen", Layer: LayerKubelet, Title: "the kubelet runs and does nothing",
 	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
-From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
+Told from a kubelet that is well and cut off from the API by any answer of it: on the node, to another node, or a session with a probe that leads through it. Where none of these was tried both are named.`,
 	Fix: probe.Fix{
 		Says: "Look at what the process waits for, then restart it.",
 		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk",
@@ -110,22 +117,30 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(facts.CheckNodeLease)
 		contradicted, _ := witnesses(f)
+		lives, mute := kubeletLives(f), speaks(there.open, false)
 		c := Case{Covers: kubeletGone}
 		switch {
 		case len(here.silent) > 0 && len(here.ok) == 0:
-			c.Says = "the kubelet on {node} takes connections and answers nobody: it is frozen" + since(f)
+			if len(lives) > 0 {
+				return nil
+			}
+			c.Says = "the kubelet on {node} accepts connections and answers no request: it is frozen" + since(f)
 			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease),
 				clues(strong, notPlaced(f, facts.ReasonKubelet)))
 			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
 		case len(here.ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
 			c.For = clues(strong, here.ill)
-		case !here.answered() && len(there.open) > 0 && len(lease) > 0:
-			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
-				" and the kubelet has not reported" + since(f) + ": it is frozen, or cut from the API"
-			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
-		default:
+		case here.answered() || len(there.open) == 0 || len(lease) == 0 || len(lives) > 0:
 			return nil
+		case len(mute) > 0:
+			c.Says = "the kubelet's port on {node} accepts connections and answers no request" + saying(mute) +
+				", and the kubelet has not reported" + since(f) + ": it is frozen"
+			c.For, c.Against = slices.Concat(clues(strong, lease), clues(strong, mute)), clues(hint, contradicted)
+		default:
+			c.Says = "the kubelet's port on {node} accepts connections" + saying(there.open) +
+				" and the kubelet has not reported" + since(f) + ": it is frozen, or cut off from the API"
+			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		}
 		return []Case{c}
 	},
@@ -134,13 +149,14 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 // kubeletCutOff is a kubelet that is well and whose reports do not arrive.
 var kubeletCutOff = &Rule{
 	ID: "kubelet-cut-off", Layer: LayerKubelet, Title: "the kubelet runs and does not get through to the API server",
-	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there. The node is NotReady with everything on it well.
+	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{
-		Says: "Find what the kubelet says when it calls, and mend its way to the API server.",
+		Says: "Read what the kubelet logs when it calls the API server; then mend its way there, or its certificate.",
 		Manifest: []string{
 			"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
-			"ssh {node} grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
+			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
+			"ssh {node} sudo grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
 		},
 		Radius: "only looks",
 	},
@@ -150,21 +166,31 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(facts.CheckNodeLease)
 		contradicted, _ := witnesses(f)
+		lives := kubeletLives(f)
 		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
 		switch {
 		case len(lease) == 0:
 			return nil
 		case len(here.ok) > 0 && len(here.silent) == 0 && len(here.refused) == 0:
-			c.Says = "the kubelet on {node} is well and its reports do not reach the API server" + since(f)
+			c.Says = "the kubelet on {node} works, and the API server has had no report of it" + since(f)
 			if len(unreached) > 0 {
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
-			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
+			if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysNoAPI, checks.SaysUnauthorized,
+				checks.SaysCertificate); len(says) > 0 {
+				c.Says += "; " + says[0].Saw
+				c.For = clues(hint, says)
+			}
+			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached), c.For)
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
-		case !here.answered() && len(there.open) > 0:
-			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
-				" and the kubelet has not reported" + since(f) + ": it is cut from the API, or frozen"
+		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
+			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +
+				": its way to the API server is broken, or its certificate or credentials are refused there"
+			c.For = slices.Concat(clues(strong, lives), clues(strong, lease), clues(hint, unreached))
+		case !here.answered() && len(there.open) > 0 && len(speaks(there.open, false)) == 0:
+			c.Says = "the kubelet's port on {node} accepts connections" + saying(there.open) +
+				" and the kubelet has not reported" + since(f) + ": it is cut off from the API, or frozen"
 			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
@@ -283,64 +309,6 @@ var kubeletSilent = &Rule{
 		}
 		return []Case{c}
 	},
-}
-
-// kubeletSays is what the kubelet answered on its own ports, on the node.
-type kubeletSays struct{ ok, refused, silent, ill []Finding }
-
-func kubeletHere(f Findings) kubeletSays {
-	var k kubeletSays
-	for _, r := range f.Of(checks.KubeletHealth.ID) {
-		_, answered := r.Facts.Num(checks.FactCode)
-		switch {
-		case r.Target == checks.TargetCertificate:
-		case r.Status == probe.OK:
-			k.ok = append(k.ok, r)
-		case r.Status != probe.Fail:
-		case answered:
-			k.ill = append(k.ill, r)
-		case reasonOf(r) == "refused":
-			k.refused = append(k.refused, r)
-		default:
-			k.silent = append(k.silent, r)
-		}
-	}
-	return k
-}
-
-func (k kubeletSays) answered() bool { return len(k.ok)+len(k.refused)+len(k.silent)+len(k.ill) > 0 }
-
-// dead is when every port refuses: one alone may be turned off.
-func (k kubeletSays) dead() bool {
-	return len(k.refused) > 0 && len(k.ok)+len(k.silent)+len(k.ill) == 0
-}
-
-const (
-	kubeletPort = 10250
-	anyPort     = 0
-)
-
-// reached is what neighbours got from this node.
-type reached struct{ open, refused, silent []Finding }
-
-func fromOutside(f Findings, port float64) reached {
-	var out reached
-	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
-		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort &&
-			asked != port {
-			continue
-		}
-		switch {
-		case r.Status == probe.OK:
-			out.open = append(out.open, r)
-		case r.Status != probe.Fail:
-		case probe.SomebodyAnswered(reasonOf(r)):
-			out.refused = append(out.refused, r)
-		default:
-			out.silent = append(out.silent, r)
-		}
-	}
-	return out
 }
 
 // saying names the neighbours that say something of the kubelet's port.

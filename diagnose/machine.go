@@ -35,6 +35,11 @@ var diskFull = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
+		var ended []Finding // that say so themselves
+		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
+			checks.ServiceKubelet} {
+			ended = append(ended, serviceEnds(f, service, checks.SaysDiskFull)...)
+		}
 		var out []Case
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
 			if holds(r.Facts, checks.FactReadOnly, true) {
@@ -49,7 +54,7 @@ var diskFull = &Rule{
 			out = append(out, Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
 				Says:   fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw),
-				For:    append(clues(weight, []Finding{r}), clues(hint, pressure)...),
+				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended)),
 				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 			})
 		}

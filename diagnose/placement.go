@@ -13,7 +13,7 @@ func placementRules() []*Rule {
 
 // probeImage is the probe's own image.
 var probeImage = &Rule{
-	ID: "probe-image", Layer: LayerPlacement, Title: "the probe's image cannot be had on this node",
+	ID: "probe-image", Layer: LayerPlacement, Title: "this node cannot get the probe's image",
 	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod waits for its image too: then calico-image or the node's network is what to look at.`,
 	Fix: probe.Fix{
 		Says: "Name an image this node can have, or bring it there.",
@@ -23,12 +23,12 @@ var probeImage = &Rule{
 		},
 		Radius: "the probe only",
 	},
-	Match: keptOff(facts.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
+	Match: keptOff(facts.ReasonImage, "{node} cannot get the probe's image, so nothing was asked there"),
 }
 
 // probePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
 var probePolicy = &Rule{
-	ID: "probe-policy", Layer: LayerPlacement, Title: "the cluster's policy does not let the probe's pod be as it is asked for",
+	ID: "probe-policy", Layer: LayerPlacement, Title: "the cluster's policy refuses or changes the probe's pod",
 	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. A mutating webhook or policy may also change it: take it off the node's network, add a container, rewrite its image. Such a pod would answer for something else than the node, so it is deleted at once, and nothing of it is believed. The node is not ill for either. The probe goes where privileged pods are allowed, as beside calico-node.`,
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
@@ -46,7 +46,7 @@ var probePolicy = &Rule{
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
 	Match: keptOff(facts.ReasonAdmission,
-		"the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
+		"the cluster's policy refuses or changes the probe's pod, so nothing was asked on {node}"),
 }
 
 // probeQuota is a namespace that is full.
@@ -64,10 +64,10 @@ var probeQuota = &Rule{
 
 // probeRights is the user's own role.
 var probeRights = &Rule{
-	ID: "probe-rights", Layer: LayerPlacement, Title: "you have no right to put a probe on the node",
+	ID: "probe-rights", Layer: LayerPlacement, Title: "you have no right to start a probe on the node",
 	Doc: `The user who ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
-		Says: "Have the rights given, or have somebody run it who has them.",
+		Says: "Ask for the rights, or ask somebody who has them to run this.",
 		Manifest: []string{
 			"calico-probe preflight --node {node}  # names what is missing",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
@@ -100,7 +100,7 @@ var probeRejected = &Rule{
 	ID: "probe-rejected", Layer: LayerPlacement, Title: "the kubelet rejects the probe's pod",
 	Doc: `The pod is bound to the node without the scheduler, and the kubelet judges it itself: it has no room (OutOfpods, OutOfcpu), is under pressure (Evicted, "The node had condition: DiskPressure"), or its admission refuses. It is alive and says why; every new pod of the node meets the same.`,
 	Fix: probe.Fix{
-		Says: "Do what the kubelet's reason asks for; until then use the way that needs no new pod.",
+		Says: "Mend what the kubelet names; until then use an access method that needs no new pod.",
 		Manifest: []string{"calico-probe run --node {node} --via ephemeral",
 			"kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
 		Radius: "the probe only",

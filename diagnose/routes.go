@@ -11,7 +11,8 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing, routeMakersClash,
+	return []*Rule{blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel,
+		podRouteMissing, routeMakersClash,
 		routeNotMade}
 }
 
@@ -129,7 +130,7 @@ Told from a route that leads to the wrong machine by the interface, which is thi
 
 // routeSwallowed is a blackhole route for other nodes' pods.
 var routeSwallowed = &Rule{
-	ID: "route-swallowed", Layer: LayerRoutes, Title: "this node swallows packets to another node's pods",
+	ID: "route-swallowed", Layer: LayerRoutes, Title: "this node drops packets to another node's pods by a blackhole route",
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // podRouteMissing is a pod of this node without the last step of the way to it.
@@ -110,18 +111,23 @@ Told from a route that somebody else takes away by the settings.`,
 			"kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
 			"kubectl get bgpconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
 		},
+		Operator: []string{
+			"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.clusterRoutingMode}'   # where it is set, the operator writes both",
+			"kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
+			"kubectl get bgpconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.programClusterRoutes}'",
+		},
 		Radius: "looking: nothing; a change of either moves the routes of all nodes, within seconds",
 	},
 	Explains: []string{"route-not-made", "route-not-in-kernel", "peer-pods"},
 	Match: func(f Findings) []Case {
-		odd := keep(f.Bad(checks.RouteBlocks.ID), about(checks.TargetMakers))
-		if len(odd) == 0 {
+		odd := f.Bad(facts.CheckRouteMakers)
+		if len(odd) == 0 || odd[0].Facts.Str(facts.Makers) == "" {
 			return nil
 		}
 		c := Case{Says: odd[0].Saw, For: clues(strong, odd)}
 		without := func(r Finding) bool { return len(listOf(r, checks.FactNoRoute)) > 0 }
 		missing := keep(f.Failed(checks.RouteBlocks.ID), without)
-		if odd[0].Facts.Str(checks.FactMakers) == checks.MakersNone && len(missing) > 0 {
+		if odd[0].Facts.Str(facts.Makers) == probe.MakersNone && len(missing) > 0 {
 			c.For = append(c.For, clues(hint, missing)...)
 			c.Covers = pathFollows(f, 0, "")
 		}

@@ -18,9 +18,10 @@ func runtimeRules() []*Rule {
 }
 
 // runtimeGone is what follows from a runtime that does not answer.
-var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
+var runtimeGone = append(aboutService(checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
+	checks.ServiceKubelet), Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
 	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
-	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)
+	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)...)
 
 // hangs are the reasons of a daemon that is there and does not speak.
 var hangs = []string{"timeout", "closed", "reset"}
@@ -34,9 +35,9 @@ var containerdHangs = &Rule{
 	Doc: `containerd takes connections and answers nothing: it is stopped, deadlocked, or waits for a disk. What runs goes on running; nothing starts or ends. The kubelet goes on renewing its lease, so the node may stay Ready for minutes, until "container runtime is down" or "PLEG is not healthy"; pods stay in ContainerCreating or Terminating, an init container that has ended is still called Running.
 Told from a dead containerd (its socket refuses), from one frozen shim (version answers, the list of tasks does not) and from docker that has lost its containerd (docker's own ping answers). A node too busy to answer within two seconds looks alike: node-load tells.`,
 	Fix: probe.Fix{
-		Says: "Keep what it waits in for the report, then restart containerd.",
+		Says: "Record what containerd waits for, then restart it.",
 		Manifest: []string{
-			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('kill -CONT'); D: waits for a disk",
+			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('sudo kill -CONT PID'); D: waits for a disk",
 			"ssh {node} sudo pkill -USR1 -x containerd  # it writes to its log what its threads wait for",
 			"ssh {node} sudo systemctl restart {containerd}",
 		},
@@ -70,7 +71,7 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 var containerdDead = &Rule{
 	ID: "containerd-dead", Layer: LayerRuntime, Symptom: true, Title: "containerd does not run",
 	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
-Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
+Told from a containerd that hangs by its socket, which refuses connections. A containerd that is just restarting looks the same for a second: run this again.`,
 	Fix: probe.Fix{
 		Says: "See why it ended, and start it.",
 		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager",
@@ -113,10 +114,14 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		if len(without) == 0 {
 			return nil
 		}
+		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, checks.SaysPlugin)
+		if len(line) > 0 {
+			says += "; " + line[0].Saw
+		}
 		return []Case{{
-			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
+			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + says,
 			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID),
-				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime))),
+				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime)), clues(hint, line)),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
@@ -133,7 +138,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd,dockerd",
 			"ssh {node} sudo systemctl restart {containerd}",
-			"ssh {node} sudo docker info --format ok  # if this still hangs: sudo systemctl restart docker",
+			"ssh {node} sudo docker info --format ok  # if this still hangs: ssh {node} sudo systemctl restart docker",
 		},
 		Radius: "this node only; containers outlive containerd. Restarting Docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
 	},
@@ -271,7 +276,7 @@ Told from an init container that hangs by its process: that one is there, and in
 	Fix: probe.Fix{
 		Says: "Restart the runtime, which looks at its containers anew; then the kubelet goes on.",
 		Manifest: []string{
-			"ssh {node} sudo crictl ps -a | head -30  # Running, and 'crictl inspect ID' names a process that is not there",
+			"ssh {node} sudo crictl ps -a | head -30  # Running, and 'sudo crictl inspect ID' names a process that is not there",
 			"ssh {node} sudo systemctl restart {runtime}",
 		},
 		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set{together}",
@@ -301,22 +306,33 @@ Told from an init container that hangs by its process: that one is there, and in
 	},
 }
 
+// askRuntime is the fix of a runtime of which nothing is seen, of the kind that the API reports, "" where it
+// reports none.
+func askRuntime(kind string) probe.Fix {
+	const cri, docker = "ssh {node} sudo timeout 5 crictl version", "ssh {node} sudo timeout 5 docker info --format ok"
+	fix := probe.Fix{
+		Says:     "Ask the runtime on the node, then restart it if it does not answer.",
+		Manifest: []string{cri},
+		OnlyIf: []probe.Conditional{
+			{If: "it does not answer", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
+		},
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O{together}",
+	}
+	if kind == "containerd" || kind == "cri-o" {
+		return fix
+	}
+	fix.Manifest = []string{cri, docker}
+	fix.OnlyIf[0].If = "one of them does not answer; behind docker restart containerd first"
+	fix.Radius = "this node only; containers outlive a restart of containerd or CRI-O. Restarting Docker stops them unless live-restore is set{together}"
+	return fix
+}
+
 // runtimeStuck is as much as can be said while nothing gets onto the node.
 var runtimeStuck = &Rule{
 	ID: "runtime-stuck", Layer: LayerRuntime, Symptom: true, Title: "the container runtime starts no container",
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
 Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and starts no pods either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
-	Fix: probe.Fix{
-		Says: "Ask the runtime on the node, then restart the part that does not answer.",
-		Manifest: []string{
-			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "one of them does not answer; behind docker restart containerd first",
-				Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
-		},
-		Radius: "this node only; containers outlive a restart of containerd or CRI-O. restarting Docker's containerd stops them unless live-restore is set{together}",
-	},
+	Fix:   askRuntime(""),
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		placed, said := slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec), kubeletSaid(f,
@@ -337,6 +353,12 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
 			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
+		}
+		for _, r := range f.Of(facts.CheckNodeReady) {
+			if kind := r.Facts.Str(facts.Runtime); kind != "" {
+				fix := askRuntime(kind)
+				c.Fix = &fix
+			}
 		}
 		if silent, heard := witnesses(f); len(heard) == 0 { // the lease was read before the waiting
 			c.Against = append(c.Against, clues(map[bool]int{true: proof, false: strong}[len(askers(silent)) > 1], silent)...)

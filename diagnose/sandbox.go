@@ -89,7 +89,7 @@ Told from a runtime that hangs by the words, which are the kubelet's own and not
 		Says: "Start what makes the file, or name another in the kubelet's configuration; then start the kubelet anew.",
 		Manifest: []string{
 			"ssh {node} 'sudo grep -n -i resolvConf /var/lib/kubelet/config.yaml; ls -l {file} /etc/resolv.conf'",
-			"ssh {node} systemctl status systemd-resolved --no-pager",
+			"ssh {node} systemctl is-active systemd-resolved",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "systemd-resolved should run here", Manifest: []string{"ssh {node} sudo systemctl enable --now systemd-resolved"}},

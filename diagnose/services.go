@@ -11,7 +11,8 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return []*Rule{kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead, servicePathBroken, dnsDown, dnsNoUpstream}
+	return []*Rule{kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead, servicePathBroken, dnsDown,
+		dnsNoUpstream}
 }
 
 // serviceless is what a node shows on which services do not work.
@@ -195,13 +196,15 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 // dnsDown are the servers behind the cluster's DNS that do not answer.
 var dnsDown = &Rule{
 	ID: "dns-down", Layer: LayerServices, Symptom: true, Title: "the cluster's DNS servers do not answer",
-	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
+	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does, or the Service has no ready endpoint, as when its Deployment is scaled to 0 replicas. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
 Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
 	Fix: probe.Fix{
 		Says: "See whether CoreDNS runs and what it says.",
-		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide",
+		Manifest: []string{"kubectl -n kube-system get deployments,pods -l k8s-app=kube-dns -o wide",
 			"kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30"},
 		OnlyIf: []probe.Conditional{
+			{If: "its Deployment has 0 replicas, and nobody wants that",
+				Manifest: []string{"kubectl -n kube-system scale deployment -l k8s-app=kube-dns --replicas=2"}},
 			{If: "it runs, and does not say what it lacks",
 				Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}},
 		},
@@ -214,7 +217,7 @@ Told from broken services by the servers, which are asked directly, from a broke
 		if len(all) == 0 {
 			dead = nil
 			for _, r := range toService(f.Failed(checks.DNSCluster.ID)) { // without a server: none is ready
-				if reason := reasonOf(r); reason == "refused" || reason == "rejected" {
+				if reason := reasonOf(r); reason == "refused" || reason == "rejected" || r.Facts.Str(checks.FactUnserved) != "" {
 					dead = append(dead, r)
 				}
 			}
@@ -222,8 +225,9 @@ Told from broken services by the servers, which are asked directly, from a broke
 		if len(dead) == 0 || len(dead) < len(all) {
 			return nil
 		}
+		says := cmp.Or(dead[0].Facts.Str(checks.FactUnserved), dead[0].Saw)
 		c := Case{
-			Says: "the cluster's DNS is down: " + dead[0].Saw,
+			Says: "the cluster's DNS is down: " + says,
 			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}
 		if f.Fine(checks.PodTCP.ID) { // so pods can be reached

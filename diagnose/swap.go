@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -18,7 +19,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		Manifest: []string{
 			"ssh {node} free -m  # what is swapped out has to fit into memory",
 			"ssh {node} sudo swapoff -a",
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
+			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'sudo systemctl mask UNIT' there for each of that list`,
 			"ssh {node} sudo systemctl restart {kubelet}",
 		},
 		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
@@ -30,7 +31,8 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 			return nil
 		}
 		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
-		c := Case{For: clues(strong, swap), Covers: kubeletGone}
+		ended := serviceEnds(f, checks.ServiceKubelet, checks.SaysSwapOn)
+		c := Case{For: slices.Concat(clues(strong, swap), clues(strong, ended)), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
 			c.For = append(c.For, clues(hint, k.refused)...)

@@ -33,7 +33,7 @@ func TestImageByDigest(t *testing.T) {
 	}
 	other := tag + "@sha256:" + strings.Repeat("0", 64)
 	d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "node-swap", "--image", other)
-	d.want(t, "probe-placed", probe.Unknown, "pod: ", "cannot be had on this node")
+	d.want(t, "probe-placed", probe.Unknown, "pod: ", "this node cannot get image")
 	if got := d.of("probe-placed")[0].Facts.Str(probe.FactReason); a.exit != 5 || got != "image" {
 		t.Errorf("exit %d, reason %q\n%s", a.exit, got, a.stderr)
 	}

@@ -64,7 +64,7 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 			continue
 		}
 		for i := range snap.Nodes {
-			if n := &snap.Nodes[i]; n.Name == want.About && NoProbeOn(n) == "" {
+			if n := &snap.Nodes[i]; n.Name == want.About && cluster.NoProbeOn(n) == "" {
 				return n.Name
 			}
 		}
@@ -79,6 +79,3 @@ func (o Options) mayUseSecondPod() bool {
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
 		(slices.Contains(via, ViaAuto) || slices.Contains(via, injector.MethodPod))
 }
-
-// WithoutFollowUp asks nothing beyond the profile: what is compared is to be asked alike.
-func (r *Run) WithoutFollowUp() { r.opts.NoFollowUp = true }

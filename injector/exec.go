@@ -20,10 +20,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Exec is the access method that uploads the probe into a container that runs on the node already, in the
+// byExec is the access method that uploads the probe into a container that runs on the node already, in the
 // node's network namespace: no image is pulled and no object is created. It needs a shell in that
 // container, and the probe sees the node through the container's volumes.
-func Exec(c *Client) Open {
+func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
 		if err != nil {
@@ -55,8 +55,7 @@ func Exec(c *Client) Open {
 			if pe.Waited {
 				silent++
 			}
-			// One container may hang by itself; two do so for a reason they share.
-			if silent > 1 || !pe.Waited && pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC {
+			if endsExec(pe, silent, o.Again) {
 				return nil, pe
 			}
 			reason = pe.Reason
@@ -66,6 +65,15 @@ func Exec(c *Client) Open {
 		none.Waited = silent > 0 && silent == len(all)
 		return nil, none
 	}
+}
+
+// endsExec tells whether no other container is tried after one that failed, when silent of them hang. One may hang
+// by itself; two do so for a reason they share, and so does one of those that hung before.
+func endsExec(pe *PlacementError, silent int, again bool) bool {
+	if pe.Waited {
+		return silent > 1 || again
+	}
+	return pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC
 }
 
 // NoExecTarget says that a node has no container for Exec; calico is calico-node's pod, verified, or nil.
@@ -219,6 +227,10 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 	}
 }
 
+// kubeletCannotAsk is how a kubelet answers whose own question to the API server, whether a request is
+// allowed, failed: that server refuses the kubelet's credentials, or is not reached from the node.
+const kubeletCannotAsk = "Authorization error (user="
+
 // execFailed says why the probe could not be uploaded into a container.
 func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	text := probe.OneLine(failed.Error())
@@ -235,6 +247,8 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
 		return refuse(facts.ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
+	case strings.Contains(text, kubeletCannotAsk):
+		return refuse(facts.ReasonUnasked, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
 		return refuse(facts.ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
 	case code >= 126 || strings.Contains(text, "executable file not found") ||

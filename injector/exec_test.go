@@ -109,7 +109,7 @@ func TestWhoseContainers(t *testing.T) {
 	tenants.Namespace = "tenant"
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{tenants}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
 		t.Errorf("%v, want it said where containers are looked for", err)
 	}
 }
@@ -148,6 +148,7 @@ func TestExecRefusals(t *testing.T) {
 		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   facts.ReasonAttach,
 		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              facts.ReasonShell,
 		`unable to upgrade connection: container not found ("c")`:                                                                                                                       facts.ReasonShell,
+		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":                                        facts.ReasonUnasked,
 		"unable to upgrade connection: Unauthorized":                                                                                                                                    facts.ReasonAPI,
 		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        facts.ReasonAdmission,
 		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: facts.ReasonRuntime,
@@ -168,6 +169,27 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
+// TestEndsExec wants no third container waited for where two hang, and no second in a second attempt: a node
+// whose runtime hangs costs that time.
+func TestEndsExec(t *testing.T) {
+	t.Parallel()
+	hangs := &PlacementError{Reason: facts.ReasonSilent, Waited: true}
+	for name, c := range map[string]struct {
+		pe     *PlacementError
+		silent int
+		again  bool
+		want   bool
+	}{
+		"one hangs": {hangs, 1, false, false}, "two hang": {hangs, 2, false, true}, "one hangs again": {hangs, 1, true, true},
+		"no shell":      {refuse(facts.ReasonShell, "no shell"), 0, true, false},
+		"the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
+	} {
+		if endsExec(c.pe, c.silent, c.again) != c.want {
+			t.Errorf("%s: want %v", name, c.want)
+		}
+	}
+}
+
 // TestTightDoor wants no probe in a container it might take past its memory limit, and
 // that said.
 func TestTightDoor(t *testing.T) {
@@ -182,7 +204,7 @@ func TestTightDoor(t *testing.T) {
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("64Mi")
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{p}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
 		t.Error(err)
 	}
 }

@@ -13,8 +13,8 @@
 //
 //	client, err := injector.NewClient(config)
 //	f := &injector.Fallback{Methods: []injector.Method{
-//		{Name: injector.MethodPod, Open: injector.Pod(client)},
-//		{Name: injector.MethodExec, Open: injector.Exec(client)},
+//		{Name: injector.MethodPod, Open: injector.Opener(injector.MethodPod, client)},
+//		{Name: injector.MethodExec, Open: injector.Opener(injector.MethodExec, client)},
 //	}, ...}
 //	failed, err := f.Do(ctx) // failed: why none worked
 package injector
@@ -70,6 +70,7 @@ type Options struct {
 	Shell bool
 	Start time.Duration // how long to wait for the probe to run
 	Idle  time.Duration // how long nothing at all may happen meanwhile, 0 = as long
+	Again bool          // the method has failed before in this run: one place that hangs is enough
 	Whole time.Duration // hard end of the probe, on the server's side
 	// Keep makes the probe outlive its connection for up to probe.Silence, and the session reconnect.
 	// Probes by exec, ssh and local cannot: they end with their connection.

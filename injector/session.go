@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,8 +156,11 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	case s.kept:
 		return r.ID, errLost
 	}
-	if text := probe.OneLine(err.Error()); forbidden(text) {
+	switch text := probe.OneLine(err.Error()); {
+	case forbidden(text):
 		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
+	case strings.Contains(text, kubeletCannotAsk):
+		return r.ID, refuse(facts.ReasonUnasked, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
 	}
 	return r.ID, refuse(facts.ReasonAttach, "the probe runs and cannot be talked to: %v", err)
 }

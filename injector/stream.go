@@ -52,8 +52,9 @@ func (s *Session) end(err error) {
 	close(s.done)
 }
 
-// logLimit is how long the log is read again, once a second, without finding anything new in it.
-const logLimit = 10 * time.Second
+// logLimit is how long the log is read again, once a second, without finding anything new in it. A
+// kubelet that was ended is started again after 10 seconds where kubeadm set it up, and takes some to answer.
+const logLimit = 20 * time.Second
 
 // readLog reads the log until everything is answered or nothing new comes, after the connection broke
 // with an error. It returns why no more events come.

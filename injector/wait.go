@@ -291,7 +291,7 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	switch {
 	case probe.ImageWanting(w.Reason):
 		return containerState{text: text, refusal: refuse(facts.ReasonImage,
-			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
+			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)}
 	case slices.Contains([]string{
 		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",
 	}, w.Reason):

@@ -100,6 +100,7 @@ func reading() []Right {
 		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
 		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
+		lost(Cluster, "apps", "deployments", []string{"list"}, "how many replicas the cluster's DNS should have is not known"),
 		lost(Cluster, "", "events", []string{"list"}, "why pods do not start is known less well"),
 		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "whether a policy forbids what was asked is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
@@ -122,12 +123,14 @@ func reading() []Right {
 		{"ipreservations", "whether IPAM has an address for new pods is not known"},
 		{"networkpolicies", "whether a policy forbids what was asked is not known"},
 		{"globalnetworkpolicies", "whether a policy forbids what was asked is not known"},
+		{"hostendpoints", "whether a HostEndpoint shuts ports of the node is not known"},
 		{"tiers", "whether a policy surely denies what was asked is not known"},
 	} {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
 		"whether calico-node's account may do what it needs is not known")...)
+	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "why a node has no calico-node is not known")...)
 	for _, kind := range []string{"adminnetworkpolicies", "clusternetworkpolicies"} {
 		out = append(out, lost(Cluster, "policy.networking.k8s.io", kind, []string{"list"},
 			"whether a policy surely denies what was asked is not known")...)

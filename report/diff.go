@@ -48,6 +48,8 @@ type Difference struct {
 	B       Side     `json:"b"`
 	Changes []Change `json:"changes"`
 	Same    int      `json:"same"` // answers with the same status
+
+	short bool // the second run does not answer what it should
 }
 
 // Side is one of both runs.
@@ -64,9 +66,11 @@ type Side struct {
 func (d Difference) Worse() bool { return d.has(ChangeWorse) }
 
 // Short tells whether the second run says too little to be called no worse: it does
-// not answer what the first does, was cut, or could not ask everything.
+// not answer what the first does, was cut, or could not ask everything. Of two nodes each has targets of its
+// own, and what neither could ask says nothing of the second.
 func (d Difference) Short() bool {
-	return d.B.Lacks != "" || d.B.Verdict == WordIncomplete || d.has(ChangeVanished)
+	unasked := d.B.Verdict == WordIncomplete && (d.A.Node == d.B.Node || d.A.Verdict != WordIncomplete)
+	return d.B.Lacks != "" || unasked || d.short
 }
 
 func (d Difference) has(kind string) bool {
@@ -106,6 +110,8 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 			continue
 		}
 		d.add(&r, nil, false)
+		other := func(o probe.Result) bool { return o.Check == r.Check }
+		d.short = d.short || a.Node == b.Node || quiet(r.Status) && !slices.ContainsFunc(answersIn(b), other)
 	}
 	for _, r := range right {
 		if slices.Contains(onlyB, r.Check) {

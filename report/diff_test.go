@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -111,6 +112,51 @@ func TestDiffOfNodes(t *testing.T) {
 	}
 	if same := Diff("a", here, "b", here); len(same.Changes) != 0 || same.Same != 5 || same.Short() {
 		t.Errorf("the same twice: %+v", same)
+	}
+}
+
+// TestDiffOfNodesShort wants a node not called short of answers for a warning that only the other one has, nor
+// for a target of its own; of a check that it does not answer at all it is.
+func TestDiffOfNodesShort(t *testing.T) {
+	t.Parallel()
+	swap, ping := result("node-swap", "", probe.OK, "no swap"), result("pod-ping", "a pod", probe.OK, "5 of 5")
+	warns := result("node-load", "", probe.Warn, "busy")
+	there := runOf("node-b", "warnings", swap, ping, result("pod-ping", "another pod", probe.OK, "5 of 5"), warns)
+	unknown := runOf("node-b", "incomplete", swap, ping)
+	for name, c := range map[string]struct {
+		there, here Run
+		short       bool
+	}{
+		"a warning of the other":   {there, runOf("node-a", "healthy", swap, ping), false},
+		"a check is not answered":  {there, runOf("node-a", "healthy", ping), true},
+		"neither could ask all":    {unknown, runOf("node-a", "incomplete", swap, ping), false},
+		"this one could not":       {there, runOf("node-a", "incomplete", swap, ping), true},
+		"the same node, a warning": {runOf("node-a", "warnings", swap, warns), runOf("node-a", "healthy", swap), true},
+	} {
+		if d := Diff("there", c.there, "here", c.here); d.Short() != c.short || d.Worse() {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// TestDiffFrom wants the pod that was asked from beside the target, also in what was saved.
+func TestDiffFrom(t *testing.T) {
+	t.Parallel()
+	from := func(s probe.Status) Run {
+		r := result("pod-ping", "default/x 10.1.1.1", s, "seen")
+		r.From = "default/web"
+		return runOf("node-a", "fault", r)
+	}
+	for name, d := range map[string]Difference{
+		"worse": Diff("a", from(probe.OK), "b", from(probe.Fail)),
+		"gone":  Diff("a", from(probe.Fail), "b", runOf("node-a", "healthy")),
+		"come":  Diff("a", runOf("node-a", "healthy"), "b", from(probe.Fail)),
+	} {
+		var out strings.Builder
+		const want = "default/x 10.1.1.1 from default/web"
+		if err := WriteDiff(&out, "table", d); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
+		}
 	}
 }
 

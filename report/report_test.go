@@ -334,14 +334,17 @@ func TestFewer(t *testing.T) {
 		answers []probe.Result
 		want    bool
 	}{
-		"fallback, one check skipped":     {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
-		"fallback, a target skipped":      {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
+		"fallback, one check skipped": {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
+		"fallback, a target skipped":  {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
+		"exec first, and then a pod": {[]probe.Result{placed(probe.Info, "exec", "no shell"),
+			placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no fallback":                     {[]probe.Result{placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no method worked, which is said": {[]probe.Result{placed(probe.Unknown, "pod", "no image"), skipped}, false},
 	} {
 		for _, format := range []string{"table", "wide", "markdown"} {
 			got := shownAs(t, format, Options{Family: familyOf}, c.answers)
-			if strings.Contains(strings.Join(strings.Fields(got), " "), line) != c.want {
+			text := strings.Join(strings.Fields(got), " ")
+			if strings.Contains(text, line) != c.want || strings.Contains(text, "fewer checks") != c.want {
 				t.Errorf("%s, %s:\n%s", name, format, got)
 			}
 		}

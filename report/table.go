@@ -214,10 +214,11 @@ func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 }
 
 // fewer says why a run asked less than its profile has: the probe was placed by another access
-// method than the one that was tried first, and checks were skipped. "" where that is not so.
+// method than the one that was tried first, and checks were skipped. "" where that is not so; a pod
+// of its own asks all there is.
 func fewer(placed []probe.Result, skipped int) string {
 	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
-	if at <= 0 || skipped == 0 {
+	if at <= 0 || skipped == 0 || placed[at].Target == "pod" {
 		return ""
 	}
 	first := placed[0]

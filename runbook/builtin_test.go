@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
 )
@@ -108,8 +109,13 @@ func common(t *testing.T) []txtar.File {
 	return archive.Files
 }
 
-// beforeReboot is about what has not happened yet, and is like no other.
-const beforeReboot = "before-reboot"
+// These are about what has not happened yet, and like no other.
+const (
+	beforeReboot  = "before-reboot"
+	beforeUpgrade = "before-upgrade-3-33"
+)
+
+func before(name string) bool { return name == beforeReboot || name == beforeUpgrade }
 
 // TestBuiltin holds the built-in runbooks for a symptom to what they share.
 func TestBuiltin(t *testing.T) {
@@ -119,7 +125,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if strings.Contains(name, beforeReboot) {
+		if before(strings.TrimSuffix(filepath.Base(name), ".yaml")) {
 			continue
 		}
 		b, err := os.ReadFile(name)
@@ -326,7 +332,7 @@ func TestNights(t *testing.T) {
 			t.Parallel()
 			tonight := night(t, file)
 			for name, b := range all {
-				if name == beforeReboot {
+				if before(name) {
 					continue
 				}
 				if len(tonight.Causes) == 0 {
@@ -379,7 +385,8 @@ func TestServicesThatGoOn(t *testing.T) {
 	for name, b := range builtin(t) {
 		branch, _ := played(t, b, nil, tonight)
 		want := map[string]string{
-			general: "services", beforeReboot: "other-fault", "node-not-ready": "other-fault", "runtime-wedged": "other-fault",
+			general: "services", beforeReboot: "other-fault", beforeUpgrade: "other-fault",
+			"node-not-ready": "other-fault", "runtime-wedged": "other-fault",
 		}[name]
 		if branch != cmp.Or(want, "kube-proxy") {
 			t.Errorf("%s goes %s", name, branch)
@@ -405,6 +412,46 @@ func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
 	if o := record.Outcome; o.Verdict != "fault" || !strings.Contains(o.Says, "the disk is full") ||
 		!strings.Contains(o.Says, mild.Causes[0].Says) {
 		t.Errorf("it comes to %+v", *o)
+	}
+}
+
+// TestBeforeUpgrade plays what settings made by hand come to in v3.33.
+func TestBeforeUpgrade(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)[beforeUpgrade]
+	with := func(status probe.Status, saw string, of probe.Facts) report.Run {
+		tonight := night(t, "../diagnose/testdata/healthy.txtar")
+		tonight.Events = slices.DeleteFunc(tonight.Events,
+			func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == facts.CheckRouteMakers })
+		if status != "" {
+			tonight.Events = append(tonight.Events, probe.Event{Type: probe.EventResult, Node: tonight.Node, Way: "api",
+				Result: &probe.Result{Check: facts.CheckRouteMakers, Status: status, Saw: saw, Facts: of}})
+		}
+		return tonight
+	}
+	next := func(word string) probe.Facts { return probe.Facts{"next_makers": word} }
+	for want, tonight := range map[string]report.Run{
+		"clash-then none": with(probe.Info, "nobody makes them", next("none")),
+		"clash-then both": with(probe.Info, "both make them", next("both")),
+		"moves":           with(probe.Info, "Felix makes them then", next("move")),
+		"stays":           with(probe.OK, "BIRD makes them", next("stay")),
+		"stays VXLAN":     with(probe.Skip, "all have VXLAN", nil),
+		"not-looked":      with(probe.Unknown, "forbidden", nil),
+		"not-looked old":  with("", "", nil),
+	} {
+		branch, record := played(t, b, nil, tonight)
+		name, _, _ := strings.Cut(want, " ")
+		o := record.Outcome
+		exit := map[string]int{"clash-then": report.ExitFault, "not-looked": report.ExitIncomplete}[name]
+		if branch != name || o.Exit != exit {
+			t.Errorf("%s: it goes %s and comes to %+v", want, branch, *o)
+		}
+	}
+	clash := night(t, "../diagnose/testdata/route-makers-none.txtar")
+	branch, record := played(t, b, nil, clash)
+	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" ||
+		!strings.Contains(o.Says, "nobody makes the routes") {
+		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
 	}
 }
 

@@ -75,11 +75,11 @@ func WriteEntry(w io.Writer, e Entry) error {
 }
 
 func writeAsked(para func(int, string), head string, a Asked) {
-	by := ""
+	via := ""
 	if len(a.answering()) > 0 {
-		by = " by " + strings.Join(a.answering(), ", ")
+		via = " via " + strings.Join(a.answering(), ", ")
 	}
-	para(0, fmt.Sprintf("%s: %s was asked%s: %s", head, a.Node, by, a.Verdict))
+	para(0, fmt.Sprintf("%s: calico-probe asked node %s%s: %s", head, a.Node, via, a.Verdict))
 	for _, r := range a.silent() {
 		para(4, fmt.Sprintf("%s did not work: %s", r.Target, r.Saw))
 	}

@@ -49,10 +49,11 @@ and nothing is put into it. POD is NAMESPACE/NAME, or NAME where only one has it
 
   in default/web-7c9d ping 10.244.7.9
   in web-7c9d dial 10.96.0.10:53
-  in web-7c9d dns kubernetes.default.svc.cluster.local
+  in web-7c9d dns kubernetes.default
 
-dns asks the cluster's DNS unless a @SERVER is named; the pod's own resolv.conf and search
-list are not seen. Names that are dialled are looked up as the node does.`,
+dns asks the cluster's DNS unless a @SERVER is named, and tries NAME in the search list that
+the kubelet gives to the pod, unless NAME ends with a dot; a dnsConfig of the pod's own is not
+heeded. Names that are dialled are looked up as the node does.`,
 		Check: checkInside,
 		Run:   c.runInside,
 		Complete: func(ctx context.Context, before []string) []string {
@@ -95,11 +96,25 @@ func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
 	if err != nil {
 		return err
 	}
-	what := probe.Call{Tool: call.Args[1], Args: call.Args[2:], From: &pod}
+	what := probe.Call{Tool: call.Args[1], Args: asPod(pods, pod.Name, call.Args[1], call.Args[2:]), From: &pod}
 	if server, ok := serverFor(snap, what); ok {
 		what.Args = append(slices.Clone(what.Args), "@"+server.String())
 	}
 	return c.useTool(ctx, call, what)
+}
+
+// asPod are the arguments of a tool that looks a name up as the pod does: in the search list of its namespace.
+func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
+	chosen := func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && (name == "of" || name == "search")
+	}
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Namespace+"/"+p.Name == pod })
+	if tool != tools.DNS.Name || slices.ContainsFunc(args, chosen) || i < 0 ||
+		!slices.Contains([]corev1.DNSPolicy{"", corev1.DNSClusterFirst}, pods[i].Spec.DNSPolicy) {
+		return args
+	}
+	return append([]string{"--of", pods[i].Namespace}, args...)
 }
 
 // podNamed is a pod of the node in whose network a tool can be run.

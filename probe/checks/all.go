@@ -43,7 +43,7 @@ func All() []*probe.Check {
 		BGPExpected,
 		NodeUplink,
 		NodePing,
-		PodUplink,
+		podUplink,
 		PodPing,
 		PodTCP,
 		PodMTU,
@@ -52,6 +52,7 @@ func All() []*probe.Check {
 		RouteCanReach,
 		RouteBlocks,
 		RoutePods,
+		RouteRules,
 		OverlayTunnels,
 		IPSetHosts,
 		CNIMTU,
@@ -75,6 +76,8 @@ func All() []*probe.Check {
 		CNINodename,
 		CNIToken,
 		CalicoLog,
+		KubeLog,
+		DaemonLog,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,
@@ -170,7 +173,7 @@ func unlisted(p *probe.Pass, kind string) error {
 	switch why := p.Gaps[kind]; why {
 	case "":
 		return nil
-	case probe.GapEtcd:
+	case probe.GapEtcd, probe.GapNotCalicos:
 		return fmt.Errorf("%s: %w", why, probe.ErrNotVisible)
 	default:
 		return errors.New(why)

@@ -55,7 +55,7 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindSession, "the API expects no BGP session for this node"))
 		return
 	}
-	reportListener(p, uint16(port))
+	reportListener(ctx, p, uint16(port))
 	ports := []int{port}
 	for _, t := range peers {
 		ports = append(ports, t.Port)
@@ -193,8 +193,8 @@ func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// reportListener says who holds the port on this node.
-func reportListener(p *probe.Pass, port uint16) {
+// reportListener says who holds the port on this node; a process that is no BIRD is named.
+func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	here := "port " + strconv.Itoa(int(port)) + " here"
 	at, err := listening(port)
 	switch {
@@ -204,8 +204,22 @@ func reportListener(p *probe.Pass, port uint16) {
 		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).
 			On(here).With(FactListening, at))
 	default:
-		p.Report(probe.Found(probe.OK, "listening on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
+		r := probe.Found(probe.OK, "listening on %s", strings.Join(at, ", "))
+		if who := holderOfTCP(ctx, p.Host, port); who != "" && !strings.HasPrefix(who, "bird") {
+			r.Saw += ": " + who
+			r = r.With(FactHeldBy, who)
+		}
+		p.Report(r.On(here).With(FactListening, at))
 	}
+}
+
+// holderOfTCP is the process that listens on a TCP port, "" where it is not seen.
+func holderOfTCP(ctx context.Context, h *probe.Host, port uint16) string {
+	var sockets []kernel.Socket
+	if kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
+		return ""
+	}
+	return holder(ctx, h, sockets)
 }
 
 // listening gives the addresses of this network namespace that listen on a TCP

@@ -135,6 +135,8 @@ func (d daemon) missing(p *probe.Pass) probe.Result {
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
 	case backend == "" && d.alone(p.Host):
 		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.family)
+	case backend == "" && errors.Is(unlisted(p, probe.KindBackend), probe.ErrNotVisible):
+		return gap(p, probe.KindBackend, "")
 	case backend == "":
 		return probe.Found(probe.Unknown, "no such socket, and it is not known whether this node should run BIRD")
 	}

@@ -56,7 +56,7 @@ func TestContainerLog(t *testing.T) {
 			probe.OK, "", "no error"},
 		"a panic":                    {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
 		"an error that is not known": {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
-		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, saysNoAPI, "goes on"},
+		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
 		"harmless, and like a fault": {[]string{log("2 INFO felix/ifacemonitor.go 1: Unsupported link type, ignoring", "1 INFO felix/y.go 2: fine")}, probe.OK, "", "no error"},
 		"a reason that was over": {[]string{log("9 WARNING startup/startup.go 570: Hit error connecting to datastore - retry error=dial tcp 10.96.0.1:443: i/o timeout",
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
@@ -67,7 +67,7 @@ func TestContainerLog(t *testing.T) {
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
 			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, "", "the decisive reason"},
 		"a recognised error before its consequence": {[]string{log("3 ERROR startup/startup.go 207: Failed to read Node error=dial tcp 10.96.0.1:443: i/o timeout",
-			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, saysNoAPI, "i/o timeout"},
+			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoAPI, "i/o timeout"},
 		"a tenant's annotation in a warning": {[]string{log(`2 WARNING felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`)},
 			probe.OK, "", "no error"},
 		"a tenant's annotation in an error": {[]string{log(`2 ERROR felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:kube-system:calico-node" cannot delete resource "nodes"`)},
@@ -76,8 +76,12 @@ func TestContainerLog(t *testing.T) {
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
 		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, saysExecFormat, "exec format"},
-		"warnings are usual":                {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
-		"nothing written":                   {nil, probe.Skip, "", "nothing yet"},
+		"localhost has no address": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp: lookup localhost on 10.96.0.10:53: server misbehaving",
+			"1 INFO felix/y.go 2: fine")}, probe.Warn, SaysNoLocalhost, "writes"},
+		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
+			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
+		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
+		"nothing written":    {nil, probe.Skip, "", "nothing yet"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, "c")
@@ -129,7 +133,14 @@ func TestCalicoLogFolder(t *testing.T) {
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
-		if c.folder != "" {
+		ours := filepath.Join(root, logPods, c.folder, "calico-probe-0011aabb", "0.log")
+		if c.folder != "" { // and the log of a probe of ours in the same pod, which is left out
+			if err := os.MkdirAll(filepath.Dir(ours), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(ours, []byte(fatal), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}

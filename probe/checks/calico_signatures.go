@@ -13,18 +13,18 @@ type signature struct {
 // Signatures of the lines that calico-log recognises.
 const (
 	SaysForbidden      = "forbidden"       // the account lacks a right
-	saysUnauthorized   = "unauthorized"    // its token is refused
+	SaysUnauthorized   = "unauthorized"    // its token is refused
 	SaysNoResource     = "no-resource"     // the API server does not know the resource: a CRD is missing
 	SaysBadAddress     = "bad-address"     // the address in its environment is none
 	SaysBadSetting     = "bad-setting"     // a setting has a value that it does not take
 	saysAddressTaken   = "address-taken"   // another node is registered with its address
 	SaysNoAddress      = "no-address"      // the autodetection method finds no address
 	saysLocked         = "locked"          // the datastore is marked not ready
-	saysCertificate    = "certificate"     // a certificate has run out, or is of another authority
-	saysNoAPI          = "no-api"          // the datastore is not reached
+	SaysCertificate    = "certificate"     // a certificate has run out, or is of another authority
+	SaysNoAPI          = "no-api"          // the datastore is not reached
 	saysNoTypha        = "no-typha"        // Typha is not reached
-	saysDiskFull       = "disk-full"       // no space left
-	saysReadOnly       = "read-only"       // a file system is read-only
+	SaysDiskFull       = "disk-full"       // no space left
+	SaysReadOnly       = "read-only"       // a file system is read-only
 	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
 	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
@@ -36,6 +36,7 @@ const (
 	saysExecFormat     = "exec-format"     // the program is for another architecture
 	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
+	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
 // forbidden names the account and what it may not do.
@@ -50,6 +51,7 @@ var (
 	byIPAM    = regexp.MustCompile(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
 	byFelix   = regexp.MustCompile(`^(?:felix/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
 	byTables  = regexp.MustCompile(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
+	byHealth  = regexp.MustCompile(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
 	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
 
 	anyStart = []*regexp.Regexp{byStart, byInstall, byIPAM, byFelix}
@@ -59,7 +61,7 @@ var (
 var signatures = []*signature{
 	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
-	{saysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
+	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
 		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
 	{SaysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
 		regexp.MustCompile(`the server could not find the requested resource`)},
@@ -69,15 +71,17 @@ var signatures = []*signature{
 		regexp.MustCompile(`^Calico node '[^']*' is already using the IPv[46] address`)},
 	{SaysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
-	{saysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
+	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
 	{saysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
 	{saysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
 		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha)`)},
 	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
-	{saysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
-	{saysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
+	{SaysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
+		regexp.MustCompile(`\blookup localhost\b`)},
+	{SaysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
+	{SaysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
 	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
 	{saysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
@@ -93,7 +97,7 @@ var signatures = []*signature{
 	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},
 		regexp.MustCompile(`^Failed to parse (?:value for|config|configuration environment variable)`)},
 	{saysPermission, "errno EPERM, EACCES", anyStart, regexp.MustCompile(`operation not permitted|permission denied`)},
-	{saysNoAPI, "client-go; node, startup.go", anyStart,
+	{SaysNoAPI, "client-go; node, startup.go", anyStart,
 		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 

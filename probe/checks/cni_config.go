@@ -117,10 +117,12 @@ func placeIn(config []byte) (cniPlace, bool) {
 	return cniPlace{told.CNI.ConfDir, plugins}, true
 }
 
-// networksAt judges the first place that has something. That none has is a fault
+// networksAt judges the first place that has Calico's network or Multus, else the first that has any: CRI-O
+// comes with one of its own and reads elsewhere on OpenShift. That none has is a fault
 // only where these are sure to be all.
 func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 	var odd error
+	var other func() probe.Result // of a place where nothing is Calico's
 	hidden := 0
 	for _, place := range places {
 		networks, err := networksIn(h, place.config)
@@ -133,11 +135,18 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 		if err != nil {
 			continue
 		}
-		if len(networks) > 0 {
-			return judgeNetworks(h, networks, place.plugins)
+		judge := func() probe.Result { return judgeNetworks(h, networks, place.plugins) }
+		switch {
+		case slices.ContainsFunc(networks,
+			func(n network) bool { return isMultus(n) || slices.Contains(n.plugins, "calico") }):
+			return judge()
+		case len(networks) > 0 && other == nil: // CRI-O brings one of its own and may read elsewhere
+			other = judge
 		}
 	}
 	switch {
+	case other != nil:
+		return other()
 	case odd != nil:
 		return unseen(odd)
 	case hidden == len(places):

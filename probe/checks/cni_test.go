@@ -55,6 +55,8 @@ func TestCNIConfig(t *testing.T) {
 		"noexec below": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "proc/1/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n" +
 			"41 22 8:3 / /opt rw,noexec - ext4 /dev/sda3 rw\n42 41 8:4 / /opt/cni rw - ext4 /dev/sda4 rw\n" +
 			"43 41 8:4 / /opt/cni/bin2 rw,noexec - ext4 /dev/sda4 rw\n"}, "", probe.OK, "is used"},
+		"CRI-O's own beside": {map[string]string{"etc/cni/net.d/100-crio-bridge.conflist": `{"plugins":[{"type":"bridge"}]}`,
+			"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "", probe.Info, "00-multus.conf is used: Multus"},
 		"k3s": {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList,
 			"var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "",
 			"var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},

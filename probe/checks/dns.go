@@ -33,6 +33,24 @@ func domainOf(k kubelet, err error) (domain string, guessed bool) {
 	return "cluster.local", true // kubeadm's default
 }
 
+// PodSearch is the search list that the kubelet gives to pods of a namespace, and the cluster's domain.
+func PodSearch(h *probe.Host, namespace string) (search []string, domain string) {
+	k, err := readKubelet(h)
+	domain, _ = domainOf(k, err)
+	search = []string{namespace + ".svc." + domain, "svc." + domain, domain}
+	text, err := h.ReadFile(cmp.Or(k.ResolvConf, "/etc/resolv.conf"))
+	if err != nil { // then the node adds nothing that is known
+		return search, domain
+	}
+	_, own := resolvConf(text)
+	for _, s := range own {
+		if s = strings.TrimSuffix(s, "."); s != "" {
+			search = append(search, s)
+		}
+	}
+	return search, domain
+}
+
 // dnsServers are the cluster's DNS by the plan, and the addresses the kubelet
 // gives to pods where those are others: NodeLocal DNSCache answers at an address
 // that the API knows nothing of.

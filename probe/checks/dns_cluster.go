@@ -17,9 +17,9 @@ var DNSCluster = &probe.Check{
 	ID: "dns-cluster", Asks: "does the cluster's DNS answer this node and its pods, by its service and by each server behind it?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{tagNetwork, tagDNS},
 	Access: []string{"host network", "var/lib/kubelet/config.yaml", probe.AccessPods},
-	Needs:  []*probe.Check{NodeUplink, PodUplink}, Run: dnsCluster, Limit: 8 * time.Second,
+	Needs:  []*probe.Check{NodeUplink, podUplink}, Run: dnsCluster, Limit: 8 * time.Second,
 	Doc: `The name of the API server's service (kubernetes.default.svc in the cluster's domain) is asked of the DNS service's address, of each of its endpoints, and of the address the kubelet gives to pods where that is another one (NodeLocal DNSCache), by UDP and by TCP. Asked from the node, and again from inside one of its own pods.
-ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
+ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens; of a service without a ready endpoint it is said so, with the replicas of its Deployment. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
 When the node is answered and the pod is not, policy or forwarding between them is what is broken. A NetworkPolicy that keeps the asking pod from DNS makes it fail too.
 skip: the cluster has no DNS service with the usual label (k8s-app=kube-dns) and the kubelet names none, or there is no pod on this node to ask from.`,
 }
@@ -31,6 +31,7 @@ const (
 	FactQuestion  probe.Fact = "question"  // the name asked for
 	FactTransport probe.Fact = "transport" // udp or tcp
 	FactTruncated probe.Fact = "truncated" // true when the answer did not fit into UDP
+	FactUnserved  probe.Fact = "unserved"  // why nothing is behind the service, where it has no ready endpoint
 )
 
 func dnsCluster(ctx context.Context, p *probe.Pass) {
@@ -54,11 +55,21 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		var udp, tcp probe.Result
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
 		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
-			p.Report(about(r, t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
+			p.Report(withEndpoints(about(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
 				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)).
 				With(FactRole, t.Name))
 		}
 	})
+}
+
+// withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
+func withEndpoints(r probe.Result, t probe.Target) probe.Result {
+	why := t.Attrs[probe.AttrEmpty]
+	if why == "" || r.Status != probe.Fail {
+		return r
+	}
+	r.Saw += "; " + why
+	return r.With(FactUnserved, why)
 }
 
 // askAddress asks one server for the address of a name, of either family.

@@ -3,6 +3,7 @@ package checks
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -82,5 +83,11 @@ func TestDNSCluster(t *testing.T) {
 	got := run(t, DNSCluster, h, nobody)
 	want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "refused")
 	want(t, got, "service 127.0.0.1:1 udp", probe.Fail, "refused")
+	nobody.Attrs = map[string]string{probe.AttrEmpty: "Service a/b has no ready endpoint"}
+	got = run(t, DNSCluster, h, nobody)
+	want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "; Service a/b has no ready endpoint")
+	if !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Facts.Str(FactUnserved) != "" }) {
+		t.Errorf("%+v", got)
+	}
 	want(t, run(t, DNSCluster, h, self("10.0.0.1")), "", probe.Skip, "no DNS service")
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 	"github.com/calico-probe/calico-probe/probe/icmp"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
@@ -20,7 +22,7 @@ var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "is the node reachable from other nodes?", From: probe.FromNode, In: probe.Standard,
 	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
 	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not tried while a session is up (skip): BIRD would take that for a restart, and a session stays up for minutes after the other end has died.
-ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
+ok: it answers. On the kubelet's port it also says whether the kubelet answered a request (with 401, mostly) or only the kernel accepted the connection, as for a kubelet that is frozen. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
 unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
 }
@@ -85,6 +87,8 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	for _, t := range targets {
 		switch {
 		case t.Port == 0:
+		case t.Port == portKubelet:
+			all.Go(func() { note(t, reachKubelet(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
 		case t.Attrs[probe.AttrScope] == "":
 			all.Go(func() { note(t, connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(asking)) })
 		case err != nil: // then a session may stand
@@ -101,6 +105,33 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	}
 	all.Wait()
 	return got
+}
+
+// portKubelet is where the kubelet answers the API server.
+const portKubelet = 10250
+
+// FactSpeaks is whether who accepted a connection also answered a request there.
+const FactSpeaks probe.Fact = "speaks"
+
+// reachKubelet connects to a kubelet and asks it, without credentials: the kernel accepts connections for a
+// kubelet that is frozen, and only one that works refuses the request.
+func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
+	r := connect(ctx, to).result(ctx)
+	if r.Status != probe.OK {
+		return r
+	}
+	one, limit, cancel := part(ctx, 3)
+	defer cancel()
+	page, err := httpget.Get(one, fmt.Sprintf("https://%s/healthz", to), httpget.Way{Most: 1 << 10})
+	switch {
+	case err == nil:
+		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)
+		return r.With(FactSpeaks, true).With(FactCode, page.Code)
+	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotTaken):
+		r.Saw += fmt.Sprintf(", and nobody answers a request within %v", limit)
+		return r.With(FactSpeaks, false)
+	}
+	return r
 }
 
 // unsigned takes a fail back that a password may have made: a kernel drops a connection

@@ -1,10 +1,14 @@
 package checks
 
 import (
+	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -41,6 +45,40 @@ func TestNeighbourReach(t *testing.T) {
 	}
 	if r := run(t, NeighbourReach, &probe.Host{})[0]; r.Status != probe.Skip {
 		t.Errorf("with nobody to ask about: %+v", r)
+	}
+}
+
+// TestAskFromOutside wants a kubelet that answers told from one for which the kernel alone accepts connections.
+func TestAskFromOutside(t *testing.T) {
+	t.Parallel()
+	frozen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	lives := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer lives.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for _, c := range []struct {
+		at     net.Addr
+		speaks bool
+		says   string
+	}{
+		{lives.Listener.Addr(), true, ", and the kubelet answers (401)"},
+		{frozen.Addr(), false, ", and nobody answers a request within 1"},
+	} {
+		r := reachKubelet(ctx, netip.MustParseAddrPort(c.at.String()))
+		if r.Status != probe.OK || r.Facts[FactSpeaks] != c.speaks || !strings.Contains(r.Saw, c.says) {
+			t.Errorf("%+v, want %q", r, c.says)
+		}
+	}
+	frozen.Close()
+	r := reachKubelet(ctx, netip.MustParseAddrPort(frozen.Addr().String()))
+	if _, told := r.Facts[FactSpeaks]; told || r.Status != probe.Fail {
+		t.Errorf("nothing listens: %+v", r)
 	}
 }
 

@@ -121,12 +121,15 @@ func TestRealBlocks(t *testing.T) {
 		list, _ := want(t, got, "IPv4", probe.Fail, "no route").Facts[FactByFelix].([]string)
 		return len(list)
 	}
-	ipip, next := pool("10.244.0.0/16", probe.AttrIPIP, "Always"), probe.Target{Kind: probe.KindCalico, Name: "v3.33.0"}
-	for i, n := range []int{byFelix(pool("10.244.0.0/16", probe.AttrVXLAN, "Always")), byFelix(ipip), byFelix(ipip, next),
-		byFelix(ipip, felixWith("programClusterRoutes", "Enabled")),
-		byFelix(ipip, next, felixWith("programClusterRoutes", "Disabled"))} {
-		if want := []int{1, 0, 1, 1, 0}[i]; n != want {
-			t.Errorf("%d: %d blocks are Felix's, want %d", i, n, want)
+	if n := byFelix(pool("10.244.0.0/16", probe.AttrVXLAN, "Always")); n != 1 {
+		t.Errorf("VXLAN: %d blocks are Felix's", n)
+	}
+	for by, want := range map[string]int{"": 0, probe.MakersBIRD: 0, probe.MakersNone: 0, probe.MakersFelix: 1,
+		probe.MakersBoth: 1} {
+		ipip := pool("10.244.0.0/16", probe.AttrIPIP, "Always")
+		ipip.Attrs[probe.AttrMakers] = by
+		if n := byFelix(ipip); n != want {
+			t.Errorf("%q: %d blocks are Felix's, want %d", by, n, want)
 		}
 	}
 	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")),

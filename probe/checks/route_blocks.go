@@ -23,7 +23,6 @@ var RouteBlocks = &probe.Check{
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM; or an interface of this node that is not Calico's has a range in it, whose route wins over Calico's.
 fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
-warn: by programClusterRoutes of FelixConfiguration and of BGPConfiguration (from v3.32) both Felix and BIRD make the routes of some pools, or neither does: the two settings have to complement each other.
 info: some are reached through a router that is no node of the cluster; where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used), or Calico keeps them in its own etcd. unknown: they could not be read.`,
 }
@@ -64,7 +63,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
-	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool), program: programmed(p)}
+	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool)}
 	a.links, _ = kernel.Links()
 	a.fabric = slices.ContainsFunc(p.Of(probe.KindSession), func(t probe.Target) bool { return t.Node == "" })
 	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
@@ -109,9 +108,6 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		if len(own) > 0 {
 			report(a.ownBlocks(own), "own IPv%d")
 		}
-	}
-	if r, odd := makers(p); odd {
-		p.Report(r.On(TargetMakers))
 	}
 }
 
@@ -278,13 +274,12 @@ type birdKnows struct {
 // makes the routes (VXLAN, programClusterRoutes), or no BIRD answers, there is nothing to say.
 func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
 	var in birdKnows
-	felixs := func(l ipamBlock) bool { return a.encapsulated(l, probe.AttrVXLAN) || a.programmedByFelix(l) }
 	for _, l := range missing {
-		if felixs(l) && l.state == "" {
+		if a.byFelix(l) && l.state == "" {
 			in.felix = append(in.felix, l.String())
 		}
 	}
-	missing = slices.DeleteFunc(slices.Clone(missing), felixs)
+	missing = slices.DeleteFunc(slices.Clone(missing), a.byFelix)
 	if len(missing) == 0 {
 		return in
 	}

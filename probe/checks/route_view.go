@@ -24,13 +24,12 @@ type entry struct {
 // routeView is what is known of one address family to judge routes by: whose addresses there are, and the
 // kernel's table.
 type routeView struct {
-	nodes   map[netip.Addr]string // whose address it is, on the network or inside a tunnel
-	pools   []probe.Target
-	program string // Felix's programClusterRoutes
-	fabric  bool   // a BGP peer is no node: a switch, which may be told of blocks
-	table   map[netip.Prefix]entry
-	unread  error // why there is no table
-	links   []kernel.Link
+	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	pools  []probe.Target
+	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
+	table  map[netip.Prefix]entry
+	unread error // why there is no table
+	links  []kernel.Link
 }
 
 // routesTo lists what this network namespace's main table has for exactly these
@@ -145,36 +144,23 @@ func (a routeView) overlap(l ipamBlock) (device, text string) {
 // encapsulated tells whether a pool that holds the block has the mode on, be it
 // between subnets only.
 func (a routeView) encapsulated(l ipamBlock, mode string) bool {
+	return a.inPool(l, func(t probe.Target) bool { return cmp.Or(t.Attrs[mode], "Never") != "Never" })
+}
+
+// inPool tells whether a pool that holds the block is such a one.
+func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
-		return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[mode], "Never") != "Never"
+		return err == nil && pool.Contains(l.prefix.Addr()) && such(t)
 	})
 }
 
-// programmed is Felix's programClusterRoutes. From v3.33 it makes the routes of IPIP pools by itself.
-func programmed(p *probe.Pass) string {
-	if set := felixSetting(p, "programClusterRoutes"); set != "" {
-		return set
-	}
-	if since(p, 33) {
-		return felixIPIPOnly
-	}
-	return ""
-}
-
-// since tells whether Calico here is v3.MINOR or newer, by the version that is known.
-func since(p *probe.Pass, minor int) bool {
-	var major, its int
-	n, _ := fmt.Sscanf(named(p, probe.KindCalico), "v%d.%d", &major, &its)
-	return n == 2 && (major > 3 || major == 3 && its >= minor)
-}
-
-// felixIPIPOnly is programClusterRoutes for the pools with IPIP, the default from v3.33.
-const felixIPIPOnly = "EnabledIPIPOnly"
-
-// programmedByFelix tells whether Felix, and not BIRD, makes the routes to a block without VXLAN.
-func (a routeView) programmedByFelix(l ipamBlock) bool {
-	return a.program == "Enabled" || a.program == felixIPIPOnly && a.encapsulated(l, probe.AttrIPIP)
+// byFelix tells whether Felix, and not BIRD, makes the routes to a block: of VXLAN pools in any case, of
+// others where it is set to.
+func (a routeView) byFelix(l ipamBlock) bool {
+	return a.encapsulated(l, probe.AttrVXLAN) || a.inPool(l, func(t probe.Target) bool {
+		return t.Attrs[probe.AttrMakers] == probe.MakersFelix || t.Attrs[probe.AttrMakers] == probe.MakersBoth
+	})
 }
 
 // among names the different nodes that some gateways belong to.

@@ -27,6 +27,9 @@ const (
 	CheckDatastoreReady = "datastore-ready"
 	CheckPodsStart      = "pods-start"
 	CheckCalicoRights   = "calico-rights"
+	CheckHostEndpoints  = "host-endpoints"
+	CheckRouteMakers    = "route-makers"
+	CheckCalicoKind     = "calico-kind"
 )
 
 // Facts of these checks.
@@ -48,6 +51,7 @@ const (
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
+	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
@@ -58,9 +62,13 @@ const (
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
 	Message        probe.Fact = "message"         // the kubelet's words about a container
+	Makers         probe.Fact = "makers"          // what is wrong with who makes routes: both, or none
+	NextMakers     probe.Fact = "next_makers"     // the same from Calico v3.33 on: both, none, stay or move
 	Migration      probe.Fact = "migration"       // a DatastoreMigration and its phase
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
+	OnAddress      probe.Fact = "on_address"      // whether a HostEndpoint is surely about the node's InternalIP
+	NotLooked      probe.Fact = "not_looked"      // list of the parts of an installation that no check looks at
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while
 	Owner          probe.Fact = "owner"           // name of the DaemonSet that controls a pod
@@ -74,6 +82,10 @@ const (
 	Restarts       probe.Fact = "restarts"        // count
 	Reserved       probe.Fact = "reserved"        // addresses that IPReservations keep from being given away
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
+	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
+	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
+	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words
+	SkippedFor     probe.Fact = "skipped_for"     // the selector or the taint
 	Short          probe.Fact = "short"           // why there is no address: one of the Short words
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
@@ -110,6 +122,15 @@ const (
 	ShortNoBlocks = "no-new-blocks" // IPAM is configured to give nodes no more blocks
 )
 
+// Words of the fact Skips: why the DaemonSet of calico-node has no pod on the node.
+const (
+	SkipsSelector = "selector" // its nodeSelector does not take the node
+	SkipsAffinity = "affinity" // its required node affinity does not
+	SkipsTaint    = "taint"    // it does not tolerate a taint of the node
+	SkipsNoSet    = "no-set"   // there is no DaemonSet of calico-node
+	SkipsUnsaid   = "unsaid"   // it selects the node, and there is no pod all the same
+)
+
 // Words of probe.FactReason in results of ip-registered and calico-pod.
 const (
 	ReasonOutside   = "outside"    // the registered address is outside the network of the other nodes
@@ -117,6 +138,23 @@ const (
 	ReasonPeer      = "peer"       // another node's registered address differs from its InternalIP
 	ReasonBirdProbe = "bird-probe" // a probe of calico-node wants BIRD, which its backend does not run
 	ReasonNoPod     = "no-pod"     // the node has no calico-node pod
+)
+
+// Parts of an installation that no check looks at.
+const (
+	PartEBPF      = "eBPF"
+	PartEtcd      = "etcd"
+	PartFlannel   = "flannel"
+	PartIPAM      = "IPAM"
+	PartPlugin    = "CNI plugin"
+	PartWindows   = "Windows"
+	PartWireGuard = "WireGuard"
+)
+
+// Words of NextMakers, beside those of probe.AttrMakers for what is wrong.
+const (
+	MakersStay = "stay" // those who make the routes now go on
+	MakersMove = "move" // others make them, and all are made
 )
 
 // Reason is why a probe could not be placed on a node: probe.FactReason of probe-placed.
@@ -137,6 +175,7 @@ const (
 	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to
 	ReasonSilent    Reason = "silent"    // no answer through API server, kubelet and runtime; which one hangs is unknown
 	ReasonAPI       Reason = "api"       // the API server fails or cannot be reached
+	ReasonUnasked   Reason = "unasked"   // the kubelet answers, and cannot ask the API server who may do what
 	ReasonShell     Reason = "shell"     // no program there that can receive the probe and run it
 	ReasonLogin     Reason = "login"     // ssh refuses the login, or does not know the node's host key
 	ReasonReach     Reason = "reach"     // ssh does not reach the node from here

@@ -1,12 +1,10 @@
 package tools
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -21,7 +19,7 @@ import (
 
 // DNS asks name servers.
 var DNS = &probe.Tool{
-	Name: "dns", Usage: "[--tcp] [--search] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
+	Name: "dns", Usage: "[--tcp] [--search] [--of NAMESPACE] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
 	Doc: `Asks a name server and prints what it answers: the code, the flags, the records with
 their time to live, and how long it took. An answer that is cut short by UDP is
 asked for again by TCP.
@@ -33,6 +31,9 @@ asked for again by TCP.
   -x ADDRESS   the name of an address
   --search     try NAME in the domains of the node's search list too, in the order in
                which a program would
+  --of NAMESPACE
+               try NAME as a pod of that namespace does: with fewer than five dots first
+               in the pod's search list (NAMESPACE.svc.cluster.local, ...)
   --tcp        by TCP at once
   -t TIMEOUT   for each try, 2s by default; by UDP there are two
 
@@ -51,6 +52,7 @@ type lookup struct {
 	types       []uint16
 	server      netip.AddrPort // invalid = the node's own
 	tcp, search bool
+	namespace   string // "" = not as a pod of one
 	typedDot    bool
 	wait        time.Duration
 }
@@ -65,6 +67,7 @@ func parseDNS(args []string) (probe.ToolFunc, error) {
 	f.StringVar(&reverse, "x", "", "")
 	f.BoolVar(&l.tcp, "tcp", false, "")
 	f.BoolVar(&l.search, "search", false, "")
+	f.StringVar(&l.namespace, "of", "", "")
 	seconds(f, &l.wait, "t", 2*time.Second)
 	rest, err := words(f, args)
 	if err == nil {
@@ -72,6 +75,9 @@ func parseDNS(args []string) (probe.ToolFunc, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if strings.Trim(l.namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return nil, fmt.Errorf("--of takes a namespace, not %q", l.namespace)
 	}
 	if i := slices.IndexFunc(rest, func(w string) bool { return strings.HasPrefix(w, "@") }); i >= 0 {
 		if l.server, err = parseServer(rest[i][1:]); err != nil {
@@ -122,66 +128,6 @@ func parseServer(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, portDNS), nil
 }
 
-// resolver is what the node's own resolv.conf says.
-type resolver struct {
-	servers []netip.AddrPort
-	search  []string
-	ndots   int
-}
-
-// resolvConf is where the servers of the node are named.
-const resolvConf = "/etc/resolv.conf"
-
-// readResolver reads the node's resolv.conf. Without one glibc asks the machine itself
-// (resolv.conf(5)).
-func readResolver(h *probe.Host) (resolver, error) {
-	text, err := h.ReadFile(resolvConf)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return resolver{}, err
-	}
-	return parseResolver(text), nil
-}
-
-func parseResolver(text []byte) resolver {
-	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
-	if err != nil { // that of reading from memory
-		return resolver{}
-	}
-	r := resolver{ndots: c.Ndots}
-	const mostServers, mostDomains = 3, 32 // as many as glibc, and as Kubernetes heeds
-	for _, s := range c.Servers[:min(len(c.Servers), mostServers)] {
-		if a, err := netip.ParseAddr(s); err == nil {
-			r.servers = append(r.servers, netip.AddrPortFrom(a, portDNS))
-		}
-	}
-	if len(c.Servers) == 0 {
-		r.servers = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), portDNS)}
-	}
-	for _, d := range c.Search[:min(len(c.Search), mostDomains)] {
-		if _, ok := dns.IsDomainName(d); ok && d != "." {
-			r.search = append(r.search, dns.Fqdn(d))
-		}
-	}
-	return r
-}
-
-// candidates are the names a program's resolver asks for one that is typed, in order.
-func (r resolver) candidates(name string, dotted bool) []string {
-	if dotted {
-		return []string{name}
-	}
-	var out []string
-	for _, d := range r.search {
-		if _, ok := dns.IsDomainName(name + d); ok {
-			out = append(out, name+d)
-		}
-	}
-	if dns.CountLabel(name)-1 >= r.ndots {
-		return slices.Insert(out, 0, name)
-	}
-	return append(out, name)
-}
-
 // run asks for one name after the other, and for each type.
 func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	names, servers := []string{l.name}, []netip.AddrPort{l.server}
@@ -199,6 +145,9 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 		if l.search {
 			names = conf.candidates(l.name, l.typedDot)
 		}
+	}
+	if l.namespace != "" {
+		names = inPod(j.Host, l)
 	}
 	var last []replied
 	for i, name := range names {

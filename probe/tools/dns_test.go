@@ -205,3 +205,25 @@ func FuzzResolver(f *testing.F) {
 		}
 	})
 }
+
+// TestInPod wants a name asked for as a program in a pod does: of few dots in the pod's search list first.
+func TestInPod(t *testing.T) {
+	t.Parallel()
+	h := &probe.Host{Root: files(t, map[string]string{
+		"var/lib/kubelet/config.yaml": "clusterDomain: cluster.test\n", "etc/resolv.conf": "search corp.test\n",
+	})}
+	const list = " NAME.shop.svc.cluster.test. NAME.svc.cluster.test. NAME.cluster.test. NAME.corp.test."
+	listed := func(name string) string { return strings.ReplaceAll(list, "NAME", name) + " " + name + "." }
+	for typed, want := range map[string]string{
+		"web": listed("web"), "example.com": listed("example.com"), "example.com.": " example.com.",
+		"web.shop.svc.cluster.test": " web.shop.svc.cluster.test.",
+		"a.b.c.d.e.f":               " a.b.c.d.e.f." + strings.ReplaceAll(list, "NAME", "a.b.c.d.e.f"),
+	} {
+		l := lookup{
+			name: dns.Fqdn(typed), typedDot: strings.HasSuffix(typed, "."), types: []uint16{dns.TypeA}, namespace: "shop",
+		}
+		if got := " " + strings.Join(inPod(h, l), " "); got != want {
+			t.Errorf("%s: %s, want %s", typed, got, want)
+		}
+	}
+}

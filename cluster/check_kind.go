@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// NoProbeOn says why no probe can run on a node, "" = nothing is known against it. Its
+// kubelet would start none, or never say so, and each access method would wait for that.
+func NoProbeOn(node *corev1.Node) string {
+	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
+	switch {
+	case node.Labels["type"] == "virtual-kubelet", node.Labels["eks.amazonaws.com/compute-type"] == "fargate",
+		info.KubeletVersion != "" && info.KernelVersion == "":
+		return fmt.Sprintf("node %s is virtual: behind its kubelet (%s) is no machine to look at", node.Name, info.KubeletVersion)
+	case os == "windows", strings.EqualFold(info.OperatingSystem, "windows"):
+		return fmt.Sprintf("node %s runs Windows, and the probe runs on Linux", node.Name)
+	}
+	return ""
+}
+
+// labelOfMigration is what the migration from flannel labels nodes with: which network a node is in
+// (kube-controllers, flannelmigration).
+const labelOfMigration = "projectcalico.org/node-network-during-migration"
+
+// notCalicos says why a node has no calico-node that could be looked at, and is right so; "" = it should
+// have one.
+func notCalicos(n *corev1.Node) string {
+	if n.Labels[labelOfMigration] == "flannel" {
+		return "the node is still in flannel's network: the migration to Calico has not come to it yet"
+	}
+	return NoProbeOn(n)
+}
+
+// kind is what is known of how Calico is installed.
+type kind struct{ s *Snapshot }
+
+func (k kind) env(name string) string { return k.s.calicoEnv(name) }
+
+func (k kind) canal() bool { return strings.HasPrefix(k.s.Calico.Labels["k8s-app"], "canal") }
+
+func (k kind) etcd() bool { return k.s.unregistered() == inEtcd }
+
+func (k kind) ebpf() bool {
+	return felixBools[strings.ToLower(felixTarget(k.s).Attrs["bpfEnabled"])]
+}
+
+// words say what it is, in the order in which a person would.
+func (k kind) words() string {
+	by := "made by DaemonSet " + daemonSetOf(k.s.Calico)
+	if byOperator(k.s.Calico) {
+		by = "by the operator"
+	}
+	if k.canal() {
+		by = "as Canal, with flannel's network"
+	}
+	out := []string{strings.TrimSpace("Calico "+k.s.version()) + " " + by}
+	switch {
+	case k.ebpf():
+		out = append(out, "eBPF data plane")
+	case felixTarget(k.s).Attrs["nftablesMode"] == "Enabled":
+		out = append(out, "nftables data plane")
+	}
+	if k.s.backend != "" {
+		out = append(out, "networking backend "+k.s.backend)
+	}
+	switch {
+	case k.etcd():
+		out = append(out, "data in etcd")
+	case k.s.group != "":
+		out = append(out, "data in "+k.s.group)
+	}
+	if name := k.env("FELIX_TYPHAK8SSERVICENAME"); name != "" && name != "none" {
+		out = append(out, "with Typha")
+	}
+	return strings.Join(out, ", ")
+}
+
+// unseen is a part of an installation that no check looks at.
+type unseen struct{ part, says string }
+
+// unseen are the parts that no check looks at.
+func (k kind) unseen() []unseen {
+	settings := felixTarget(k.s).Attrs
+	windows := func(n corev1.Node) bool { return n.Labels[corev1.LabelOSStable] == "windows" }
+	var out []unseen
+	add := func(is bool, part, format string, args ...any) {
+		if is {
+			out = append(out, unseen{part, fmt.Sprintf(format, args...)})
+		}
+	}
+	add(k.ebpf(), facts.PartEBPF, "the programs on interfaces and cgroups, and the maps with routes, services, connections and policy; what has to pass them is tested: pings, connections, services, DNS")
+	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings, which are in Calico's own etcd: what the node has is not compared with them")
+	add(k.canal(), facts.PartFlannel, "flannel's part: its device flannel.1, its routes and /run/flannel/subnet.env")
+	add(k.s.backend == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
+	add(k.s.backend != "none" && !k.etcd() && k.s.blockErr == nil && len(k.s.blocks) == 0, facts.PartIPAM,
+		"who has which pod addresses: Calico's IPAM has no block, so another one gives them away, and routes are judged by the pods that are asked")
+	add(felixBools[settings["wireguardEnabled"]] || felixBools[settings["wireguardEnabledV6"]], facts.PartWireGuard,
+		"WireGuard's peers and keys; its device, address, MTU and port are")
+	n := 0
+	for i := range k.s.Nodes {
+		if windows(k.s.Nodes[i]) {
+			n++
+		}
+	}
+	add(n > 0, facts.PartWindows, "%s with Windows: no probe runs there, and this node is not compared with them", plural(n, "node"))
+	return out
+}
+
+func calicoKind(s *Snapshot, report func(probe.Result)) {
+	switch why := notCalicos(s.Node); {
+	case s.CalicoErr != nil:
+		report(unread(elsewhereSaid(s.CalicoErr)))
+		return
+	case s.Calico == nil && why != "":
+		report(probe.Found(probe.Skip, "%s", why))
+		return
+	case s.Calico == nil:
+		report(probe.Found(probe.Skip, "no calico-node is known here"))
+		return
+	}
+	k := kind{s}
+	parts := k.unseen()
+	names := []string{}
+	for _, u := range parts {
+		names = append(names, u.part)
+	}
+	report(probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names))
+	for _, u := range parts {
+		report(probe.Found(probe.Info, "not looked at: %s", u.says).On(u.part))
+	}
+}

@@ -1,0 +1,85 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// kubeletSays is what the kubelet answered on its own ports, on the node.
+type kubeletSays struct{ ok, refused, silent, ill []Finding }
+
+func kubeletHere(f Findings) kubeletSays {
+	var k kubeletSays
+	for _, r := range f.Of(checks.KubeletHealth.ID) {
+		_, answered := r.Facts.Num(checks.FactCode)
+		switch {
+		case r.Target == checks.TargetCertificate:
+		case r.Status == probe.OK:
+			k.ok = append(k.ok, r)
+		case r.Status != probe.Fail:
+		case answered:
+			k.ill = append(k.ill, r)
+		case reasonOf(r) == "refused":
+			k.refused = append(k.refused, r)
+		default:
+			k.silent = append(k.silent, r)
+		}
+	}
+	return k
+}
+
+func (k kubeletSays) answered() bool { return len(k.ok)+len(k.refused)+len(k.silent)+len(k.ill) > 0 }
+
+// dead is when every port refuses: one alone may be turned off.
+func (k kubeletSays) dead() bool {
+	return len(k.refused) > 0 && len(k.ok)+len(k.silent)+len(k.ill) == 0
+}
+
+// kubeletLives are what only a kubelet that works can have done: a session with a probe that leads through
+// it (pod, ephemeral, exec) and did not break off, its own word that it cannot ask the API server, and an
+// answer to another node.
+func kubeletLives(f Findings) []Finding {
+	through := keep(good(f, probe.CheckPlaced), func(r Finding) bool {
+		broke := func(a Finding) bool { return a.Way == r.Way && a.Status != probe.OK }
+		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way) &&
+			!slices.ContainsFunc(f.Of(probe.CheckAnswered), broke)
+	})
+	return slices.Concat(notPlaced(f, facts.ReasonUnasked), through, speaks(fromOutside(f, kubeletPort).open, true))
+}
+
+// speaks are the open ports where a request was answered, or was not.
+func speaks(open []Finding, answered bool) []Finding {
+	return keep(open, func(r Finding) bool { return r.Facts[checks.FactSpeaks] == answered })
+}
+
+const (
+	kubeletPort = 10250
+	anyPort     = 0
+)
+
+// reached is what neighbours got from this node.
+type reached struct{ open, refused, silent []Finding }
+
+func fromOutside(f Findings, port float64) reached {
+	var out reached
+	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
+		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort &&
+			asked != port {
+			continue
+		}
+		switch {
+		case r.Status == probe.OK:
+			out.open = append(out.open, r)
+		case r.Status != probe.Fail:
+		case probe.SomebodyAnswered(reasonOf(r)):
+			out.refused = append(out.refused, r)
+		default:
+			out.silent = append(out.silent, r)
+		}
+	}
+	return out
+}

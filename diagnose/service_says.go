@@ -1,0 +1,142 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// serviceSaysRules are those of the last line of a kubelet or a runtime that ended.
+func serviceSaysRules() []*Rule { return []*Rule{kubeletEnds, runtimeEnds} }
+
+// serviceEnds are the lines with which a service of the node ended lately, with one of these signatures
+// where any are given.
+func serviceEnds(f Findings, service string, signatures ...string) []Finding {
+	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, true), func(r Finding) bool {
+		return bad(r.Status) && r.Target == service &&
+			(len(signatures) == 0 || slices.Contains(signatures, r.Facts.Str(checks.FactSignature)))
+	})
+}
+
+// serviceWrites are the lines of a service that goes on, with one of these signatures.
+func serviceWrites(f Findings, service string, signatures ...string) []Finding {
+	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, false), func(r Finding) bool {
+		return bad(r.Status) && r.Target == service && slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
+	})
+}
+
+// aboutService is what daemon-log says of a service.
+func aboutService(names ...string) []Cover {
+	var out []Cover
+	for _, name := range names {
+		out = append(out, Cover{Check: checks.DaemonLog.ID, About: name})
+	}
+	return out
+}
+
+// endWeight is how much a line weighs with which a service ended that was seen not to answer.
+func endWeight(line Finding, down bool) int {
+	switch {
+	case !down:
+		return hint
+	case line.Facts.Str(checks.FactSignature) == "":
+		return strong
+	}
+	return proof
+}
+
+// kubeletEnds is a kubelet that says itself why it ends.
+var kubeletEnds = &Rule{
+	ID: "kubelet-ends", Layer: LayerKubelet, Title: "the kubelet ends, for the reason that it logs",
+	Doc: `A kubelet that cannot start writes one line that says why, exits with 1, and systemd starts it again ten seconds later, to the same line. Mostly: an argument or a setting that this version does not know (after an upgrade), a configuration file that does not parse, a kubeconfig that is gone or whose certificate has expired, a cgroup driver or version it does not accept, a full disk. All that the API shows is a node that is NotReady.
+Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an expired certificate, a full disk and a runtime that is down have causes of their own, where the node's state shows them.`,
+	Fix: probe.Fix{
+		Says: "Put right what the line names, then start the kubelet.",
+		Manifest: []string{
+			"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
+			"ssh {node} systemctl cat {kubelet}  # its arguments, and the files that they come from",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "kubeadm made the node: arguments are in kubeadm-flags.env, settings in config.yaml",
+				Manifest: []string{"ssh {node} sudo cat /var/lib/kubelet/kubeadm-flags.env /var/lib/kubelet/config.yaml"}},
+			{If: "what the line names is put right", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+		},
+		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
+	},
+	Explains: []string{"kubelet-dead", "kubelet-silent", "runtime-stuck", "kubelet-cut-off"},
+	Match: func(f Findings) []Case {
+		lines := serviceEnds(f, checks.ServiceKubelet)
+		if len(lines) == 0 || shownElsewhere(f, lines[0]) {
+			return nil
+		}
+		here, lease := kubeletHere(f), f.Failed(facts.CheckNodeLease)
+		return []Case{{
+			Says: fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw),
+			For: slices.Concat(clues(endWeight(lines[0], here.dead() || !here.answered() && len(lease) > 0), lines),
+				clues(0, here.refused), clues(0, lease)),
+			Against: clues(strong, here.ok), // it has been started since
+			Covers:  kubeletGone,
+		}}
+	},
+}
+
+// shownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
+func shownElsewhere(f Findings, line Finding) bool {
+	seen := map[string][]Finding{
+		checks.SaysSwapOn:       f.Failed(checks.NodeSwap.ID),
+		checks.SaysCertificate:  f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
+		checks.SaysNoKubeconfig: f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
+		checks.SaysDiskFull:     f.Failed(checks.NodeDisk.ID),
+		checks.SaysReadOnly:     f.Failed(checks.NodeDisk.ID),
+		checks.SaysNoRuntime: slices.Concat(f.Failed(checks.ContainerdHealth.ID), f.Failed(checks.CRIHealth.ID),
+			f.Failed(checks.DockerHealth.ID)),
+	}
+	return len(seen[line.Facts.Str(checks.FactSignature)]) > 0
+}
+
+// runtimeEnds is a container runtime that says itself why it ends.
+var runtimeEnds = &Rule{
+	ID: "runtime-ends", Layer: LayerRuntime, Title: "the container runtime ends, for the reason that it logs",
+	Doc: `containerd, dockerd and CRI-O read their configuration at their start and end where it does not parse, is of a newer version, or names a plugin or a storage driver that does not work here; and where their disk is full or another process holds their socket. The last line says which. systemd starts them again for a while (dockerd three times) and then leaves them.
+Told from one that was killed or stopped by that line; from a full disk, which has a cause of its own, by node-disk.`,
+	Fix: probe.Fix{
+		Says: "Put right what the line names, then start the runtime.",
+		Manifest: []string{
+			"ssh {node} sudo journalctl -u {runtime} -n 50 --no-pager",
+			"ssh {node} sudo ls -l /etc/containerd/config.toml /etc/docker/daemon.json /etc/crio  # which of them was changed lately",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "what the line names is put right", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
+		},
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O. restarting Docker's containerd stops them unless live-restore is set{together}",
+	},
+	Explains: append([]string{"containerd-dead", "docker-hangs", "runtime-hangs", "docker-lost-containerd",
+		"kubelet-ends"}, stale...),
+	Match: func(f Findings) []Case {
+		gone := []string{"refused", "missing"}
+		var out []Case
+		for service, down := range map[string][]Finding{
+			checks.ServiceContainerd: keep(f.Failed(checks.ContainerdHealth.ID), because(gone...)),
+			checks.ServiceDocker:     keep(f.Failed(checks.DockerHealth.ID), because(gone...)),
+			checks.ServiceCRIO:       keep(f.Failed(checks.CRIHealth.ID), because(gone...)),
+		} {
+			lines := serviceEnds(f, service)
+			if len(lines) == 0 || shownElsewhere(f, lines[0]) {
+				continue
+			}
+			c := Case{
+				About: service, Says: fmt.Sprintf("%s on {node} does not stay up: %s", service, lines[0].Saw),
+				For: slices.Concat(clues(endWeight(lines[0], len(down) > 0), lines), clues(0, down)), Covers: runtimeGone,
+			}
+			if service == checks.ServiceContainerd {
+				c.Against = clues(strong, good(f, checks.ContainerdHealth.ID)) // it has been started since
+			}
+			out = append(out, c)
+		}
+		slices.SortFunc(out, func(a, b Case) int { return len(a.About) - len(b.About) })
+		return out
+	},
+}

@@ -1,0 +1,199 @@
+package checks
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+)
+
+const (
+	serviceYoung = time.Minute      // a run that is younger may end yet for the reason of the one before
+	serviceFresh = 3 * time.Minute  // how old a line may be that stands for what is wrong now
+	serviceEnded = 10 * time.Minute // how long ago the run before may have ended to matter
+	serviceCause = 30 * time.Second // how long before its end a service may have written the reason
+)
+
+// The forms of the lines of klog (kubelet), with level and time, and of logrus (containerd, dockerd,
+// CRI-O, k3s), with time and level.
+var (
+	klogLine   = regexp.MustCompile(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ (.*)$`)
+	logrusLine = regexp.MustCompile(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
+)
+
+// endsService are lines with which a service ends: the kubelet's since Kubernetes 1.23, since 1.20 and
+// before; those that containerd and dockerd write to the terminal; Go's own.
+var endsService = regexp.MustCompile(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
+	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
+
+// systemd's lines about a service: it ended, or is being stopped by somebody.
+var (
+	exitLine  = regexp.MustCompile(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
+	killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
+	stopLine  = regexp.MustCompile(`^Stopping `)
+)
+
+// serviceLine is a line that matters.
+type serviceLine struct {
+	journal.Entry
+	level     int
+	final     bool // the service ends with it
+	signature *serviceSignature
+}
+
+// serviceState is what the lines of one service say.
+type serviceState struct {
+	lines   int
+	run     []serviceLine // of the run that goes on, what matters
+	began   time.Time     // its first line, zero where none goes on
+	process string        // that wrote last
+	end     *serviceLine  // why the last run that ended did
+	endedBy string        // the process of that run
+	ends    int
+	stopped *time.Time // it was stopped on purpose, and has not begun since
+}
+
+// judgeService goes through the lines of one service, the oldest first.
+func judgeService(lines []journal.Entry) serviceState {
+	s := serviceState{}
+	stopping := false
+	for _, e := range lines {
+		it := serviceLineOf(e)
+		switch {
+		case e.About && stopLine.MatchString(e.Text):
+			stopping = true
+		case e.About && (exitLine.MatchString(e.Text) || stopping && strings.Contains(e.Text, ": Deactivated")):
+			if stopping {
+				s = serviceState{lines: s.lines, stopped: &it.Time}
+			} else if !s.began.IsZero() || s.end == nil {
+				s.close(it)
+			}
+			stopping = false
+		case e.About:
+			if killedOOM.MatchString(e.Text) {
+				s.run = append(s.run, it)
+			}
+		case s.end != nil && e.PID != "" && e.PID == s.endedBy: // its last words, after systemd's
+			if it.final || it.signature != nil && s.end.signature == nil {
+				s.end = &it
+			}
+		default:
+			s.take(it)
+		}
+	}
+	return s
+}
+
+// take adds a line that the service wrote itself.
+func (s *serviceState) take(it serviceLine) {
+	s.lines++
+	s.stopped, s.process = nil, it.PID
+	if s.began.IsZero() {
+		s.began = it.Time
+	}
+	if it.level >= levelError || it.signature != nil {
+		s.run = append(s.run, it)
+	}
+	if it.final {
+		s.close(it)
+	}
+}
+
+// close ends a run: for the surest of the last things it wrote, or else for what ended it.
+func (s *serviceState) close(last serviceLine) {
+	reason := last
+	for _, it := range s.run {
+		if last.Time.Sub(it.Time) > serviceCause {
+			continue
+		}
+		switch {
+		case it.signature == nil:
+			if reason.About && reason.signature == nil { // more than systemd says
+				reason = it
+			}
+		case reason.signature == nil || it.signature.rank() <= reason.signature.rank():
+			reason = it
+		}
+	}
+	s.endedBy = s.process
+	s.end, s.run, s.began = &reason, nil, time.Time{}
+	s.ends++
+}
+
+// serviceLineOf takes level and text out of a line, and recognises it.
+func serviceLineOf(e journal.Entry) serviceLine {
+	it := serviceLine{Entry: e}
+	if e.About {
+		it.signature = serviceSignatureOf(it)
+		return it
+	}
+	if m := klogLine.FindStringSubmatch(e.Text); m != nil {
+		it.level = map[string]int{"I": levelInfo, "W": levelWarning, "E": levelError, "F": levelFatal}[m[1]]
+		it.Text = m[3]
+	} else if m := logrusLine.FindStringSubmatch(e.Text); m != nil {
+		it.level = map[string]int{"debug": levelDebug, "info": levelInfo, "warning": levelWarning, "error": levelError,
+			"fatal": levelFatal, "panic": levelFatal}[m[2]]
+		it.Text = m[3]
+	}
+	mayEnd := it.level == levelError || it.level == levelNone
+	it.final = it.level == levelFatal || mayEnd && endsService.MatchString(it.Text)
+	it.signature = serviceSignatureOf(it)
+	return it
+}
+
+// result is the answer about one service.
+func (s serviceState) result(now time.Time) probe.Result {
+	running := !s.began.IsZero()
+	switch {
+	case s.end != nil && !running:
+		return s.quote(probe.Fail, s.ended(), *s.end, now)
+	case s.end != nil && now.Sub(s.began) < serviceYoung && now.Sub(s.end.Time) < serviceEnded:
+		r := s.quote(probe.Warn, s.ended(), *s.end, now)
+		r.Saw += "; another run has just begun"
+		return r
+	case s.stopped != nil:
+		return probe.Found(probe.Info, "it was stopped on purpose, %s ago, and has not been started since",
+			probe.Age(max(0, now.Sub(*s.stopped)))).With(FactStopped, true)
+	case !running:
+		return probe.Found(probe.Info, "only systemd wrote about it in the last %s", probe.Age(serviceSince))
+	}
+	var worst *serviceLine
+	for i, it := range s.run {
+		known := it.signature != nil && now.Sub(it.Time) < serviceFresh
+		if known || worst == nil || worst.signature == nil || now.Sub(worst.Time) >= serviceFresh {
+			worst = &s.run[i]
+		}
+	}
+	switch {
+	case worst == nil:
+		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
+	case worst.signature != nil && now.Sub(worst.Time) < serviceFresh:
+		s.end = nil
+		return s.quote(probe.Warn, "it runs, and writes: ", *worst, now)
+	}
+	s.end = nil
+	return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+}
+
+func (s serviceState) ended() string {
+	if s.ends > 1 {
+		return "it ended again and again, the last time with: "
+	}
+	return "it ended with: "
+}
+
+// quote is a result that quotes a line.
+func (s serviceState) quote(status probe.Status, says string, it serviceLine, now time.Time) probe.Result {
+	line := probe.Quoted(it.Text)
+	out := probe.Found(status, "%s%s, %s ago", says, line, probe.Age(max(0, now.Sub(it.Time)))).
+		With(FactLine, line).With(FactEnded, s.end != nil)
+	if s.end != nil {
+		out = out.With(FactEnds, s.ends)
+	}
+	if it.signature != nil {
+		out = out.With(FactSignature, it.signature.id)
+	}
+	return out
+}

@@ -1,0 +1,329 @@
+// Package journal reads the newest entries of a file of systemd's journal, without systemd's
+// libraries. A file holds objects that name each other by their offsets; the entries are listed in
+// arrays, each twice as long as the one before it, so that the last entries are found at once.
+//
+//	entries, err := journal.Tail(ctx, f, size, journal.Want{Units: []string{"kubelet.service"}, Since: then})
+//
+// A file may be cut short, be written meanwhile, or be made to deceive: every offset is checked, what
+// is read and kept is bounded, and an object that is none is passed over. Seals and hashes are not
+// verified. Read are uncompressed objects and those by zstd and LZ4, in the regular form and in the
+// compact one of systemd 252 and later.
+//
+// Format: systemd.io/JOURNAL_FILE_FORMAT.
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Entry is one line that a service wrote, or that systemd wrote about it.
+type Entry struct {
+	Time  time.Time
+	Unit  string // the service; journald itself found out who wrote it
+	PID   string // the process that wrote it
+	About bool   // systemd wrote it about the service
+	Text  string
+}
+
+// Want says which entries are wanted.
+type Want struct {
+	Units []string  // of these services
+	Since time.Time // not older than that
+	Most  int       // so many of each
+}
+
+// Bounds of what is read of a file.
+const (
+	maxEntries = 30_000   // looked at: a noisy service may have pushed the wanted ones far back
+	maxArrays  = 64       // of entries; each is twice as long as the one before it
+	maxItems   = 128      // of an entry
+	maxPacked  = 64 << 10 // bytes of a compressed object
+	maxText    = 8 << 10  // bytes of a line
+	maxKnown   = 8192     // objects remembered
+	maxField   = 200      // bytes of a field other than the line
+)
+
+// Sizes and kinds of objects.
+const (
+	headerSize = 208 // what all versions have
+	objectSize = 16
+	arraySize  = 24
+	entrySize  = 64
+
+	kindData  = 1
+	kindEntry = 3
+	kindArray = 6
+
+	packedXZ, packedLZ4, packedZSTD = 1, 2, 4 // flags of an object
+
+	formKnown   = 1<<5 - 1 // the flags of a file that are known: xz, lz4, keyed hash, zstd, compact
+	formCompact = 1 << 4
+)
+
+// notRead stands for a line in a form that is not read.
+const notRead = "(a long line, compressed in a way that is not read here)"
+
+// errBroken is an object that is none, or not where one can be.
+var errBroken = errors.New("the journal file is broken")
+
+// file is an open journal file.
+type file struct {
+	io.ReaderAt
+	size    uint64
+	compact bool
+	arrays  uint64 // offset of the first array of entries
+	entries uint64
+	known   map[uint64]field
+}
+
+// Span tells from when to when a file has entries.
+func Span(r io.ReaderAt) (from, to time.Time, err error) {
+	head, err := header(r)
+	if err != nil {
+		return from, to, err
+	}
+	return moment(head[184:]), moment(head[192:]), nil
+}
+
+// Tail is the wanted entries of a file, the oldest first, as far as they are among its last ones.
+func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, error) {
+	head, err := header(r)
+	if err != nil {
+		return nil, err
+	}
+	flags := binary.LittleEndian.Uint32(head[12:])
+	if flags&^uint32(formKnown) != 0 {
+		return nil, fmt.Errorf("the journal file is of a newer form (flags %#x): not read", flags)
+	}
+	f := &file{ReaderAt: r, size: uint64(max(0, size)), compact: flags&formCompact != 0,
+		entries: binary.LittleEndian.Uint64(head[152:]), arrays: binary.LittleEndian.Uint64(head[176:]),
+		known: map[uint64]field{}}
+	out, have := []Entry(nil), map[string]int{}
+	err = f.back(ctx, func(at uint64) bool {
+		e, when, ok := f.entry(at, want)
+		if ok && have[e.Unit] < want.Most {
+			have[e.Unit]++
+			out = append(out, e)
+		}
+		return when.IsZero() || !when.Before(want.Since)
+	})
+	slices.Reverse(out)
+	return out, err
+}
+
+func header(r io.ReaderAt) ([]byte, error) {
+	head := make([]byte, headerSize)
+	if _, err := r.ReadAt(head, 0); err != nil {
+		return nil, fmt.Errorf("reading a journal file's header: %w", err)
+	}
+	if !bytes.HasPrefix(head, []byte("LPKSHHRH")) {
+		return nil, errors.New("it is no journal file")
+	}
+	return head, nil
+}
+
+// moment is a time as the format has it, in microseconds.
+func moment(b []byte) time.Time {
+	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b) & (1<<62 - 1)))
+}
+
+// back calls a function with the offset of each entry, the newest first, until it returns false.
+func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
+	arrays, err := f.arraysOf()
+	if err != nil {
+		return err
+	}
+	left := maxEntries
+	for _, a := range slices.Backward(arrays) {
+		for end := a.used; end > 0; {
+			n := min(end, 512)
+			items, err := f.read(a.at+arraySize+(end-n)*f.item(), n*f.item())
+			if err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			for i := n; i > 0; i-- {
+				if left--; left < 0 || !use(f.offset(items[(i-1)*f.item():])) {
+					return nil
+				}
+			}
+			end -= n
+		}
+	}
+	return nil
+}
+
+// array is a part of the list of entries.
+type array struct{ at, used uint64 }
+
+// arraysOf lists the arrays of entries, with how much of each is used.
+func (f *file) arraysOf() ([]array, error) {
+	var out []array
+	left := f.entries
+	for at := f.arrays; at != 0 && left > 0; {
+		head, size, err := f.object(at, kindArray, arraySize)
+		if err != nil {
+			return nil, err
+		}
+		a := array{at, min(left, (size-arraySize)/f.item())}
+		out, left = append(out, a), left-a.used
+		next := binary.LittleEndian.Uint64(head[objectSize:])
+		if next != 0 && next <= at || len(out) > maxArrays { // a later one stands behind it
+			return nil, errBroken
+		}
+		at = next
+	}
+	return out, nil
+}
+
+// item is the size of an offset in an array.
+func (f *file) item() uint64 {
+	if f.compact {
+		return 4
+	}
+	return 8
+}
+
+func (f *file) offset(b []byte) uint64 {
+	if f.compact {
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// read reads a part of the file, which must be inside of it.
+func (f *file) read(at, n uint64) ([]byte, error) {
+	if at > f.size || n > f.size-at || n > maxPacked {
+		return nil, errBroken
+	}
+	b := make([]byte, n)
+	if _, err := f.ReadAt(b, int64(at)); err != nil {
+		return nil, fmt.Errorf("reading a journal file: %w", err)
+	}
+	return b, nil
+}
+
+// object reads the first bytes of an object of a kind, and its whole size.
+func (f *file) object(at uint64, kind byte, least uint64) ([]byte, uint64, error) {
+	head, err := f.read(at, least)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := binary.LittleEndian.Uint64(head[8:])
+	if head[0] != kind || size < least || size > f.size-at {
+		return nil, 0, errBroken
+	}
+	return head, size, nil
+}
+
+// entry reads one entry, and its time; false where it is not a wanted one.
+func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
+	head, size, err := f.object(at, kindEntry, entrySize)
+	if err != nil {
+		return Entry{}, time.Time{}, false
+	}
+	e := Entry{Time: moment(head[24:])}
+	step := map[bool]uint64{false: 16, true: 4}[f.compact]
+	items, err := f.read(at+entrySize, min((size-entrySize)/step, maxItems)*step)
+	if err != nil || e.Time.Before(want.Since) {
+		return e, e.Time, false
+	}
+	var texts []uint64
+	var about, container string
+	for ; len(items) > 0; items = items[step:] {
+		offset := f.offset(items)
+		switch it := f.fieldAt(offset); it.name {
+		case "_SYSTEMD_UNIT":
+			e.Unit = it.value
+		case "UNIT":
+			about = it.value
+		case "_PID":
+			e.PID = it.value
+		case "CONTAINER_ID", "CONTAINER_NAME": // what a container wrote, by dockerd's log driver
+			container = it.value
+		case "MESSAGE", packed:
+			texts = append(texts, offset)
+		}
+	}
+	if about != "" && e.PID == "1" {
+		e.Unit, e.About = about, true
+	}
+	if container != "" || !slices.Contains(want.Units, e.Unit) {
+		return e, e.Time, false
+	}
+	for _, offset := range texts {
+		if name, value, _ := strings.Cut(f.payload(offset), "="); name == "MESSAGE" {
+			e.Text = value
+			return e, e.Time, true
+		}
+	}
+	return e, e.Time, false
+}
+
+// field is what a data object is known to be.
+type field struct{ name, value string }
+
+// packed is the name of a field that is compressed, and so a long one.
+const packed = "packed"
+
+// fieldAt is the field at an offset. Most entries share theirs with others.
+func (f *file) fieldAt(at uint64) field {
+	if it, ok := f.known[at]; ok {
+		return it
+	}
+	it := field{}
+	if head, size, err := f.object(at, kindData, f.dataSize()); err == nil {
+		if head[1]&(packedXZ|packedLZ4|packedZSTD) != 0 {
+			it.name = packed
+		} else if b, err := f.read(at+f.dataSize(), min(size-f.dataSize(), maxField)); err == nil {
+			it.name, it.value, _ = strings.Cut(string(b), "=")
+		}
+	}
+	if it.name == "MESSAGE" { // read when it is wanted
+		it.value = ""
+	}
+	if len(f.known) >= maxKnown {
+		clear(f.known)
+	}
+	f.known[at] = it
+	return it
+}
+
+// dataSize is how far into a data object its text begins.
+func (f *file) dataSize() uint64 {
+	if f.compact {
+		return 72
+	}
+	return 64
+}
+
+// payload is the beginning of the text of a data object, "" where it cannot be read.
+func (f *file) payload(at uint64) string {
+	head, size, err := f.object(at, kindData, f.dataSize())
+	if err != nil {
+		return ""
+	}
+	form := head[1] & (packedXZ | packedLZ4 | packedZSTD)
+	most := uint64(maxText)
+	if form != 0 {
+		most = maxPacked
+	}
+	b, err := f.read(at+f.dataSize(), min(size-f.dataSize(), most))
+	if err != nil {
+		return ""
+	}
+	if form != 0 {
+		b = unpack(form, b)
+	}
+	return strings.ToValidUTF8(string(b), "?")
+}

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// real is a journal file that systemd 252 wrote from testdata/night.export:
+//
+//	SYSTEMD_JOURNAL_COMPACT=1 systemd-journal-remote -o compact.journal - < night.export
+//	SYSTEMD_JOURNAL_COMPACT=0 SYSTEMD_JOURNAL_KEYED_HASH=0 systemd-journal-remote -o regular.journal - < night.export
+func real(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open("testdata/" + name + ".journal.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var (
+	began = time.Unix(1795348800, 0) // of night.export
+	both  = Want{Units: []string{"kubelet.service", "docker.service"}, Since: began, Most: 100}
+)
+
+// TestTail wants the lines of the services that are asked for, in order, those of systemd about them
+// and none that another claims to be about them or that a container wrote.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"compact", "regular"} {
+		b := real(t, name)
+		from, to, err := Span(bytes.NewReader(b))
+		if err != nil || !from.Equal(began) || to.Sub(from) != 8300*time.Millisecond {
+			t.Errorf("%s: from %v to %v, %v", name, from, to, err)
+		}
+		got, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), both)
+		if err != nil || len(got) != 4 {
+			t.Fatalf("%s: %d entries, %v: %+v", name, len(got), err, got)
+		}
+		for i, want := range []Entry{
+			{began, "kubelet.service", "811", false, `I1122 12:00:00.000000     811 server.go:532] "Kubelet version"`},
+			{began.Add(8 * time.Second), "kubelet.service", "811", false, `E1122 12:00:08.000000     811 run.go:72] "command failed"`},
+			{began.Add(8100 * time.Millisecond), "kubelet.service", "1", true, "kubelet.service: Main process exited, code=exited, status=1/FAILURE"},
+			{began.Add(8300 * time.Millisecond), "docker.service", "701", false, "failed to start daemon: "},
+		} {
+			g := got[i]
+			text := strings.HasPrefix(g.Text, want.Text)
+			g.Text, want.Text = "", ""
+			if !g.Time.Equal(want.Time) || !text {
+				t.Errorf("%s: entry %d: %+v", name, i, got[i])
+			}
+			g.Time, want.Time = time.Time{}, time.Time{}
+			if g != want {
+				t.Errorf("%s: entry %d is %+v, want %+v", name, i, g, want)
+			}
+		}
+		if long := got[1].Text; !strings.Contains(long, "setting11 (--setting-11)") || !strings.HasSuffix(long, "}\"") {
+			t.Errorf("%s: the compressed line: %q", name, long)
+		}
+		few, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), Want{Units: both.Units[:1], Since: began, Most: 1})
+		if err != nil || len(few) != 1 || !few[0].About {
+			t.Errorf("%s: the last one: %+v, %v", name, few, err)
+		}
+		after := Want{Units: both.Units, Since: began.Add(8050 * time.Millisecond), Most: 9}
+		late, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), after)
+		if err != nil || len(late) != 2 {
+			t.Errorf("%s: since then: %+v, %v", name, late, err)
+		}
+	}
+}
+
+// TestEnded wants the reading to stop with its context.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	b := real(t, "compact")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Tail(ctx, bytes.NewReader(b), int64(len(b)), both); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUnpackLZ4 reads a block that lz4 made, whole and cut.
+func TestUnpackLZ4(t *testing.T) {
+	t.Parallel()
+	const block = "kgcAAAAAAADzIU1FU1NBR0U9c2V0dGluZzAgbXVzdCBub3QgYmUgYSBuZWdhdGl2ZSBudW1iZXI7ICgAHzEoABQfMigAFB8zKAAUHzQoABQfNSgAFB82KAAUHzcoABQfOCgAFB85KAAULzEwKQAVD5IBFR8xkwEVHzGUARUfMZUBFR8xlgEVHzGXARUfMZgBFR8xmQEVHzGaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEOH3gBAP8L4Hh4eHh4eHh4eHh4eHh4"
+	b, err := base64.StdEncoding.DecodeString(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(unpack(packedLZ4, b))
+	if len(got) != 1938 || !strings.HasPrefix(got, "MESSAGE=setting0 must not be a negative number; setting1 must") ||
+		!strings.HasSuffix(got, "setting39 must not be a negative number; "+strings.Repeat("x", 300)) {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	for i := range b {
+		if cut := unpack(packedLZ4, b[:i]); len(cut) > len(got) {
+			t.Errorf("cut to %d bytes: %d", i, len(cut))
+		}
+	}
+	bomb := append(binary.LittleEndian.AppendUint64(nil, 1<<60), 0x1f, 'a', 1, 0)
+	bomb = append(bomb, bytes.Repeat([]byte{255}, 60_000)...)
+	if got := unpack(packedLZ4, bomb); len(got) > maxText {
+		t.Errorf("%d bytes of a block that never ends", len(got))
+	}
+}
+
+// TestHostile wants an answer to a file that is cut or changed anywhere, and never more than was asked
+// for. The changes are the same each time.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"compact", "regular"} {
+		whole := real(t, name)
+		random := rand.New(rand.NewPCG(1, 2))
+		last := len(bytes.TrimRight(whole, "\x00"))
+		for range 500 {
+			b := bytes.Clone(whole[:last+64])
+			for range 1 + random.IntN(4) {
+				at := random.IntN(last)
+				if random.IntN(2) == 0 { // where it counts: the header, and the objects at the end
+					at = []int{88 + random.IntN(120), last - 1 - random.IntN(12_000)}[random.IntN(2)]
+				}
+				b[at] = byte(random.Uint32())
+			}
+			b = b[:len(b)-random.IntN(2)*random.IntN(len(b))]
+			got, _ := Tail(t.Context(), bytes.NewReader(b), int64(len(whole)), both)
+			for _, e := range got {
+				if len(e.Text) > 3*maxText {
+					t.Fatalf("a line of %d bytes", len(e.Text))
+				}
+			}
+			if len(got) > 2*both.Most {
+				t.Fatalf("%d entries", len(got))
+			}
+		}
+	}
+	for _, b := range []string{"", "LPKSHHRH", strings.Repeat("x", 4096)} {
+		if _, err := Tail(t.Context(), strings.NewReader(b), int64(len(b)), both); err == nil {
+			t.Errorf("%.10q is read", b)
+		}
+	}
+}
+
+// TestCircle wants an end of a list that leads back to itself.
+func TestCircle(t *testing.T) {
+	t.Parallel()
+	b := real(t, "regular")
+	first := binary.LittleEndian.Uint64(b[176:])
+	binary.LittleEndian.PutUint64(b[152:], 1<<40)
+	binary.LittleEndian.PutUint64(b[first+objectSize:], first)
+	if _, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), both); !errors.Is(err, errBroken) {
+		t.Errorf("%v", err)
+	}
+}
