@@ -161,7 +161,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 		"checks/process.go":     "reads the proc file system",
 		"checks/init_stall.go":  "reads the proc file system",
 		"checks/node_sysctl.go": "reads the proc file system",
-		"tools/conns.go":        "reads the proc file system",
+		"kernel/owner.go":       "reads the proc file system",
 		"netns/netns_linux.go":  "reads the proc file system",
 		"tools/sh_linux.go":     "starts a shell in the node's root, which the user asked for",
 		"bird/birdtest/":        "is for tests",
