@@ -73,7 +73,8 @@ func (s speaker) speaks(to netip.Addr) bool {
 // the first one wins (confd, updatePeersV1).
 type sessions struct {
 	own     speaker
-	secret  bool // those added now have a password
+	secret  bool   // those added now have a password
+	filters string // BGPFilters of those added now
 	targets []probe.Target
 }
 
@@ -89,6 +90,9 @@ func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, p
 	}
 	if l.secret {
 		t.Attrs[probe.AttrPassword] = "true"
+	}
+	if l.filters != "" {
+		t.Attrs[probe.AttrFilters] = l.filters
 	}
 	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
 	if l.own.speaks(addr) && !slices.Contains(l.own.addrs, addr) && !slices.ContainsFunc(l.targets, same) {
@@ -170,7 +174,7 @@ func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
 		if !slices.ContainsFunc(p.here, isOwn) {
 			continue
 		}
-		l.secret = p.secret
+		l.secret, l.filters = p.secret, p.filters
 		for _, n := range p.there {
 			l.addNode(p.scope, n, p.wanted)
 		}
@@ -187,7 +191,7 @@ func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
 		}
-		l.secret = p.secret
+		l.secret, l.filters = p.secret, p.filters
 		for _, n := range p.here {
 			l.addNode("node", n, p.wanted)
 		}
@@ -219,6 +223,7 @@ type peer struct {
 	as          string                // the AS expected there
 	wanted      func(netip.Addr) bool // families
 	secret      bool                  // there is a password
+	filters     string                // names of its BGPFilters
 	oneSided    bool                  // the other end is set up by a resource of its own
 }
 
@@ -230,6 +235,9 @@ func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (p
 		return p, nil // a peer among the node's own pods
 	}
 	_, p.secret = spec["password"].(map[string]any)
+	if names, _ := spec["filters"].([]any); len(names) > 0 {
+		p.filters = probe.Quoted(strings.Trim(fmt.Sprint(names), "[]"))
+	}
 	var err error
 	switch {
 	case text("nodeSelector") != "":

@@ -34,8 +34,13 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", notCalicos(s.Node)))
 		return
 	case s.Calico == nil:
-		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s",
-			CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).With(probe.FactReason, facts.ReasonNoPod))
+		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", CalicoPods,
+			strings.Join(s.calicoIn, " or "))
+		if text := unlabelled(s.Node); text != "" && (s.setsErr != nil || !s.setsRead) {
+			r.Saw += text
+			r = r.With(facts.Skips, facts.SkipsSelector)
+		}
+		report(s.skipped(r).With(probe.FactReason, facts.ReasonNoPod))
 		return
 	}
 	pod := s.Calico

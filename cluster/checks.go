@@ -63,14 +63,14 @@ Where pods get no address, IPAM is reckoned up: the pools for this node, its blo
 func calicoChecks(bind binder) []*probe.Check {
 	return []*probe.Check{
 		{
-			ID: facts.CheckCalicoKind, Asks: "how is Calico installed, and what of that does no check look at?",
-			Run: bind(calicoKind),
+			ID: facts.CheckCalicoKind, Asks: "how is Calico installed, and what of that does no check look at?", Run: bind(calicoKind),
 			Doc: `Calico is installed in many ways, and not every check has something to ask in each: docs/kinds.md lists them. This says which one it is, by calico-node's pod and environment, Felix's settings and the API group that has Calico's resources.
 ok: which kind it is. info, about a part of it: no check looks at that, so a healthy node says nothing about it. They are eBPF's programs and maps; what is in Calico's own etcd; flannel beside Calico, as in Canal; another plugin's pods, where Calico makes policy alone; another IPAM; WireGuard's peers; nodes with Windows. skip: there is no calico-node here, as on a virtual node or one with Windows.`,
 		},
 		{
 			ID: facts.CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
+Where there is none, the DaemonSet is read to say why: its nodeSelector, its node affinity, or a taint of the node that it does not tolerate.
 ok: running and ready, no restart in the last ten minutes. warn: restarted recently, or starting for less than two minutes. fail: no such pod, an init container or the pod stuck, crash-looping, not ready.
 Anybody can give a pod the label of calico-node, so a pod is believed only if a DaemonSet controls it and it is in namespace kube-system or calico-system, or in the one that --calico-namespace names. info: another pod on the node has the label; it is ignored. unknown: two DaemonSets that may be Calico's claim the node, or only one in another namespace does; the line says what to name with --calico-namespace. skip: there is none, and none belongs here: the node is virtual or runs Windows, or a migration from flannel has not come to it yet.
 Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver, mount-bpffs or ebpf-bootstrap; Init:0/3 means the first has not finished.
@@ -93,6 +93,12 @@ ok: running and ready. warn: it waits, ended, is not ready or has restarted with
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
+		},
+		{
+			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports of the node that Kubernetes needs?", Run: bind(hostEndpoints),
+			Doc: `A HostEndpoint makes Calico's policies hold for an interface of a node itself. From then on all that no policy allows there is dropped, but for Felix's failsafe ports (ssh, BGP, etcd, Typha, the API server's 6443; not the kubelet's 10250): one that was made without a policy, or before it, cuts the node off at once.
+For each HostEndpoint of the node the policies that select it are gone through in Calico's order, for TCP 10250, 6443, 179 and 22 towards the node.
+ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy. info: there is one, and what policies come to is not known. skip: you may not list HostEndpoints.`,
 		},
 		{
 			ID: facts.CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),

@@ -23,3 +23,19 @@ func TestErrorsApart(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestRightNamed wants a right that lacks named first, and what to do about it.
+func TestRightNamed(t *testing.T) {
+	t.Parallel()
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for want, why := range map[string]string{
+		"no right to list nodes: listing nodes: ": `User "joe" cannot list resource "nodes" in API group "" at the cluster scope`,
+		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
+	} {
+		got := Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) ||
+			!strings.Contains(got, "'calico-probe manifests' ") {
+			t.Error(got)
+		}
+	}
+}

@@ -22,6 +22,7 @@ func (c *Client) readCalico(ctx context.Context, s *Snapshot, all *sync.WaitGrou
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
 	all.Go(func() { s.policies = c.readPolicies(ctx) })
+	all.Go(func() { s.hostEndpoints, s.hostEndpointsErr = c.readHostEndpoints(ctx) })
 	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
 	all.Go(func() {
 		s.info, s.group, s.infoErr = c.readSpec(ctx, "clusterinformations", "default")

@@ -41,6 +41,9 @@ func poolTargets(s *Snapshot) []probe.Target {
 		if mode("vxlanMode") == "Never" {
 			maps.Copy(t.Attrs, s.madeBy(mode("ipipMode") != "Never"))
 		}
+		if kept, _ := spec["disableBGPExport"].(bool); kept {
+			t.Attrs[probe.AttrNoExport] = "true"
+		}
 		out = append(out, t)
 	}
 	return out

@@ -61,7 +61,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, calicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr,
 		probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
-		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
+		probe.KindLocal: s.localErr, probe.KindLogs: s.localErr,
+		probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
 		probe.KindTypha:   errors.Join(calicoErr, s.typhaErr),
 		probe.KindBackend: errors.Join(calicoErr, s.backendErr, s.bgpConfigErr()),
 		probe.KindCalico:  errors.Join(calicoErr, s.infoErr),
@@ -81,8 +82,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s),
-		poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.configuredAPI(), s.logs, s.etcd, dnsTargets(s), s.typha, s.services,
+		sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := InternalIPs(&n)
 		attrs := stateOf(&n)

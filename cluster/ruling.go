@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +31,51 @@ type ruling struct {
 type rule struct {
 	action string // Allow, Deny, Pass or Log
 	all    bool   // it is about every packet
+	// where a rule of Calico's is surely not about every port of TCP
+	other bool  // it is about another protocol
+	ports []any // the ports at the receiving end that it is about; nil = every port
+}
+
+// mayBe tells whether a rule may be about a TCP port at the receiving end.
+func (r rule) mayBe(port int) bool {
+	if r.other {
+		return false
+	}
+	return r.ports == nil || slices.ContainsFunc(r.ports, func(one any) bool {
+		text, isText := one.(string)
+		first, last, isRange := strings.Cut(text, ":")
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		switch {
+		case !isText:
+			return int(number(one, 0)) == port
+		case err != nil || isRange && err2 != nil: // it has a name
+			return true
+		case isRange:
+			return from <= port && port <= to
+		}
+		return from == port
+	})
+}
+
+// calicoRule reads a rule of a policy of Calico's.
+func calicoRule(r map[string]any) rule {
+	action, _ := r["action"].(string)
+	out := rule{action: action, all: unconditional(r)}
+	switch protocol := r["protocol"].(type) {
+	case string:
+		out.other = !strings.EqualFold(protocol, "TCP") && protocol != "6"
+	case int64:
+		out.other = protocol != 6
+	case float64:
+		out.other = protocol != 6
+	}
+	if to, _ := r["destination"].(map[string]any); to != nil {
+		if ports, _ := to["ports"].([]any); len(ports) > 0 {
+			out.ports = ports
+		}
+	}
+	return out
 }
 
 // The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
@@ -64,8 +111,7 @@ func calicoRuling(name string, spec map[string]any, vague bool) ruling {
 		out.rules[d.is] = []rule{}
 		for _, item := range list {
 			r, _ := item.(map[string]any)
-			action, _ := r["action"].(string)
-			out.rules[d.is] = append(out.rules[d.is], rule{action, unconditional(r)})
+			out.rules[d.is] = append(out.rules[d.is], calicoRule(r))
 		}
 	}
 	return out
@@ -100,14 +146,14 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	if len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress) {
 		out.rules[probe.DeniesIngress] = []rule{}
 		for _, r := range np.Spec.Ingress {
-			allows := rule{"Allow", len(r.From)+len(r.Ports) == 0}
+			allows := rule{action: "Allow", all: len(r.From)+len(r.Ports) == 0}
 			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows)
 		}
 	}
 	if slices.Contains(types, networkingv1.PolicyTypeEgress) || len(types) == 0 && len(np.Spec.Egress) > 0 {
 		out.rules[probe.DeniesEgress] = []rule{}
 		for _, r := range np.Spec.Egress {
-			allows := rule{"Allow", len(r.To)+len(r.Ports) == 0}
+			allows := rule{action: "Allow", all: len(r.To)+len(r.Ports) == 0}
 			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress], allows)
 		}
 	}

@@ -27,20 +27,28 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	return c.readService(ctx, probe.KindDatastore, svc)
 }
 
-// namedAPI is the address that calico-node is given for the API server, where that is one of its own,
-// as with eBPF or where no kube-proxy is: it is asked like an endpoint, from the node.
-func namedAPI(env environment, have []probe.Target) []probe.Target {
-	host := strings.Trim(env.values["KUBERNETES_SERVICE_HOST"], "[]")
-	port, err := strconv.ParseUint(cmp.Or(env.values["KUBERNETES_SERVICE_PORT"], "443"), 10, 16)
-	if host == "" || err != nil {
+// configuredAPI is where calico-node is told to look for the API server, where that is not where the
+// service or one of its endpoints is: by the ConfigMap kubernetes-services-endpoint, or in its DaemonSet.
+func (s *Snapshot) configuredAPI() []probe.Target {
+	env := s.environment()
+	host, port := env.values["KUBERNETES_SERVICE_HOST"], 443
+	if n, err := strconv.Atoi(env.values["KUBERNETES_SERVICE_PORT"]); err == nil && n > 0 && n < 1<<16 {
+		port = n
+	}
+	if host == "" || s.Calico == nil {
 		return nil
 	}
-	t := probe.Target{Kind: probe.KindDatastore, Name: "endpoint", Port: int(port)}
-	if t.Addr, err = netip.ParseAddr(host); err != nil {
+	t := probe.Target{Kind: probe.KindDatastore, Name: probe.NameConfigured, Port: port,
+		Attrs: map[string]string{probe.AttrSetBy: "the environment of calico-node"}}
+	if data := s.configMaps.data[endpointMap]; data["KUBERNETES_SERVICE_HOST"] == host {
+		t.Attrs[probe.AttrSetBy] = "ConfigMap " + s.Calico.Namespace + "/" + endpointMap
+	}
+	var err error
+	if t.Addr, err = netip.ParseAddr(strings.Trim(host, "[]")); err != nil {
 		t.Host = host
 	}
-	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Host == t.Host && o.Port == t.Port }
-	if slices.ContainsFunc(have, same) {
+	same := func(o probe.Target) bool { return t.Addr.IsValid() && o.Addr == t.Addr && o.Port == t.Port }
+	if slices.ContainsFunc(s.api, same) {
 		return nil
 	}
 	return []probe.Target{t}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,11 +40,15 @@ type Snapshot struct {
 	Lease    *coordinationv1.Lease
 	LeaseErr error
 
-	Calico     *corev1.Pod  // the node's calico-node pod, verified; nil when there is none
-	configMaps configMaps   // that its environment is from
-	CalicoErr  error        // why that is not known: an *UnverifiedError where pods claim to be it and none is believed
-	ignored    []corev1.Pod // pods on the node that claim to be it and are not
-	calicoIn   []string     // the namespaces in which Calico's own pods are looked for
+	Calico     *corev1.Pod // the node's calico-node pod, verified; nil when there is none
+	configMaps configMaps  // that its environment is from
+	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
+	CalicoErr error
+	sets      []appsv1.DaemonSet // those of calico-node, where the node has no pod of it
+	setsRead  bool               // they were asked for
+	setsErr   error
+	ignored   []corev1.Pod // pods on the node that claim to be it and are not
+	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
@@ -65,12 +70,16 @@ type Snapshot struct {
 	placed          placement
 	rights          rights
 	policies        policies
-	pools           map[string]map[string]any // specs of the IP pools
-	poolErr         error
-	tunnelErr       error
-	local           []corev1.Pod // running workload pods on the node itself
-	localErr        error
-	kubeProxy       []string // names of the node's running kube-proxy pods, nil = not known
+	// HostEndpoints of all nodes
+	hostEndpoints    []hostEndpoint
+	hostEndpointsErr error
+	pools            map[string]map[string]any // specs of the IP pools
+	poolErr          error
+	tunnelErr        error
+	local            []corev1.Pod // running workload pods on the node itself
+	localErr         error
+	logs             []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
+	kubeProxy        []string       // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
 	unready    []corev1.Pod
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
@@ -147,7 +156,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
 	s.backend, s.backendErr = readBackend(s.Calico, env)
 	s.etcd, s.etcdErr = readEtcd(env)
-	s.api = append(s.api, namedAPI(env, s.api)...)
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
@@ -159,6 +167,10 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
+	if s.Calico == nil && s.CalicoErr == nil {
+		s.setsRead = true
+		all.Go(func() { s.sets, s.setsErr = c.readSets(ctx) })
+	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
 	s.hideEtcd()
@@ -280,10 +292,24 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 	}
 	s.kubeProxy = []string{}
 	for _, p := range running {
+		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
+			s.logs = append(s.logs, t)
+		}
 		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" && metav1.GetControllerOf(&p) != nil {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}
+}
+
+// loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no
+// tenant made.
+func loggedBy(p *corev1.Pod) (probe.Target, bool) {
+	name := map[string]string{"kube-proxy": "kube-proxy", "kube-dns": "coredns"}[p.Labels["k8s-app"]]
+	if name == "" || p.Namespace != metav1.NamespaceSystem || metav1.GetControllerOf(p) == nil {
+		return probe.Target{}, false
+	}
+	return probe.Target{Kind: probe.KindLogs, Name: name, Node: p.Spec.NodeName, Host: p.Name,
+		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
 }
 
 func notReady(node string) error { return fmt.Errorf("no workload pod on node %s is ready", node) }

@@ -13,7 +13,8 @@ import (
 )
 
 func sessionRules() []*Rule {
-	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay, bgpWaits,
+	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
+		bgpWaits, bgpRoutesFiltered,
 		peerDown, nodeCutOff, peerPods}
 }
 
@@ -35,8 +36,8 @@ func downSessions(f Findings) []session {
 			continue
 		}
 		s := session{Finding: r}
-		s.port, s.ported = at(f, checks.BGPPort.ID, r.Target)
-		s.ping, s.pinged = at(f, checks.NodePing.ID, r.Target)
+		s.port, s.ported = ofPeer(f, checks.BGPPort.ID, r)
+		s.ping, s.pinged = ofPeer(f, checks.NodePing.ID, r)
 		if peer := nodeOf(r); peer != "" {
 			of := f.At(peer)
 			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool {
@@ -57,6 +58,21 @@ func downSessions(f Findings) []session {
 		out = append(out, s)
 	}
 	return out
+}
+
+// ofPeer is the result of a check about the peer of a session: of its target, or of its address,
+// for a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
+func ofPeer(f Findings, check string, s Finding) (Finding, bool) {
+	if r, ok := at(f, check, s.Target); ok {
+		return r, true
+	}
+	peer := " " + s.Facts.Str(checks.FactPeer)
+	for _, r := range f.Of(check) {
+		if r.From == "" && strings.HasSuffix(r.Target, peer) {
+			return r, true
+		}
+	}
+	return Finding{}, false
 }
 
 // answers tells whether the peer's machine answered a ping at the session's address.

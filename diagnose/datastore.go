@@ -10,7 +10,8 @@ import (
 )
 
 func datastoreRules() []*Rule {
-	return []*Rule{datastoreNotReady, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses, typhaUnreachable, cniTokenExpired}
+	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses,
+		typhaUnreachable, cniTokenExpired}
 }
 
 // withoutDatastore is what a node shows that does not reach the API server.

@@ -13,8 +13,8 @@ import (
 // felixRules are those of Felix's health port. The causes of an odd answer come
 // before the answer itself.
 func felixRules() []*Rule {
-	return []*Rule{loopbackDropped, localhostForeign, felixElsewhere, felixHealthOff, felixWaits, felixDataplaneLate,
-		felixStuck, felixDown, breaksAtNextStart}
+	return []*Rule{loopbackDropped, localhostForeign, localhostMissing, felixElsewhere, felixHealthOff, felixWaits,
+		felixDataplaneLate, felixStuck, felixDown, breaksAtNextStart}
 }
 
 // felixIll is what a health port leaves behind that does not answer the kubelet: it

@@ -322,8 +322,13 @@ var calicoPodMissing = &Rule{
 		if len(none) == 0 {
 			return nil
 		}
+		// Why is proof; that there is none is what is to be explained.
+		weight, skips := strong, none[0].Facts.Str(facts.Skips)
+		if skips != "" && skips != facts.SkipsUnsaid {
+			weight = proof
+		}
 		return []Case{{
-			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(proof, none), Covers: notStarted,
+			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted,
 			// A node that has just come gets its pod in a moment.
 			Against: clues(strong, f.where(func(r Finding) bool {
 				return r.Check == facts.CheckNodeLease &&

@@ -14,6 +14,7 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
+		[]*Rule{hostEndpointBlocks},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
 		runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns}, placementRules(),

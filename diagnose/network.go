@@ -11,7 +11,8 @@ import (
 
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
-	return slices.Concat(addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(), firewallRules(),
+	return slices.Concat(foreignRules(), addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(),
+		firewallRules(),
 		[]*Rule{peerNodePorts})
 }
 

@@ -223,13 +223,17 @@ var mtuTooBig = &Rule{
 	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
 	Match: func(f Findings) []Case {
 		wrong, lost := f.Bad(checks.CNIMTU.ID), f.Failed(checks.PodMTU.ID)
-		if len(wrong) == 0 || wrong[0].Status == probe.Warn && len(lost) == 0 {
+		if len(wrong) == 0 {
 			return nil
+		}
+		weight := strong
+		if wrong[0].Status == probe.Warn && len(lost) == 0 { // no packet was lost: path MTU discovery may do
+			weight = hint
 		}
 		room, _ := wrong[0].Facts.Num(checks.FactRoom)
 		c := Case{
 			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Fix: remeasure,
-			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
+			For: append(clues(weight, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
 		if isMTU(room) {
 			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(room), "MTU")}, nil

@@ -72,16 +72,15 @@ type baseline struct {
 	err    error // no probe could be put there, or it did not answer whole
 }
 
-// comparison is baseline nodes that are being asked.
-type comparison struct {
-	wait func() []baseline // until all have answered, or their time is over; as often as wanted
-}
+// comparison waits for baseline nodes that are being asked, until all have answered or their time is over. It may
+// be called as often as wanted.
+type comparison func() []baseline
 
 // heardNothing waits, and tells whether no baseline node got any answer from the node: two of
 // them have to say so, or one where the API has not heard of the kubelet either.
-func (g *comparison) heardNothing(kubeletSilent bool) bool {
+func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
-	for _, l := range g.wait() {
+	for _, l := range wait() {
 		asked := false
 		for _, ev := range l.events {
 			r := ev.Result
@@ -103,7 +102,7 @@ func (g *comparison) heardNothing(kubeletSilent bool) bool {
 }
 
 // compare asks the baseline nodes now; the result has to be waited for.
-func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *comparison {
+func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
 	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, preferred(r.Seen))
 	asked := worthComparing(r.Seen, r.picked)
 	answers := make([]baseline, len(nodes))
@@ -113,11 +112,11 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 		r.client.Progress("comparison: putting a probe on %s", node.Name)
 		all.Go(func() { answers[i] = r.askBaseline(ctx, client, snap, node, asked) })
 	}
-	return &comparison{wait: func() []baseline {
+	return func() []baseline {
 		defer cancel()
 		all.Wait()
 		return answers
-	}}
+	}
 }
 
 // reportBaselines reports what the baseline nodes answered. The verdict does not count it,

@@ -138,7 +138,7 @@ func TestHeardNothing(t *testing.T) {
 		"one, and one that is refused": {[]baseline{deaf, refused}, true, false},
 		"nobody":                       {[]baseline{unasked}, true, false},
 	} {
-		g := comparison{wait: func() []baseline { return c.answers }}
+		g := comparison(func() []baseline { return c.answers })
 		if got := g.heardNothing(c.kubeletSilent); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}

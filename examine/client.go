@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -82,6 +83,29 @@ func (c *Client) Reader() (*cluster.Client, error) {
 	return cluster.NewClient(config, c.CalicoNamespace)
 }
 
+// Resolve makes an address that o.Node gives the name of the node that has it. What no node has stays as it
+// is: reading the cluster says so next, with the names there are.
+func (c *Client) Resolve(ctx context.Context, o *Options) error {
+	addr, err := netip.ParseAddr(o.Node)
+	if err != nil || o.Via == injector.MethodLocal {
+		return nil
+	}
+	reader, err := c.Reader()
+	if err != nil {
+		return err
+	}
+	switch names, err := reader.NodesAt(ctx, addr); {
+	case err != nil:
+		return err
+	case len(names) > 1:
+		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
+	case len(names) == 1:
+		c.Note("%s is node %s, by what its kubelet reports", o.Node, names[0])
+		o.Node = names[0]
+	}
+	return nil
+}
+
 // Asked is the cluster that is asked, nil with the access method that asks none.
 func (c *Client) Asked(o Options) (*probe.Cluster, error) {
 	if o.Via == injector.MethodLocal {
@@ -107,8 +131,8 @@ func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster
 	return client, snap, nil
 }
 
-// writer is the writing half of the API.
-func (c *Client) writer() (*injector.Client, error) {
+// Writer is the writing half of the API.
+func (c *Client) Writer() (*injector.Client, error) {
 	config, err := c.Rest()
 	if err != nil {
 		return nil, err

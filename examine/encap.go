@@ -84,16 +84,16 @@ func (r *Run) proof(
 func (r *Run) placeOn(
 	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
 ) (*injector.Session, error) {
-	client, err := r.client.writer()
+	client, err := r.client.Writer()
 	if err != nil {
 		return nil, err
 	}
 	opts := r.opts.placement(r.client, injector.MethodPod, nil)
 	// A run ID of its own: the pod of an earlier probe there may still be ending.
-	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.keep
+	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
 	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico, start
 	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
-	return r.client.InEitherNamespace(injector.Pod(client))(ctx, opts)
+	return r.client.InEitherNamespace(injector.Opener(injector.MethodPod, client))(ctx, opts)
 }
 
 // end is one of the two nodes and the probe on it.

@@ -79,6 +79,3 @@ func (o Options) mayUseSecondPod() bool {
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
 		(slices.Contains(via, ViaAuto) || slices.Contains(via, injector.MethodPod))
 }
-
-// WithoutFollowUp asks nothing beyond the profile: what is compared is to be asked alike.
-func (r *Run) WithoutFollowUp() { r.opts.NoFollowUp = true }

@@ -242,7 +242,7 @@ func TestPlansOfKinds(t *testing.T) {
 		"Route reflectors":    {"session cedar 10.20.0.13"},
 		"BGP with switches":   {"session rack 10.20.0.1"},
 		"etcd datastore":      {"datastore etcd 10.20.0.11"},
-		"eBPF, no kube-proxy": {"datastore endpoint api.cluster.example", "typha endpoint 10.20.0.12"},
+		"eBPF, no kube-proxy": {"datastore configured api.cluster.example", "typha endpoint 10.20.0.12"},
 		"IPv6 only":           {"session birch fd20::12", "node birch fd20::12", "pod shop/web-birch fd20:244:1::5", "self alder fd20::11"},
 		"Native v3 resources": {"pool 10.244.0.0/16", "block 10.244.1.0/26 10.20.0.12"},
 		"WireGuard":           {"tunnel birch 10.244.1.60"},

@@ -112,7 +112,7 @@ func (r *Run) local(m machine) (injector.Method, error) {
 	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))
 	switch {
-	case m.alien && r.keep:
+	case m.alien && r.opts.InSession:
 		r.client.Note("%s: %s", injector.MethodLocal, alien)
 	case m.alien:
 		method.Open = func(context.Context, injector.Options) (*injector.Session, error) {

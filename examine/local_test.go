@@ -103,16 +103,15 @@ func TestLocalOnNoNode(t *testing.T) {
 	} {
 		var errs bytes.Buffer
 		var got seenEvents
-		r := newTestRun(Options{Node: "laptop", Via: injector.MethodLocal}, &errs, &got)
-		r.keep = c.keep
+		r := newTestRun(Options{Node: "laptop", Via: injector.MethodLocal, InSession: c.keep}, &errs, &got)
 		step, err := r.local(machine{hostname: "laptop", alien: c.alien})
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked := false
-		talk := func(p injector.Placed) (lost, err error) {
+		talk := func(p injector.Placed) error {
 			asked = true
-			return nil, p.Session.Close()
+			return p.Session.Close()
 		}
 		if err := r.placeBy(t.Context(), []injector.Method{step}, nil, func() bool { return false }, talk); err != nil {
 			t.Fatal(err)

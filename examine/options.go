@@ -37,6 +37,10 @@ type Options struct {
 	CheckTimeout time.Duration // of each check, 0 = its own
 	Baselines    int           // how many healthy nodes are asked for comparison
 	NoFollowUp   bool          // ask nothing that the causes found want, beyond Profile
+	OnlyNamed    bool          // ask baseline nodes only where Checks names what they are asked
+
+	InSession bool // the probe outlives a connection that is cut
+	RootShell bool // the probe starts a root shell, and answers no check
 }
 
 // The values of Options with a meaning of their own.

@@ -21,7 +21,7 @@ import (
 // with it. wrap changes how each method opens a session, nil = not at all. That no method
 // works is a result too. The error is talk's, or one of writing the report.
 func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bool,
-	wrap func(injector.Open) injector.Open, talk func(injector.Placed) (lost, err error),
+	wrap func(injector.Open) injector.Open, talk func(injector.Placed) error,
 ) error {
 	methods, err := r.methods()
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bo
 }
 
 func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *cluster.Snapshot, alive func() bool,
-	talk func(injector.Placed) (lost, err error),
+	talk func(injector.Placed) error,
 ) error {
 	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
 		if why := cluster.NoProbeOn(snap.Node); why != "" {
@@ -68,19 +68,17 @@ func (r *Run) methods() ([]injector.Method, error) {
 		method, err := r.local(m)
 		return []injector.Method{method}, err
 	}
-	client, err := r.client.writer()
+	client, err := r.client.Writer()
 	if err != nil {
 		return nil, err
 	}
-	open := map[string]injector.Open{
-		injector.MethodPod:       r.client.InEitherNamespace(injector.Pod(client)),
-		injector.MethodEphemeral: injector.Ephemeral(client),
-		injector.MethodExec:      injector.Exec(client),
-		injector.MethodSSH:       injector.SSH(),
-	}
 	var out []injector.Method
 	for _, name := range fallbacks(r.opts.Via) {
-		out = append(out, injector.Method{Name: name, Open: open[name]})
+		open := injector.Opener(name, client)
+		if name == injector.MethodPod {
+			open = r.client.InEitherNamespace(open)
+		}
+		out = append(out, injector.Method{Name: name, Open: open})
 	}
 	return out, nil
 }
@@ -89,7 +87,7 @@ func (r *Run) methods() ([]injector.Method, error) {
 func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options {
 	opts := r.opts.placement(r.client, method, snap)
 	opts.Node, opts.Run, opts.Checks, opts.Needed = r.Node, r.ID, r.NodeChecks(), r.Capabilities()
-	opts.Keep, opts.Shell = r.keep, r.shell
+	opts.Keep, opts.Shell = r.opts.InSession, r.opts.RootShell
 	return opts
 }
 

@@ -46,7 +46,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	var got seenEvents
 	r := newTestRun(Options{}, io.Discard, &got)
-	talk := func(p injector.Placed) (lost, err error) { return r.talk(t.Context(), p, nil) }
+	talk := func(p injector.Placed) error { return r.talk(t.Context(), p, nil) }
 	if err := r.placeBy(t.Context(), steps, nil, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestMuteImageStaysOut(t *testing.T) {
 	}
 	var got seenEvents
 	r := newTestRun(Options{Image: "workload:1"}, io.Discard, &got)
-	talk := func(p injector.Placed) (lost, err error) { return r.talk(t.Context(), p, nil) }
+	talk := func(p injector.Placed) error { return r.talk(t.Context(), p, nil) }
 	mutes := []injector.Method{mute(injector.MethodPod), mute(injector.MethodEphemeral), mute(injector.MethodExec)}
 	if err := r.placeBy(t.Context(), mutes, nil, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)

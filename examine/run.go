@@ -41,9 +41,6 @@ type Run struct {
 
 	followed []*probe.Check // those of picked that only the causes found so far wanted
 	about    string         // the node that the proof of encapsulation is to be made with, "" = any
-
-	keep  bool // of a session: the probe is to outlive a connection that is cut
-	shell bool // the probe is to start a root shell
 }
 
 // New returns the Run that options stand for; they are completed and validated.
@@ -54,6 +51,12 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	picked, err := opts.pick()
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case opts.RootShell:
+		picked = nil
+	case opts.OnlyNamed && !slices.Contains(picked, checks.NeighbourReach):
+		opts.Baselines = 0
 	}
 	c := NewCollector(opts.Node, sink)
 	c.Strict = opts.FailOn == FailOnWarn
@@ -127,27 +130,29 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 			return err
 		}
 	}
-	var compared *comparison
-	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
-	if r.Compares(snap) && (r.opts.Via == injector.MethodNeighbour || cluster.KubeletSilent(snap)) {
-		compared = r.compare(ctx, client, snap)
-	}
-	// A node that gives its baseline nodes no answer is not slow, and need not be waited for.
-	alive := func() bool {
+	var compared comparison
+	compare := func() {
 		if compared == nil && r.Compares(snap) {
 			compared = r.compare(ctx, client, snap)
 		}
+	}
+	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
+	if r.opts.Via == injector.MethodNeighbour || snap != nil && cluster.KubeletSilent(snap) {
+		compare()
+	}
+	// A node that gives its baseline nodes no answer is not slow, and need not be waited for.
+	alive := func() bool {
+		compare()
 		return compared == nil || !compared.heardNothing(cluster.KubeletSilent(snap))
 	}
 	if r.entersNode() {
 		err = from.Ask(ctx, r, snap, alive)
 	}
-	if compared == nil && err == nil && ctx.Err() == nil && r.Compares(snap) &&
-		(len(r.opts.Checks) > 0 || troubled(r.Seen)) {
-		compared = r.compare(ctx, client, snap)
+	if err == nil && ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
+		compare()
 	}
 	if compared != nil {
-		err = errors.Join(err, r.reportBaselines(compared.wait()))
+		err = errors.Join(err, r.reportBaselines(compared()))
 	}
 	return err
 }
@@ -213,23 +218,6 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 	return ids
 }
 
-// OnlyNamed is for checks that the user named: baseline nodes are asked only where they were
-// named too.
-func (r *Run) OnlyNamed() {
-	if !slices.Contains(r.picked, checks.NeighbourReach) {
-		r.opts.Baselines = 0
-	}
-}
-
-// WithoutBaselines asks no node for comparison.
-func (r *Run) WithoutBaselines() { r.opts.Baselines = 0 }
-
-// InSession makes the probe outlive a connection that is cut.
-func (r *Run) InSession() { r.keep = true }
-
-// ForShell makes it a run whose probe starts a root shell and answers no check.
-func (r *Run) ForShell() { r.shell, r.picked = true, nil }
-
 // oneShot is a probe that is put on the node for one run.
 type oneShot struct{ r *Run }
 
@@ -238,7 +226,7 @@ func (o oneShot) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapsh
 }
 
 func (o oneShot) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, alive func() bool) error {
-	talk := func(p injector.Placed) (lost, err error) { return r.talk(ctx, p, snap) }
+	talk := func(p injector.Placed) error { return r.talk(ctx, p, snap) }
 	return r.Place(ctx, snap, alive, nil, talk)
 }
 

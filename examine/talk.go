@@ -2,6 +2,7 @@ package examine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,21 +15,21 @@ import (
 
 // talk sends the plan to a probe that runs, reports its answer up to the end, and removes
 // what was created, however it went. Where nothing at all is heard from the probe and other
-// access methods are left, that is returned as lost instead of being reported.
-func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (lost, err error) {
+// access methods are left, that is its error, an *injector.UnheardError, instead of being reported.
+func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) error {
 	defer r.closing(p.Method, p.Session)
 	report := func() error { return r.ReportPlaced(p, snap) }
-	whole, lost, err := r.Converse(ctx, p.Method, snap, p.Session.Ask, report)
-	if lost != nil && (p.Last || ctx.Err() != nil) {
+	whole, err := r.Converse(ctx, p.Method, snap, p.Session.Ask, report)
+	if unheard, is := errors.AsType[*injector.UnheardError](err); is && (p.Last || ctx.Err() != nil) {
 		if err := r.ReportPlaced(p, snap); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, r.Add(p.Method, Unanswered(lost))
+		return r.Add(p.Method, Unanswered(unheard.Err))
 	}
 	if !whole || !r.ProvesEncap(snap) {
-		return lost, err
+		return err
 	}
-	return nil, r.ProveEncap(ctx, p.Session, snap)
+	return r.ProveEncap(ctx, p.Session, snap)
 }
 
 // Asking sends a request to a probe and shows each event of the answer, until one returns false.
@@ -36,23 +37,23 @@ type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
 // Converse asks a probe by ask what the run wants to know, and then what that calls for, and
 // reports the answers after begin. whole is false where that was not all of it, which then has been
-// reported, or is lost where not even a first event came. The error is one of writing the report.
+// reported. The error is an *injector.UnheardError where not even a first event came, else one of writing
+// the report.
 func (r *Run) Converse(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
-) (whole bool, lost, err error) {
-	first := r.Plan(method, snap)
-	whole, lost, err = r.answers(ctx, method, first, ask, begin)
+) (whole bool, err error) {
+	whole, err = r.answers(ctx, method, r.Plan(method, snap), ask, begin)
 	for whole {
 		next := r.followUp(method, snap)
 		if next == nil {
 			break
 		}
-		whole, lost, err = r.answers(ctx, method, *next, ask, func() error { return nil })
-		if lost != nil {
-			return false, nil, r.Add(method, Unanswered(lost))
+		whole, err = r.answers(ctx, method, *next, ask, func() error { return nil })
+		if unheard, is := errors.AsType[*injector.UnheardError](err); is {
+			return false, r.Add(method, Unanswered(unheard.Err))
 		}
 	}
-	return whole, lost, err
+	return whole, err
 }
 
 // closing ends a session; what could not be removed is said under a name.
@@ -99,7 +100,7 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 // answers is Converse for one plan.
 func (r *Run) answers(
 	ctx context.Context, method string, plan probe.Plan, ask Asking, begin func() error,
-) (whole bool, lost, err error) {
+) (whole bool, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
 	heard := false
@@ -122,13 +123,13 @@ func (r *Run) answers(
 	})
 	switch {
 	case writing != nil:
-		return false, nil, writing
+		return false, writing
 	case err == nil:
-		return true, nil, nil
+		return true, nil
 	case !heard:
-		return false, err, nil
+		return false, &injector.UnheardError{Err: err}
 	case len(open) > 0:
 		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
-	return false, nil, r.Add(method, Unanswered(err))
+	return false, r.Add(method, Unanswered(err))
 }

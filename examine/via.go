@@ -12,6 +12,9 @@ import (
 // ViaAuto is the value of --via that stands for all of injector.FallbackNames.
 const ViaAuto = "auto"
 
+// ViaWords are the words that --via takes.
+func ViaWords() []string { return append([]string{ViaAuto}, injector.MethodNames()...) }
+
 // ViaUsage says what --via takes, for help and messages.
 func ViaUsage() string {
 	alone := slices.DeleteFunc(injector.MethodNames(), isFallback)
@@ -31,8 +34,7 @@ func isFallback(method string) bool { return slices.Contains(injector.FallbackNa
 
 // validateVia refuses a value of --via that is neither one word nor a list.
 func validateVia(via string) error {
-	words := append([]string{ViaAuto}, injector.MethodNames()...)
-	typed := strings.Split(via, ",")
+	words, typed := ViaWords(), strings.Split(via, ",")
 	for i, name := range typed {
 		switch {
 		case !slices.Contains(words, name):

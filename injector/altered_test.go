@@ -370,7 +370,7 @@ func TestRehearsedFirst(t *testing.T) {
 		"API is busy": {apierrors.NewServiceUnavailable("later"), false, facts.ReasonAPI},
 		"no dry run":  {noDryRun, true, facts.ReasonRBAC},
 	} {
-		for way, open := range map[string]func(*Client) Open{"pod": Pod, "ephemeral": Ephemeral} {
+		for way, open := range map[string]func(*Client) Open{"pod": byPod, "ephemeral": byEphemeral} {
 			made := false
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")

@@ -18,10 +18,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Ephemeral is the access method that adds a privileged ephemeral container to the calico-node pod on the
+// byEphemeral is the access method that adds a privileged ephemeral container to the calico-node pod on the
 // node. That needs no scheduler, no new pod sandbox and no CNI, and the container starts even while that
 // pod's init containers hang. It sees the node through that pod's volumes.
-func Ephemeral(c *Client) Open {
+func byEphemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
 			return nil, refused

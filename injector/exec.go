@@ -20,10 +20,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Exec is the access method that uploads the probe into a container that runs on the node already, in the
+// byExec is the access method that uploads the probe into a container that runs on the node already, in the
 // node's network namespace: no image is pulled and no object is created. It needs a shell in that
 // container, and the probe sees the node through the container's volumes.
-func Exec(c *Client) Open {
+func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
 		if err != nil {

@@ -109,7 +109,7 @@ func TestWhoseContainers(t *testing.T) {
 	tenants.Namespace = "tenant"
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{tenants}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
 		t.Errorf("%v, want it said where containers are looked for", err)
 	}
 }
@@ -181,7 +181,8 @@ func TestEndsExec(t *testing.T) {
 		want   bool
 	}{
 		"one hangs": {hangs, 1, false, false}, "two hang": {hangs, 2, false, true}, "one hangs again": {hangs, 1, true, true},
-		"no shell": {refuse(facts.ReasonShell, "no shell"), 0, true, false}, "the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
+		"no shell":      {refuse(facts.ReasonShell, "no shell"), 0, true, false},
+		"the API fails": {refuse(facts.ReasonAPI, "x"), 0, false, true},
 	} {
 		if endsExec(c.pe, c.silent, c.again) != c.want {
 			t.Errorf("%s: want %v", name, c.want)
@@ -203,7 +204,7 @@ func TestTightDoor(t *testing.T) {
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("64Mi")
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{p}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
 		t.Error(err)
 	}
 }

@@ -26,13 +26,19 @@ type Fallback struct {
 	Alive func() bool
 	// Fatal returns the error that ends the run where no other method can help, else nil.
 	Fatal func(error) error
-	// Talk talks to a probe that runs. lost says that not one event came: the next method is tried. err ends
-	// the fallback.
-	Talk func(Placed) (lost, err error)
+	// Talk talks to a probe that runs. After an *UnheardError the next method is tried; any other error, and
+	// none, ends the fallback.
+	Talk func(Placed) error
 
 	Trying func(method string)            // is called before each attempt
 	Failed func(method string, err error) // is called after each attempt that put no probe there
 }
+
+// UnheardError says that a probe ran of which not one event came.
+type UnheardError struct{ Err error }
+
+func (e *UnheardError) Error() string { return e.Err.Error() }
+func (e *UnheardError) Unwrap() error { return e.Err }
 
 // Placed is a probe that runs on the node.
 type Placed struct {
@@ -108,15 +114,16 @@ func (f *Fallback) try(
 	}
 	session, err := m.Open(ctx, opts)
 	if err == nil {
-		lost, err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
-		if lost == nil {
+		err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
+		unheard, is := errors.AsType[*UnheardError](err)
+		if !is {
 			return attempt{}, nil, err
 		}
 		a := attempt{method: m.Name, mute: opts.Image}
-		if pe, ok := errors.AsType[*PlacementError](lost); ok {
+		if pe, ok := errors.AsType[*PlacementError](err); ok {
 			a.reason = pe.Reason
 		}
-		return a, &Failure{Method: m.Name, Err: lost, Lost: true}, nil
+		return a, &Failure{Method: m.Name, Err: unheard.Err, Lost: true}, nil
 	}
 	if fatal := f.Fatal(err); fatal != nil {
 		return attempt{}, nil, fatal
@@ -169,16 +176,16 @@ func (f *Fallback) limits(m Method, before []attempt) limits {
 // ephemeral container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
-	if m.again || m.Name == MethodSSH { // which asks neither the API nor a kubelet
+	if m.again || m.needs() == needsLogin { // which asks neither the API nor a kubelet
 		return l
 	}
 	for _, a := range before {
 		switch {
-		case a.method == MethodExec && a.waited: // it got seconds: what is started may take longer
+		case methodCalled(a.method).needs == needsExec && a.waited: // it got seconds: what is started may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
-		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
+		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
 			l.start = startExec // a kubelet that gets no new pods may still serve those it has
 			continue
 		case a.reason == facts.ReasonKubelet && a.waited:
@@ -204,14 +211,14 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 }
 
 func usualLimits(m Method, others, silent bool) limits {
-	switch exec := m.Name == MethodExec; {
+	switch exec := m.needs() == needsExec; {
 	case m.again && exec:
 		return limits{start: startSilent}
 	case m.again:
 		return limits{start: StartUsual}
 	case exec && silent && others:
 		return limits{start: startExec}
-	case exec || m.Name == MethodSSH:
+	case exec || m.needs() == needsLogin:
 		return limits{}
 	case silent && others:
 		return limits{start: startDoubted}
@@ -226,7 +233,7 @@ func usualLimits(m Method, others, silent bool) limits {
 // starterOf is the first attempt of a method that starts a container; nil = there was none.
 func starterOf(before []attempt) *attempt {
 	for i, a := range before {
-		if a.method != MethodExec && a.method != MethodSSH {
+		if methodCalled(a.method).needs == needsStart {
 			return &before[i]
 		}
 	}

@@ -13,8 +13,8 @@
 //
 //	client, err := injector.NewClient(config)
 //	f := &injector.Fallback{Methods: []injector.Method{
-//		{Name: injector.MethodPod, Open: injector.Pod(client)},
-//		{Name: injector.MethodExec, Open: injector.Exec(client)},
+//		{Name: injector.MethodPod, Open: injector.Opener(injector.MethodPod, client)},
+//		{Name: injector.MethodExec, Open: injector.Opener(injector.MethodExec, client)},
 //	}, ...}
 //	failed, err := f.Do(ctx) // failed: why none worked
 package injector

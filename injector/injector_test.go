@@ -139,30 +139,30 @@ func TestEphemeral(t *testing.T) {
 	}
 	o.Calico, o.CalicoErr = nil, errors.New("the server was too slow")
 	var pe *PlacementError
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonAPI ||
+	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonAPI ||
 		!strings.Contains(pe.Text, "too slow") {
 		t.Errorf("nobody could look: %v", err)
 	}
 	noRight := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
 	o.CalicoErr = noRight
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
+	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
 		t.Errorf("nobody may look: %v", err)
 	}
 	o.CalicoErr = NoCalico(errors.New("2 DaemonSets claim it"))
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
+	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
 		pe.Text != "2 DaemonSets claim it" {
 		t.Errorf("none is verified: %v", err)
 	}
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return nil, fmt.Errorf("listing pods: %w", noRight) }
-	if _, err := Exec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
+	if _, err := byExec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
 		t.Errorf("nobody may look for a container: %v", err)
 	}
 	o.CalicoErr = nil
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico {
+	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico {
 		t.Errorf("nothing to join: %v", err)
 	}
 	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "x"}}
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
+	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
 		pe.Text != "pod tenant/x is not in the node's network, so it is not calico-node's: is --calico-namespace tenant right?" {
 		t.Errorf("a pod that is not the node's: %v", err)
 	}

@@ -20,14 +20,73 @@ const (
 	MethodLocal     = "local"
 )
 
-// MethodNames lists the access methods.
-func MethodNames() []string {
-	return []string{MethodAPI, MethodPod, MethodEphemeral, MethodExec, MethodSSH, MethodNeighbour, MethodLocal}
+// needs is what an access method takes of the node and the cluster: what stops one that needs it stops others too.
+type needs int
+
+const (
+	_          needs = iota
+	needsStart       // the API server, the kubelet, and a runtime that starts a container
+	needsExec        // the API server, and a kubelet that enters a container that runs
+	needsLogin       // neither: the client goes there itself
+	alone            // it is no fallback: --via names it alone
+)
+
+// accessMethod is a row of the table of access methods, from which every list of them is made.
+type accessMethod struct {
+	name    string
+	needs   needs
+	open    func(*Client) Open // nil where it is alone
+	ownHost bool               // it takes the user's own machine: a pod has neither their keys nor the node
 }
+
+// accessMethods is the table. auto tries those that are not alone, in this order.
+func accessMethods() []accessMethod {
+	return []accessMethod{
+		{name: MethodAPI, needs: alone},
+		{name: MethodPod, needs: needsStart, open: byPod},
+		{name: MethodEphemeral, needs: needsStart, open: byEphemeral},
+		{name: MethodExec, needs: needsExec, open: byExec},
+		{name: MethodSSH, needs: needsLogin, open: bySSH, ownHost: true},
+		{name: MethodNeighbour, needs: alone},
+		{name: MethodLocal, needs: alone, ownHost: true},
+	}
+}
+
+// namesWhere are the access methods that fit, by name.
+func namesWhere(fits func(accessMethod) bool) []string {
+	var out []string
+	for _, m := range accessMethods() {
+		if fits(m) {
+			out = append(out, m.name)
+		}
+	}
+	return out
+}
+
+// methodCalled is the row of an access method, the zero value where there is none.
+func methodCalled(name string) accessMethod {
+	for _, m := range accessMethods() {
+		if m.name == name {
+			return m
+		}
+	}
+	return accessMethod{}
+}
+
+// MethodNames lists the access methods.
+func MethodNames() []string { return namesWhere(func(accessMethod) bool { return true }) }
 
 // FallbackNames lists the access methods that may be tried one after the other, in the order
 // in which auto tries them.
-func FallbackNames() []string { return []string{MethodPod, MethodEphemeral, MethodExec, MethodSSH} }
+func FallbackNames() []string {
+	return namesWhere(func(m accessMethod) bool { return m.needs != alone })
+}
+
+// OwnHostNames lists the access methods that take the user's own machine, and so work in no pod.
+func OwnHostNames() []string { return namesWhere(func(m accessMethod) bool { return m.ownHost }) }
+
+// Opener is how one of FallbackNames puts a probe on a node.
+func Opener(name string, c *Client) Open { return methodCalled(name).open(c) }
 
 // Open puts a probe on a node by one access method and opens a session with it. Where the node or the
 // cluster refuses that, the error is a *PlacementError.
@@ -40,6 +99,8 @@ type Method struct {
 
 	again bool // the second attempt, with all the time it may take
 }
+
+func (m Method) needs() needs { return methodCalled(m.Name).needs }
 
 // NewRunID returns an ID that distinguishes runs in labels and logs.
 func NewRunID() string {

@@ -16,9 +16,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Pod is the access method that creates a pod for the probe: bound to the node by name, in the node's
+// byPod is the access method that creates a pod for the probe: bound to the node by name, in the node's
 // network and process namespaces, with the node's files mounted read-only unless it is for a shell.
-func Pod(c *Client) Open {
+func byPod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if err := c.RehearsePod(ctx, o); decided(err) {
 			return nil, err

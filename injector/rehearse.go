@@ -65,7 +65,7 @@ func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	return nil
 }
 
-// ExecTargets are the containers that Exec would try, in that order, as NAMESPACE/POD/CONTAINER; calico is
+// ExecTargets are the containers that MethodExec would try, in that order, as NAMESPACE/POD/CONTAINER; calico is
 // calico-node's pod, verified, or nil.
 func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	var out []string

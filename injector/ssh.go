@@ -19,11 +19,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// SSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys
+// bySSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys
 // and known hosts. It needs neither a kubelet nor a container runtime. It never asks for a password and
 // never accepts an unknown host key, whatever that configuration says. The machine it reaches must be the
 // one that the API knows as the node.
-func SSH() Open {
+func bySSH(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		return overSSH(ctx, o, func(id string) *PlacementError { return notTheNode(o, id) })
 	}

@@ -310,16 +310,9 @@ func TestSubject(t *testing.T) {
 	}
 }
 
-// TestOneVersion holds everything that is released to the version of the program.
-func TestOneVersion(t *testing.T) {
+// TestChart wants each use in the values that the chart takes, and by itself those of people.
+func TestChart(t *testing.T) {
 	t.Parallel()
-	var chart struct{ Version, AppVersion string }
-	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/Chart.yaml")), &chart); err != nil {
-		t.Fatal(err)
-	}
-	if chart.Version != probe.Release || chart.AppVersion != probe.Release {
-		t.Errorf("Chart.yaml is of %s for %s, the program is %s", chart.Version, chart.AppVersion, probe.Release)
-	}
 	var schema struct {
 		Properties struct {
 			Ways struct{ Items struct{ Enum []string } }
@@ -329,7 +322,26 @@ func TestOneVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := schema.Properties.Ways.Items.Enum; !slices.Equal(got, Names()) {
-		t.Errorf("the chart takes the ways %v, there are %v", got, Names())
+		t.Errorf("values.schema.json takes the ways %v, install/rights.go has %v", got, Names())
+	}
+	var values struct{ Ways []string }
+	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(values.Ways, People()) {
+		t.Errorf("values.yaml has the ways %v, install/rights.go %v", values.Ways, People())
+	}
+}
+
+// TestOneVersion holds everything that is released to the version of the program.
+func TestOneVersion(t *testing.T) {
+	t.Parallel()
+	var chart struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/Chart.yaml")), &chart); err != nil {
+		t.Fatal(err)
+	}
+	if chart.Version != probe.Release || chart.AppVersion != probe.Release {
+		t.Errorf("Chart.yaml is of %s for %s, the program is %s", chart.Version, chart.AppVersion, probe.Release)
 	}
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/[a-z-]+:(\S+)`)
 	err := filepath.WalkDir("../deploy", func(name string, d os.DirEntry, err error) error {

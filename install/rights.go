@@ -123,12 +123,14 @@ func reading() []Right {
 		{"ipreservations", "whether IPAM has an address for new pods is not known"},
 		{"networkpolicies", "whether a policy forbids what was asked is not known"},
 		{"globalnetworkpolicies", "whether a policy forbids what was asked is not known"},
+		{"hostendpoints", "whether a HostEndpoint shuts ports of the node is not known"},
 		{"tiers", "whether a policy surely denies what was asked is not known"},
 	} {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
 		"whether calico-node's account may do what it needs is not known")...)
+	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "why a node has no calico-node is not known")...)
 	for _, kind := range []string{"adminnetworkpolicies", "clusternetworkpolicies"} {
 		out = append(out, lost(Cluster, "policy.networking.k8s.io", kind, []string{"list"},
 			"whether a policy surely denies what was asked is not known")...)

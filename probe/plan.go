@@ -28,7 +28,7 @@ const (
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
-	AttrLogs     = "logs"      // name of the folder of calico-node's logs: NAMESPACE_POD_UID
+	AttrLogs     = "logs"      // folder of the logs of calico-node's pod, or a KindLogs target's: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
 	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
@@ -65,7 +65,8 @@ const AttrUID = "uid"
 const (
 	AttrIPIP     = "ipip"
 	AttrVXLAN    = "vxlan"
-	AttrDisabled = "disabled" // "true" or absent
+	AttrDisabled = "disabled"  // "true" or absent
+	AttrNoExport = "no_export" // "true" where BGP is not to hand out its blocks
 	// who makes the routes to other nodes' blocks of a pool without VXLAN, absent where that is not known
 	AttrMakers = "makers"
 
@@ -81,6 +82,13 @@ const (
 	AttrOuter  = "outer"  // the address Calico registered for the node: where the tunnel ends
 	AttrMAC    = "mac"    // of the VXLAN device
 	AttrKey    = "key"    // WireGuard's public one
+)
+
+// NameConfigured is the name of a KindDatastore target where calico-node is told to look for the API server,
+// by other means than the service; AttrSetBy says what tells it.
+const (
+	NameConfigured = "configured"
+	AttrSetBy      = "set_by"
 )
 
 // AttrScheme is http or https on a KindDatastore target that is etcd.
@@ -102,6 +110,7 @@ const (
 	AttrScope = "scope" // mesh, global or node: as Calico calls its peers; bgp on a KindOutside one
 	AttrAS    = "as"    // the peer's AS number
 
+	AttrFilters  = "filters"  // names of the BGPFilters of its BGPPeer, with commas
 	AttrPassword = "password" // "true" when the session has one, and nothing else of it is sent
 )
 
@@ -155,6 +164,9 @@ const (
 	// the node in question as its neighbours ask about it: Addr, and Port of TCP, 0 for a ping; AttrScope is set
 	// where BGP listens; with a Name that is not the Node, a workload pod of it
 	KindOutside = "outside"
+	// a component of Kubernetes' with a log on this node: Name is kube-proxy or coredns, Host its pod, AttrLogs the
+	// folder
+	KindLogs    = "logs"
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 

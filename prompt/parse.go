@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -18,10 +19,8 @@ type Line struct {
 // end of the line or a ; outside quotes.
 func Parse(text string) ([]Line, error) {
 	p := parser{runes: []rune(text), pipe: -1}
-	for p.at = 0; p.at < len(p.runes); p.at++ {
-		if err := p.read(p.runes[p.at]); err != nil {
-			return nil, err
-		}
+	if err := p.readAll(); err != nil {
+		return nil, err
 	}
 	if p.quote != 0 {
 		return nil, errors.New("a quote is not closed")
@@ -42,8 +41,20 @@ type parser struct {
 	start int // where it begins
 	pipe  int // where its command of the user's machine begins, -1 = it has none
 	word  strings.Builder
+	from  int  // where the word begins
 	begun bool // a word, if only by quotes with nothing in them
 	quote rune // that is open, 0 = none
+	mute  bool // a comment is open
+}
+
+// readAll reads the text, and leaves what its end has begun.
+func (p *parser) readAll() error {
+	for ; p.at < len(p.runes); p.at++ {
+		if err := p.read(p.runes[p.at]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read reads the rune at p.at, and more where they belong to it.
@@ -92,7 +103,7 @@ func (p *parser) escaped() {
 
 // comment makes spaces of a comment, which is no part of the line's text.
 func (p *parser) comment() {
-	p.runes[p.at] = ' '
+	p.mute, p.runes[p.at] = true, ' '
 	for p.at+1 < len(p.runes) && p.runes[p.at+1] != '\n' {
 		p.at++
 		p.runes[p.at] = ' '
@@ -104,7 +115,7 @@ func (p *parser) endWord() {
 		p.line.Words = append(p.line.Words, p.word.String())
 	}
 	p.word.Reset()
-	p.begun = false
+	p.begun, p.from = false, p.at+1
 }
 
 // endLine ends the command before p.at. One without words counts for nothing.
@@ -120,50 +131,15 @@ func (p *parser) endLine() error {
 	if len(p.line.Words) > 0 {
 		p.lines = append(p.lines, p.line)
 	}
-	p.line, p.pipe, p.start = Line{}, -1, p.at+1
+	p.line, p.pipe, p.start, p.mute = Line{}, -1, p.at+1, false
 	return nil
 }
 
 // unfinished is what is being typed at the end of a text: the words of its last command,
-// the word begun after them, and the index of the rune where that begins. In a quote and
-// behind a | there is nothing to complete.
+// the word begun after them, and the index of the rune where that begins. In a quote, in a comment,
+// behind a | and behind what Parse refuses there is nothing to complete.
 func unfinished(text []rune) (words []string, word string, start int, ok bool) {
-	var b strings.Builder
-	var quote rune
-	begun, piped := false, false
-	end := func(next int) {
-		if begun {
-			words = append(words, b.String())
-		}
-		b.Reset()
-		begun, start = false, next
-	}
-	for i := 0; i < len(text); i++ {
-		r := text[i]
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == '\'':
-			b.WriteRune(r)
-		case r == '\\' && i+1 < len(text):
-			i++
-			begun = true
-			b.WriteRune(text[i])
-		case quote != 0:
-			b.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, begun = r, true
-		case r == ';':
-			end(i + 1)
-			words, piped = nil, false
-		case r == '|':
-			piped = true
-		case unicode.IsSpace(r):
-			end(i + 1)
-		default:
-			begun = true
-			b.WriteRune(r)
-		}
-	}
-	return words, b.String(), start, quote == 0 && !piped
+	p := parser{runes: slices.Clone(text), pipe: -1}
+	err := p.readAll()
+	return p.line.Words, p.word.String(), p.from, err == nil && p.quote == 0 && p.pipe < 0 && !p.mute
 }

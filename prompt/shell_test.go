@@ -125,6 +125,8 @@ func TestComplete(t *testing.T) {
 		"node x ":            "node x |second |",
 		"node 'o":            "||",
 		"node | o":           "||",
+		"node o # n":         "||",
+		"node >o":            "||",
 		"what ":              "what ||",
 		"ü; node Ü":          "ü; node |Ünode |",
 		"node node-x nobody": "node node-x ||",

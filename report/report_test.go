@@ -334,9 +334,10 @@ func TestFewer(t *testing.T) {
 		answers []probe.Result
 		want    bool
 	}{
-		"fallback, one check skipped":     {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
-		"fallback, a target skipped":      {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
-		"exec first, and then a pod":      {[]probe.Result{placed(probe.Info, "exec", "no shell"), placed(probe.OK, "pod", "running"), ok, skipped}, false},
+		"fallback, one check skipped": {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
+		"fallback, a target skipped":  {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
+		"exec first, and then a pod": {[]probe.Result{placed(probe.Info, "exec", "no shell"),
+			placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no fallback":                     {[]probe.Result{placed(probe.OK, "pod", "running"), ok, skipped}, false},
 		"no method worked, which is said": {[]probe.Result{placed(probe.Unknown, "pod", "no image"), skipped}, false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
@@ -21,7 +22,8 @@ func (s *nodeSession) ready(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.opts.Node, err)
 		}
-		run, err := s.newRun(nil, s.sink) // with an ID of its own: what the last one was in may still be ending
+		// It has an ID of its own: what the last one was in may still be ending.
+		run, err := examine.New(s.client, s.asking(nil), s.sink)
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func checksNamed(args []string) error {
 func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	if len(call.Args) == 0 {
-		run, err := s.newRun(c.opts.Run.Checks, nil)
+		run, err := examine.New(s.client, s.asking(c.opts.Run.Checks), nil)
 		if err != nil {
 			return err
 		}
@@ -77,11 +77,12 @@ func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 		}
 		return run.Conclude()
 	}
-	run, err := s.newRun(call.Args, nil)
+	opts := s.asking(call.Args)
+	opts.OnlyNamed = true
+	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
 		return err
 	}
-	run.OnlyNamed()
 	if err := c.asks(ctx, s, run, rowsOf(call.Out, s)); err != nil {
 		return err
 	}

@@ -81,12 +81,12 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 // askNow has a node answer some checks, or all, and gives that as a run of its own.
 func (c *Session) askNow(ctx context.Context, s *nodeSession, want []string) (report.Run, error) {
 	kept := &examine.Recorder{}
-	run, err := s.newRun(want, nil)
+	opts := s.asking(want)
+	opts.Baselines, opts.NoFollowUp = 0, true // what is compared is to be asked alike
+	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
 		return report.Run{}, err
 	}
-	run.WithoutBaselines()
-	run.WithoutFollowUp()
 	if err := c.asks(ctx, s, run, kept); err != nil {
 		return report.Run{}, err
 	}

@@ -42,8 +42,9 @@ func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession,
 	if err := opts.Complete(); err != nil {
 		return nil, err
 	}
+	opts.InSession = true
 	s := &nodeSession{client: client, opts: opts, answers: report.Latest{Node: opts.Node}}
-	everything, err := s.newRun(nil, nil)
+	everything, err := examine.New(client, s.asking(nil), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -51,16 +52,11 @@ func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession,
 	return s, nil
 }
 
-// newRun is a run on the node that asks these checks, none = all of the profile.
-func (s *nodeSession) newRun(checks []string, sink report.Sink) (*examine.Run, error) {
+// asking are the options of a run on the node that asks these checks, none = all of the profile.
+func (s *nodeSession) asking(checks []string) examine.Options {
 	opts := s.opts
 	opts.Checks = checks
-	run, err := examine.New(s.client, opts, sink)
-	if err != nil {
-		return nil, err
-	}
-	run.InSession()
-	return run, nil
+	return opts
 }
 
 // freshFor is how long what the API says is believed between two commands: a check asked
@@ -121,11 +117,11 @@ func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Sna
 	ask := func(ctx context.Context, req probe.Request, each func(probe.Event) bool) error {
 		return s.ask(ctx, req, func(ev probe.Event) { each(ev) })
 	}
-	whole, lost, err := r.Converse(ctx, s.method, snap, ask, func() error { return nil })
-	switch {
-	case lost != nil:
-		return r.Add(s.method, examine.Unanswered(lost))
-	case err != nil || !whole:
+	whole, err := r.Converse(ctx, s.method, snap, ask, func() error { return nil })
+	if unheard, is := errors.AsType[*injector.UnheardError](err); is {
+		return r.Add(s.method, examine.Unanswered(unheard.Err))
+	}
+	if err != nil || !whole {
 		return err
 	}
 	if ctx.Err() == nil && r.ProvesEncap(snap) {
@@ -154,7 +150,7 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 		s.client.Note("putting another probe on %s", s.opts.Node)
 	}
 	s.lost = false
-	talk := func(p injector.Placed) (lost, err error) { return s.greet(ctx, r, p, snap) }
+	talk := func(p injector.Placed) error { return s.greet(ctx, r, p, snap) }
 	return r.Place(ctx, snap, func() bool { return true }, s.outliving, talk)
 }
 
@@ -174,28 +170,28 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 // greet waits for the first word of a probe that was put on the node, which says what tools
 // it has, and keeps the probe. Where none comes the next access method is tried, if any.
 func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Placed,
-	snap *cluster.Snapshot) (lost, err error) {
+	snap *cluster.Snapshot) error {
 	var tools []string
 	plan := &probe.Plan{Run: r.ID, Node: r.Node, Way: p.Method}
-	lost = p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) bool {
+	err := p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) bool {
 		if ev.Start != nil {
 			tools = ev.Start.Tools
 		}
 		return true
 	})
-	if lost == nil {
+	if err == nil {
 		s.session, s.method, s.tools = p.Session, p.Method, tools
 		s.placed++
 		if err := r.ReportPlaced(p, snap); err != nil {
-			return nil, errors.Join(err, s.leave())
+			return errors.Join(err, s.leave())
 		}
-		return nil, nil
+		return nil
 	}
-	lost = errors.Join(lost, p.Session.Close())
+	err = errors.Join(err, p.Session.Close())
 	if p.Last || ctx.Err() != nil {
-		return nil, r.Add(p.Method, examine.Unanswered(lost))
+		return r.Add(p.Method, examine.Unanswered(err))
 	}
-	return lost, nil
+	return &injector.UnheardError{Err: err}
 }
 
 // letGo leaves a probe that cannot be asked any more. The next command puts another there.

@@ -172,12 +172,13 @@ func (s *nodeSession) placeShell(ctx context.Context, own examine.Options) (
 		in, until = "container", "the session ends"
 	}
 	s.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
-	run, err := examine.New(s.client, own, sink)
+	own.InSession = true
+	root := own
+	root.RootShell = true
+	run, err := examine.New(s.client, root, sink)
 	if err != nil {
 		return nil, "", err
 	}
-	run.InSession()
-	run.ForShell()
 	shell = &nodeSession{client: s.client, opts: own, reader: s.reader, snap: snap, sink: sink}
 	if err := shell.place(ctx, run, snap); err != nil {
 		return nil, "", errors.Join(err, shell.leave())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
@@ -43,7 +44,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 		why = append(why, ev)
 		return nil
 	})
-	run, err := s.newRun(nil, s.sink)
+	run, err := examine.New(s.client, s.asking(nil), s.sink)
 	if err != nil {
 		return err
 	}

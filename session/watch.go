@@ -88,7 +88,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		return prompt.Usagef("%w", err)
 	}
 	if what.tool == nil { // what this access method cannot ask is refused at once
-		if _, err := c.at.newRun(what.want, nil); err != nil {
+		if _, err := examine.New(c.at.client, c.at.asking(what.want), nil); err != nil {
 			return err
 		}
 	}
@@ -196,12 +196,12 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 	if what.tool != nil {
 		return c.useOnce(ctx, s, what, into)
 	}
-	run, err := s.newRun(what.want, nil)
+	opts := s.asking(what.want)
+	opts.OnlyNamed, opts.NoFollowUp = true, true
+	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
 		return nil, cluster.Explain(err), nil
 	}
-	run.OnlyNamed()
-	run.WithoutFollowUp()
 	var events []probe.Event
 	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error {
 		events = append(events,

@@ -92,7 +92,7 @@ func (c *Session) why(_ context.Context, call *prompt.Call) error {
 
 // soFar says how much of what could be asked was answered, and how old that is.
 func (s *nodeSession) soFar() (missing bool, text string, err error) {
-	run, err := s.newRun(nil, nil)
+	run, err := examine.New(s.client, s.asking(nil), nil)
 	if err != nil {
 		return false, "", err
 	}

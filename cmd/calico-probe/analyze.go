@@ -39,7 +39,7 @@ func (a *app) analyze() *cobra.Command {
 written, - for stdin, and gives the report again. Of a transcript that is the last
 answer to each check, for each node that was visited. Causes are concluded anew by the
 rules of this version; where the saved ones were others, that is said. Of several files
-or nodes each is a report, and the others are its peers; --node leaves that of one.
+or nodes each is a report, compared with the others; --node leaves that of one.
 
 Exits as the saved run would have, with the worst code of several: a fault, then
 incomplete, then warnings. A run that was cut is incomplete. What is no saved run is
@@ -65,7 +65,7 @@ wrong usage, exit code 2.`,
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
-	nodeFlag(cmd.Flags(), &node, "of several nodes, show only this one; the others are still its peers")
+	nodeFlag(cmd.Flags(), &node, "of several nodes, show only this one; it is still compared with the others")
 	out.Flag(cmd, report.Formats())
 	return cmd
 }
@@ -134,7 +134,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 	return out, nil
 }
 
-// analyzeRun shows one run, with the other nodes of all for its peers, and says where other
+// analyzeRun shows one run, with the other nodes of all for its baseline nodes, and says where other
 // causes follow from it now than did then.
 func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (ui.Exit, error) {
 	sink, err := out.Sink()

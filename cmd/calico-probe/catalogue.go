@@ -85,7 +85,7 @@ func (a *app) explain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain CHECK|CAUSE", Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(examine.CheckIDs(examine.Suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
+			return explainedIDs(), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -178,6 +178,9 @@ func causeIDs() []string {
 	}
 	return ids
 }
+
+// explainedIDs are the IDs that explain takes.
+func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), causeIDs()...) }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && cmd.Flags().Lookup("node") != nil && !cmd.Flags().Changed("node") {

@@ -135,8 +135,8 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	nothing := "nothing to remove"
 	if o.run != "" {
 		nothing = "nothing of run " + o.run
-		if n := o.flags.Namespace; n != nil && *n != "" {
-			nothing += " in namespace " + *n + "; -n limits what is looked at"
+		if n := *o.flags.Namespace; n != "" {
+			nothing += " in namespace " + n + "; -n limits what is looked at"
 		}
 	}
 	_, err = fmt.Fprintln(o.Out, nothing)
@@ -171,12 +171,8 @@ func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injec
 	if err != nil {
 		return nil, nil, err
 	}
-	namespace := ""
-	if n := o.flags.Namespace; n != nil {
-		namespace = *n
-	}
 	in := cluster.Namespaces(string(o.calicoNamespace))
-	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods,
+	found, err := client.Leftovers(ctx, *o.flags.Namespace, cluster.CalicoPods,
 		func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
 	found = slices.DeleteFunc(found, func(l injector.Leftover) bool { return o.run != "" && l.Run != o.run })
 	return client, found, err

@@ -62,8 +62,7 @@ func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 	if strings.Contains(typed, ",") {
 		return several(injector.FallbackNames)(cmd, args, typed)
 	}
-	words := append([]string{examine.ViaAuto}, injector.MethodNames()...)
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return examine.ViaWords(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completionLimit is how long a completion may take: somebody waits at a prompt.

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/session"
@@ -38,12 +37,6 @@ func TestReadme(t *testing.T) {
 			if verb.Flags().Lookup(flag[1]) == nil {
 				t.Errorf("%s has no --%s", verb.CommandPath(), flag[1])
 			}
-		}
-	}
-	ways := read(t, "../../docs/ways.md")
-	for _, way := range injector.MethodNames() {
-		if !strings.Contains(ways, "| `"+way+"` |") {
-			t.Errorf("the table of ways lacks %s", way)
 		}
 	}
 	formats := read(t, "../../docs/reports.md")

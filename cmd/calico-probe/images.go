@@ -1,10 +1,6 @@
 package main
 
-import (
-	"strings"
-
-	"github.com/calico-probe/calico-probe/probe"
-)
+import "github.com/calico-probe/calico-probe/probe"
 
 // The digests of this release's images, which the build of a release sets with the linker's
 // flag -X. Without them, as in a development build, an image is named by its tag alone.
@@ -25,16 +21,3 @@ func pinned(image, digest string) string {
 
 // isOurs tells whether an image is one of this release's.
 func isOurs(image string) bool { return image == probeImage() || image == toolboxImage() }
-
-// asListed is the name under which a kubelet lists an image: where there is a digest,
-// container runtimes leave out the tag.
-func asListed(image string) string {
-	name, digest, byDigest := strings.Cut(image, "@")
-	if !byDigest {
-		return image
-	}
-	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else it is a registry's port
-		name = name[:colon]
-	}
-	return name + "@" + digest
-}

@@ -11,23 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
-func TestAsListed(t *testing.T) {
-	t.Parallel()
-	for image, want := range map[string]string{
-		"ghcr.io/a/probe:1":                "ghcr.io/a/probe:1",
-		"ghcr.io/a/probe:1@sha256:0f":      "ghcr.io/a/probe@sha256:0f",
-		"ghcr.io/a/probe@sha256:0f":        "ghcr.io/a/probe@sha256:0f",
-		"local:5000/a/probe@sha256:0f":     "local:5000/a/probe@sha256:0f",
-		"local:5000/a/probe:1@sha256:0f":   "local:5000/a/probe@sha256:0f",
-		pinned(probe.Image, "sha256:0f"):   strings.TrimSuffix(probe.Image, ":"+probe.Release) + "@sha256:0f",
-		pinned("registry.example/p:1", ""): "registry.example/p:1",
-	} {
-		if got := asListed(image); got != want {
-			t.Errorf("%s is listed as %s, want %s", image, got, want)
-		}
-	}
-}
-
 // TestImageName wants what is no name of an image refused before anything is asked.
 func TestImageName(t *testing.T) {
 	t.Parallel()

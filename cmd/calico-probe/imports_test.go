@@ -37,9 +37,12 @@ func TestImportsRunForward(t *testing.T) {
 		"report":   {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
 		"diagnose": {own + "cluster", own + "injector", own + "report", "k8s.io/"},
 		// The client: one examination, a session of several, and the command line above both.
-		"examine": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
+		"examine": {own + "session", own + "preflight", own + "output", own + "runbook", own + "alerts",
+			"github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
-		"session": {own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
+		"preflight": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
+			"k8s.io/kubectl", "k8s.io/cli-runtime"},
+		"session": {own + "preflight", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"output": {own + "cluster", own + "diagnose", own + "examine", own + "injector", own + "probe/", "k8s.io/"},
 		"ui": append(kubernetes, own+"cluster", own+"diagnose", own+"examine", own+"injector", own+"output",
@@ -55,7 +58,7 @@ func TestImportsRunForward(t *testing.T) {
 		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
 		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
 		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", own + "examine",
-			own + "session", "k8s.io/"},
+			own + "session", own + "preflight", "k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {

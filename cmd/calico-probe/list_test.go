@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
@@ -22,6 +26,7 @@ func TestLists(t *testing.T) {
 			append(strings.Fields(verb), args...))
 		return code, out.String(), errs.String()
 	}
+	var listed []string
 	for verb, c := range map[string]struct{ kind, key, word, has, not, wide string }{
 		"checks":       {"check", "id", "FELIX", "felix-live", "bgp-session", "DEADLINE"},
 		"causes":       {"cause", "id", "felix", "felix-stuck", "swap-on", "ALSO ACCOUNTS FOR"},
@@ -59,9 +64,18 @@ func TestLists(t *testing.T) {
 			strings.TrimSpace(out) != "[]" || !strings.Contains(errs, "no "+c.kind+" contains no and such") {
 			t.Errorf("%s of nothing: exit %d, %q %q", verb, code, out, errs)
 		}
-		if code, _, errs := run(verb, "-o", "xml"); code != report.ExitUsage || !strings.Contains(errs, "table, wide, name, json, yaml") {
-			t.Errorf("%s -o xml: exit %d: %s", verb, code, errs)
+		for _, format := range []string{"xml", "JSON", "name,json", ""} {
+			want := fmt.Sprintf("error: unknown output format %q: use one of table, wide, name, json, yaml\n", format)
+			if code, out, errs := run(verb, "-o", format); code != report.ExitUsage || out != "" ||
+				!strings.HasSuffix(errs, want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s -o %q: exit %d: %s%s", verb, format, code, out, errs)
+			}
 		}
+		listed = append(listed, "calico-probe "+verb)
+	}
+	slices.Sort(listed)
+	if have := listVerbs((&app{flags: genericclioptions.NewConfigFlags(true)}).command()); !slices.Equal(have, listed) {
+		t.Errorf("the verbs %q list something, and only %q are tested", have, listed)
 	}
 	if _, text, _ := run("explain", "check/felix-live"); !strings.HasPrefix(text, "felix-live: ") {
 		t.Errorf("explain does not take what -o name prints: %s", text)
@@ -73,4 +87,17 @@ func TestLists(t *testing.T) {
 			t.Errorf("version -o %s: %s%s", format, out, errs)
 		}
 	}
+}
+
+// listVerbs are the verbs whose -o takes names: those that list something.
+func listVerbs(of *cobra.Command) []string {
+	var out []string
+	if f := of.Flags().Lookup("output"); f != nil && strings.HasSuffix(f.Usage, ": "+strings.Join(listFormats, ", ")) {
+		out = append(out, of.CommandPath())
+	}
+	for _, verb := range of.Commands() {
+		out = append(out, listVerbs(verb)...)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -5,16 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestCalicoNamespaceFlag wants every verb that reads the cluster to take the flag, and a
@@ -54,21 +47,6 @@ func TestNamedNamespace(t *testing.T) {
 		said := errs.String()
 		if code != report.ExitUsage || !strings.Contains(said, `-n "Bad_NS" is no name of a namespace`) || strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", verb, code, said)
-		}
-	}
-	missing := &injector.PlacementError{
-		Reason: facts.ReasonNamespace, Text: "not found",
-		Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nosuchns"),
-	}
-	if r := rehearsed(missing, ""); r.Status != probe.Fail || !strings.HasPrefix(r.Saw, `there is no namespace "nosuchns"; `) {
-		t.Errorf("%+v", r)
-	}
-	// One way that works is enough, unless a run would end before it.
-	for named, want := range map[string]error{"nosuchns": ui.Exit(report.ExitFault), "": nil} {
-		p := preflightOf(t, named, &examine.Recorder{})
-		p.add(injector.MethodPod, askAdmission, rehearsed(missing, ""))
-		if err := p.conclude([]string{injector.MethodPod, injector.MethodExec}); err != want {
-			t.Errorf("preflight -n %q: %v", named, err)
 		}
 	}
 }

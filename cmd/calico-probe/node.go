@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -46,29 +44,6 @@ func (n *nodeValue) Set(typed string) error {
 
 // nodeName is the name in what kubectl prints of a node, node/NAME.
 func nodeName(typed string) string { return strings.TrimPrefix(typed, "node/") }
-
-// named makes an address that --node gives the name of the node that has it. What no node
-// has stays as it is: reading the cluster says so next, with the names there are.
-func (o *runFlags) named(ctx context.Context, client *examine.Client) error {
-	addr, err := netip.ParseAddr(o.Node)
-	if err != nil || o.Via == injector.MethodLocal {
-		return nil
-	}
-	reader, err := client.Reader()
-	if err != nil {
-		return err
-	}
-	switch names, err := reader.NodesAt(ctx, addr); {
-	case err != nil:
-		return err
-	case len(names) > 1:
-		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
-	case len(names) == 1:
-		client.Note("%s is node %s, by what its kubelet reports", o.Node, names[0])
-		o.Node = names[0]
-	}
-	return nil
-}
 
 // listedNodes is how many nodes a message lists, and listLimit how long it waits for them.
 const (

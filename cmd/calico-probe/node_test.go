@@ -71,7 +71,7 @@ func TestNodeFlag(t *testing.T) {
 		if err = errors.Join(err, flag.Set(typed)); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.named(t.Context(), client); err != nil {
+		if err := client.Resolve(t.Context(), &o.Options); err != nil {
 			if !errors.As(err, new(ui.UsageError)) || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: %v", typed, err)
 			}

@@ -1,13 +1,10 @@
 package main_test
 
 import (
-	"flag"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +17,9 @@ import (
 const (
 	longestFunction = 60  // lines
 	longestFile     = 400 // lines
-	widestLine      = 120 // columns, a tab being one; a line with a text of its own, or an example in a doc comment, may be wider
-	ownText         = 30  // letters that make a literal such a text
+	// columns, a tab being one; a line with a text of its own, or an example in a doc comment, may be wider
+	widestLine = 120
+	ownText    = 30 // letters that make a literal such a text
 )
 
 // source is one Go file of the repository.
@@ -36,45 +34,15 @@ type source struct {
 // folder is its package, as its path from the root.
 func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
 
-// unmendedList has what is not mended yet.
-var unmendedList = filepath.Join("testdata", "rooms.txt")
-
 // TestRooms holds how large functions, files and lines may be, that every package says what it is
-// for, and that a name is exported only where another package uses it. What is not so yet stands in
-// a list that may only shrink: a line of it that is not true any more fails too, and -update takes it
-// out. Nothing is ever added to the list.
+// for, and that a name is exported only where another package uses it.
 func TestRooms(t *testing.T) {
 	all := sources(t, filepath.Join("..", ".."))
-	found := map[string]string{} // the line of the list, and an example
 	for _, s := range all {
-		maps.Copy(found, tooLarge(s))
+		tooLarge(t, s)
 	}
-	maps.Copy(found, withoutDoc(all))
-	maps.Copy(found, unusedElsewhere(all))
-	b, err := os.ReadFile(unmendedList)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var still []string
-	known := strings.Split(strings.TrimSpace(string(b)), "\n")
-	update := flag.Lookup("update").Value.String() == "true"
-	for _, line := range known {
-		if _, wrong := found[line]; wrong {
-			still = append(still, line)
-		} else if line != "" && !update {
-			t.Errorf("%q is mended: take it out of %s (go test -run TestRooms -update)", line, unmendedList)
-		}
-	}
-	for _, line := range slices.Sorted(maps.Keys(found)) {
-		if !slices.Contains(known, line) {
-			t.Errorf("%s: %s", line, found[line])
-		}
-	}
-	if update {
-		if err := os.WriteFile(unmendedList, []byte(strings.Join(still, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	withoutDoc(t, all)
+	unusedElsewhere(t, all)
 }
 
 // sources are all Go files below a folder, but those of other modules' caches.
@@ -112,9 +80,9 @@ func sources(t *testing.T, root string) []source {
 	return out
 }
 
-// tooLarge says what of a file is. Tests are lists of cases, so only the width of their lines counts.
-func tooLarge(s source) map[string]string {
-	out := map[string]string{}
+// tooLarge names what of a file is. Tests are lists of cases, so only the width of their lines counts.
+func tooLarge(t *testing.T, s source) {
+	t.Helper()
 	if !strings.HasSuffix(s.path, "_test.go") {
 		for _, d := range s.file.Decls {
 			f, is := d.(*ast.FuncDecl)
@@ -122,20 +90,19 @@ func tooLarge(s source) map[string]string {
 				continue
 			}
 			if long := s.lineOf(f.End()) - s.lineOf(f.Pos()) + 1; long > longestFunction {
-				out["long function in "+s.path+": "+f.Name.Name] = fmt.Sprintf("%d lines, at most %d", long, longestFunction)
+				t.Errorf("%s:%d: function %s has %d lines, at most %d", s.path, s.lineOf(f.Pos()), f.Name.Name, long, longestFunction)
 			}
 		}
 		if long := len(s.lines) - 1; long > longestFile {
-			out["long file: "+s.path] = fmt.Sprintf("%d lines, at most %d", long, longestFile)
+			t.Errorf("%s has %d lines, at most %d", s.path, long, longestFile)
 		}
 	}
 	texts := s.texts()
 	for i, line := range s.lines {
 		if width := utf8.RuneCountInString(line); width > widestLine && !texts[i+1] && !strings.HasPrefix(line, "//\t") {
-			out["wide lines in "+s.folder()] = fmt.Sprintf("%s:%d has %d columns, at most %d", s.path, i+1, width, widestLine)
+			t.Errorf("%s:%d has %d columns, at most %d", s.path, i+1, width, widestLine)
 		}
 	}
-	return out
 }
 
 func (s source) lineOf(at token.Pos) int { return s.set.Position(at).Line }
@@ -154,26 +121,26 @@ func (s source) texts() map[int]bool {
 	return out
 }
 
-// withoutDoc are the packages of which no file says what they are for.
-func withoutDoc(all []source) map[string]string {
+// withoutDoc names the packages of which no file says what they are for.
+func withoutDoc(t *testing.T, all []source) {
+	t.Helper()
 	said := map[string]bool{}
 	for _, s := range all {
 		if !strings.HasSuffix(s.path, "_test.go") {
 			said[s.folder()] = said[s.folder()] || s.file.Doc != nil
 		}
 	}
-	out := map[string]string{}
 	for folder, has := range said {
 		if !has {
-			out["no package comment in "+folder] = "say what the package is for, above a package clause"
+			t.Errorf("%s has no package comment: say above a package clause what the package is for", folder)
 		}
 	}
-	return out
 }
 
-// unusedElsewhere are the exported functions, types and values that no other package names. By
+// unusedElsewhere names the exported functions, types and values that no other package names. By
 // names alone: a package that is imported under another name is not found.
-func unusedElsewhere(all []source) map[string]string {
+func unusedElsewhere(t *testing.T, all []source) {
+	t.Helper()
 	used := map[string]bool{} // package.Name
 	for _, s := range all {
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -185,18 +152,16 @@ func unusedElsewhere(all []source) map[string]string {
 			return true
 		})
 	}
-	out := map[string]string{}
 	for _, s := range all {
 		if strings.HasSuffix(s.path, "_test.go") || s.file.Name.Name == "main" {
 			continue
 		}
 		for _, name := range exported(s.file) {
 			if !used[s.file.Name.Name+"."+name] && !inExported(all, s.folder(), name) {
-				out["exported for nobody in "+s.folder()] = name + " is used in no other package"
+				t.Errorf("%s exports %s, which no other package uses", s.path, name)
 			}
 		}
 	}
-	return out
 }
 
 // exported are the names that a file exports, without methods and fields.

@@ -53,9 +53,9 @@ func (n *namespaceFlag) Set(name string) error {
 
 // inNamespace checks the name that -n gives.
 func (a *app) inNamespace() error {
-	if n := a.flags.Namespace; n != nil && *n != "" {
-		if bad := validation.IsDNS1123Label(*n); len(bad) > 0 {
-			return ui.BadUsage("-n %q is no name of a namespace: %s", *n, bad[0])
+	if n := *a.flags.Namespace; n != "" {
+		if bad := validation.IsDNS1123Label(n); len(bad) > 0 {
+			return ui.BadUsage("-n %q is no name of a namespace: %s", n, bad[0])
 		}
 	}
 	return nil
@@ -117,10 +117,8 @@ func (a *app) client() (*examine.Client, error) {
 		return nil, err
 	}
 	config := examine.Config{
-		Rest: a.restConfig, Cluster: a.chosen, Probe: embeddedProbe, Ours: isOurs, CalicoNamespace: string(a.calicoNamespace),
-	}
-	if a.flags.Namespace != nil {
-		config.Namespace = *a.flags.Namespace
+		Rest: a.restConfig, Cluster: a.chosen, Probe: embeddedProbe, Ours: isOurs,
+		Namespace: *a.flags.Namespace, CalicoNamespace: string(a.calicoNamespace),
 	}
 	client := examine.NewClient(config, a.ErrOut)
 	if !ui.IsTerminal(a.Out) { // as '| less': progress would be written over the page

@@ -93,7 +93,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 		}
 		return err
 	}
-	if err := o.named(cmd.Context(), client); err != nil {
+	if err := client.Resolve(cmd.Context(), &o.Options); err != nil {
 		return err
 	}
 	if err := o.ThisNode(); err != nil {
@@ -112,12 +112,12 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if run.Sink, err = out.Sink(); err != nil {
 		return err
 	}
-	return out.Close(settled(out, run.Collector, run.Do(ctx)))
+	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
 }
 
-// settled makes the files of a run that reached no verdict say so: their old content is gone,
+// unfinished makes the files of a run that reached no verdict say so: their old content is gone,
 // and an empty file would pass for good news. It returns the run's own error.
-func settled(out *output.Set, c *examine.Collector, came error) error {
+func unfinished(out *output.Set, c *examine.Collector, came error) error {
 	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -41,7 +40,7 @@ func knownToRunbooks() runbook.Known {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
 			return examine.CheckIDs(picked), err
 		},
-		Methods:  append([]string{examine.ViaAuto}, injector.MethodNames()...),
+		Methods:  examine.ViaWords(),
 		Profiles: examine.ProfileNames(),
 	}
 }
@@ -289,11 +288,11 @@ func fromJournal(out *output.Set, journal string) error {
 		return ui.BadUsage("%s: %w", journal, err)
 	}
 	err = out.Each(func(to *output.Place) error {
-		if err := begunWith(to, r); err != nil {
+		if err := writeHead(to, r); err != nil {
 			return err
 		}
 		for _, e := range r.Steps {
-			if err := wrote(to, e); err != nil {
+			if err := writeStep(to, e); err != nil {
 				return err
 			}
 		}
@@ -302,7 +301,7 @@ func fromJournal(out *output.Set, journal string) error {
 	if err != nil {
 		return err
 	}
-	return finished(out, r)
+	return writeEnd(out, r)
 }
 
 // recordFormats are the forms in which a record can be had.
@@ -315,8 +314,8 @@ func recordFormats() []report.Format {
 	}
 }
 
-// begunWith, wrote and finished write a record to an output as it comes.
-func begunWith(to *output.Place, r *runbook.Record) error {
+// writeHead, writeStep and writeEnd write a record to an output as it comes.
+func writeHead(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
@@ -325,7 +324,7 @@ func begunWith(to *output.Place, r *runbook.Record) error {
 	return err
 }
 
-func wrote(to *output.Place, e runbook.Entry) error {
+func writeStep(to *output.Place, e runbook.Entry) error {
 	switch to.Name {
 	case "text":
 		return runbook.WriteEntry(to, e)
@@ -335,9 +334,9 @@ func wrote(to *output.Place, e runbook.Entry) error {
 	return nil
 }
 
-// finished writes the end of a record; of one that has none, what is a document as far as
+// writeEnd writes the end of a record; of one that has none, what is a document as far as
 // it goes.
-func finished(out *output.Set, r *runbook.Record) error {
+func writeEnd(out *output.Set, r *runbook.Record) error {
 	return out.Each(func(to *output.Place) error {
 		switch {
 		case to.Name == "markdown":

@@ -41,8 +41,8 @@ func isKept(name, value string) bool {
 	return !slices.Contains(keptOut, name)
 }
 
-// toGive are the flags that were given and that who goes on has to give again.
-func (o *runbookOptions) toGive() string {
+// secretFlags are the flags that were given and that who goes on has to give again.
+func (o *runbookOptions) secretFlags() string {
 	out := ""
 	for _, f := range []struct {
 		name, what string

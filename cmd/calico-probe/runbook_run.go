@@ -138,7 +138,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.named(cmd.Context(), o.client); err != nil {
+	if err := o.client.Resolve(cmd.Context(), &o.Options); err != nil {
 		return err
 	}
 	at, err := o.client.Asked(o.Options)
@@ -291,7 +291,7 @@ func (o *runbookOptions) once(r runbook.Run) examine.Options {
 func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal,
 	answers map[string]string) error {
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
-	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.toGive()
+	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.secretFlags()
 	if j.Name() != "" {
 		ui.Say(o.ErrOut, "if this terminal is lost: %s", again)
 	}
@@ -306,7 +306,9 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
-			Show:     func(e runbook.Entry) error { return o.out.Each(func(to *output.Place) error { return wrote(to, e) }) },
+			Show: func(e runbook.Entry) error {
+				return o.out.Each(func(to *output.Place) error { return writeStep(to, e) })
+			},
 			Progress: func(text string) { o.speaking().Progress("%s", text) },
 			Say:      func(text string) { ui.Say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
@@ -323,11 +325,11 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node,
 		Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.Until(ctx)
-	if err := o.out.Each(func(to *output.Place) error { return begunWith(to, begun) }); err != nil {
+	if err := o.out.Each(func(to *output.Place) error { return writeHead(to, begun) }); err != nil {
 		return o.out.Close(err)
 	}
 	r, err := e.Do(ctx)
-	if unheard := finished(&o.out, r); err == nil {
+	if unheard := writeEnd(&o.out, r); err == nil {
 		err = unheard
 	}
 	if !j.Ended && j.Name() != "" {

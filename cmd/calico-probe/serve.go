@@ -112,8 +112,8 @@ func (o *serveOptions) check() error {
 		return ui.BadUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
 	}
 	for method := range strings.SplitSeq(o.Via, ",") {
-		if method == injector.MethodSSH || method == injector.MethodLocal {
-			return ui.BadUsage("--via %s does not work in a pod: use auto, api, neighbour, or a list of %s", method, viaInPod)
+		if !worksInPod(method) {
+			return ui.BadUsage("--via %s does not work in a pod: use auto, api, neighbour, or a list of %s", method, viaInPod())
 		}
 	}
 	if err := o.checkListeners(); err != nil {
@@ -124,9 +124,6 @@ func (o *serveOptions) check() error {
 	}
 	return o.Validate()
 }
-
-// viaInPod is what auto stands for in a pod, which has no keys for ssh.
-const viaInPod = injector.MethodPod + "," + injector.MethodEphemeral + "," + injector.MethodExec
 
 // checkAccess refuses what would let everybody in, and half of a pair of flags.
 func (o *serveOptions) checkAccess() error {
@@ -256,10 +253,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err := trustPublicCAs(); err != nil {
 		return err
 	}
-	config, err := o.restConfig()
-	if err != nil {
-		return err
-	}
+	var err error
 	if o.client, err = o.app.client(); err != nil {
 		return err
 	}
@@ -270,7 +264,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	writing, err := injector.NewClient(config)
+	writing, err := o.client.Writer()
 	if err != nil {
 		return err
 	}
@@ -310,7 +304,7 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 	client := o.client.Writing(logged{log.With("job", job.ID)})
 	run := o.Options
 	if run.Via == examine.ViaAuto {
-		run.Via = viaInPod
+		run.Via = viaInPod()
 	}
 	run.Node, run.Profile = job.Node, job.Procedure.Profile
 	run.Reason = "alert " + probe.OneLine(job.Alerts[0].Name) + ", job " + job.ID

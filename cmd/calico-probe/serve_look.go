@@ -67,7 +67,7 @@ func unattended(steps []runbook.Step) error {
 			runs = append(runs, s.Wait.Run)
 		}
 		for _, r := range runs {
-			if r != nil && (r.Via == injector.MethodSSH || r.Via == injector.MethodLocal) {
+			if r != nil && !worksInPod(r.Via) {
 				return fmt.Errorf("it asks by way of %s, which is nothing for a pod", r.Via)
 			}
 		}
@@ -153,6 +153,14 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	}
 }
 
+// viaInPod is what auto stands for in a pod, which has no keys for ssh.
+func viaInPod() string {
+	return strings.Join(slices.DeleteFunc(injector.FallbackNames(), func(m string) bool { return !worksInPod(m) }), ",")
+}
+
+// worksInPod tells whether an access method can be used in a pod.
+func worksInPod(method string) bool { return !slices.Contains(injector.OwnHostNames(), method) }
+
 // viaOf is by which access methods a runbook's step runs that asks for some: not where the
 // administrator holds it back by serve's own, and never by ssh.
 func (o *serveOptions) viaOf(step string) string {
@@ -160,7 +168,7 @@ func (o *serveOptions) viaOf(step string) string {
 	case o.Via != examine.ViaAuto:
 		return ""
 	case step == examine.ViaAuto:
-		return viaInPod
+		return viaInPod()
 	}
 	return step
 }
@@ -177,7 +185,7 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 		return alerts.Report{}, fmt.Errorf("encoding the record: %w", err)
 	}
 	return alerts.Report{
-		Verdict: r.Outcome.Verdict, Says: cameTo(r), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes(),
+		Verdict: r.Outcome.Verdict, Says: conclusion(r), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes(),
 	}, nil
 }
 
@@ -230,9 +238,9 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	return rb, j, err
 }
 
-// cameTo is what a runbook came to, in a line: what it concludes, with the cause it saw
+// conclusion is what a runbook came to, in a line: what it concludes, with the cause it saw
 // last of the node where it is a fault.
-func cameTo(r *runbook.Record) string {
+func conclusion(r *runbook.Record) string {
 	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
 		return says

@@ -188,7 +188,7 @@ func TestServeVia(t *testing.T) {
 func TestServeTakesNoSSH(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ serve, step, want string }{
-		{"auto", "auto", viaInPod}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
+		{"auto", "auto", viaInPod()}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
 	} {
 		o := &serveOptions{runFlags: &runFlags{Options: examine.Options{Via: c.serve}}}
 		if got := o.viaOf(c.step); got != c.want {
@@ -312,7 +312,7 @@ func TestServeCameTo(t *testing.T) {
 		{alerts.Fault, "", []runbook.Entry{asked("a", "")}, ""},
 	} {
 		r := &runbook.Record{Node: "a", Steps: c.steps, Outcome: &runbook.Outcome{Verdict: c.verdict, Says: c.says}}
-		if got := cameTo(r); got != c.want {
+		if got := conclusion(r); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

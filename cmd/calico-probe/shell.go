@@ -32,7 +32,7 @@ func (a *app) shell() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := o.named(cmd.Context(), client); err != nil {
+			if err := client.Resolve(cmd.Context(), &o.Options); err != nil {
 				return err
 			}
 			own.Run, own.Scripted = o.Options, cmd.Flags().Changed("command")

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
-	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
@@ -15,16 +15,15 @@ func lookups() []*prompt.Command {
 	return []*prompt.Command{
 		{
 			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
-			Run: func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
-			Complete: func(context.Context, []string) []string {
-				return append(examine.CheckIDs(examine.Suite()), causeIDs()...)
-			},
+			Run:      func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
+			Complete: func(context.Context, []string) []string { return explainedIDs() },
 		},
-		{Name: "checks", Short: "list every check", Run: func(_ context.Context,
-			call *prompt.Call) error {
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error {
 			return writeList(checkList(), call.Out)
 		}},
-		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return writeList(causeList(), call.Out) }},
+		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error {
+			return writeList(causeList(), call.Out)
+		}},
 	}
 }
 
@@ -32,10 +31,8 @@ func explainable(args []string) error {
 	if len(args) != 1 {
 		return errors.New("explain takes the ID of a check or a cause; 'checks' and 'causes' list them")
 	}
-	for _, r := range diagnose.Rules() {
-		if r.ID == args[0] {
-			return nil
-		}
+	if slices.Contains(causeIDs(), args[0]) {
+		return nil
 	}
 	_, err := probe.Select(examine.Suite(), args, nil)
 	return err

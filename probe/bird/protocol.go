@@ -23,6 +23,7 @@ type Protocol struct {
 	LastError  string     // survives in Idle and Active: the best single diagnostic
 	Imported   int        // routes taken from the peer
 	Exported   int        // routes sent to it
+	Received   int        // routes that the peer has sent since the session began, whatever became of them
 	// Hold is how much silence ends the session, HoldLeft what is left of it; zero
 	// where BIRD does not say.
 	Hold, HoldLeft time.Duration
@@ -139,6 +140,12 @@ func (p *Protocol) detail(text string) {
 		h, err2 := strconv.Atoi(whole)
 		if err == nil && err2 == nil && l >= 0 && l <= float64(h) && h <= maxHold {
 			p.Hold, p.HoldLeft = time.Duration(h)*time.Second, time.Duration(l*float64(time.Second))
+		}
+	case "Import updates": // received, rejected, filtered, ignored, accepted; of each channel, in BIRD 2
+		if f := strings.Fields(value); len(f) > 0 {
+			if n, err := strconv.Atoi(f[0]); err == nil {
+				p.Received += n
+			}
 		}
 	case "GR recovery": // of each channel, in BIRD 2
 		if p.Recovery != "pending" {

@@ -23,6 +23,7 @@ var BGPSession = &probe.Check{
 ok: Established. fail: any other state. Passive: this side only waits for the peer to connect, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the peer's host is up, its BIRD is not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
 One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when Calico configured no session). A peer that Calico did not configure is at most warn, and so is a node that the API calls NotReady.
 info: BIRD has no peers at all, or some are down.
+warn, under "routes": a session with another node is established and hands over none of this node's blocks, or none of the peer's, though Calico's pools are all to go by BGP: a filter drops them, on the side that the line names.
 Where a session is down the kernel's counters of TCP MD5 are read, which both ends of a session with a password have. warn: one grows: segments come here unsigned, or signed where this node has no password, or signed with another. info: one is not zero, and did not grow within these seconds.`,
 }
 
@@ -74,7 +75,12 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) int {
 		if proto.Established() {
 			up++
 		}
-		p.Report(d.session(p, proto, status))
+		r, peer := d.session(p, proto, status)
+		p.Report(r)
+		age, _ := bird.Age(proto.Since, status.ServerTime)
+		if of, ok := d.exchanged(p, proto, peer, age); ok && !status.Restarting {
+			p.Report(of.On("routes " + r.Target))
+		}
 	}
 	p.Report(asWhole(status, protocols, peers, up).On(name).With(FactFamily, d.family).With(FactPeerCount, peers).
 		With(FactUpCount, up))
@@ -186,7 +192,7 @@ func sessionReason(text string) string {
 	return ""
 }
 
-func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) probe.Result {
+func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) (probe.Result, probe.Target) {
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
@@ -206,7 +212,7 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	if peer.Node != "" {
 		r = r.With(FactNode, peer.Node)
 	}
-	return withDetails(about(r, peer).On(target), proto, seconds, known)
+	return withDetails(about(r, peer).On(target), proto, seconds, known), peer
 }
 
 // sessionState judges the state of a session, which it has had for some time.

@@ -100,7 +100,7 @@ func TestAsWhole(t *testing.T) {
 // TestHoldTimer wants how long a session still lives without a word from the peer.
 func TestHoldTimer(t *testing.T) {
 	t.Parallel()
-	r := daemons()[0].session(&probe.Pass{},
+	r, _ := daemons()[0].session(&probe.Pass{},
 		bird.Protocol{Proto: "BGP", State: "up", BGP: "Established", Hold: 240 * time.Second, HoldLeft: time.Minute},
 		bird.Status{})
 	if left, _ := r.Facts.Num(FactHoldLeft); r.Status != probe.OK || left != 60 {
@@ -129,9 +129,10 @@ func TestSessionReason(t *testing.T) {
 	of := func(info, last string) probe.Facts {
 		p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindSession, Name: "b", Node: "b",
 			Addr: netip.MustParseAddr("10.0.0.2")}}}
-		return daemons()[0].session(p,
+		r, _ := daemons()[0].session(p,
 			bird.Protocol{Name: "Mesh_10_0_0_2", Proto: "BGP", State: "start", BGP: "Active", Info: info,
-				LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{}).Facts
+				LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{})
+		return r.Facts
 	}
 	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" ||
 		f.Str(FactNode) != "b" {

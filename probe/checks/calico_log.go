@@ -124,20 +124,10 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	if err != nil {
 		return unseen(err)
 	}
-	var runs []int
-	for _, name := range names {
-		m := runOfName.FindStringSubmatch(name)
-		if m == nil {
-			continue
-		}
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			runs = append(runs, n)
-		}
-	}
+	runs := runsOf(names)
 	if len(runs) == 0 {
 		return probe.Found(probe.Skip, "the container has written nothing yet")
 	}
-	slices.Sort(runs)
 	last := runs[len(runs)-1]
 	present, err := readRun(h, folder, account, last)
 	switch {
@@ -170,6 +160,22 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	return present.result(probe.Info, "run %d goes on, or ended well; its last error: %s", last, now)
 }
 
+// runsOf are the numbers of the runs that have logs of these names, in order.
+func runsOf(names []string) []int {
+	var runs []int
+	for _, name := range names {
+		m := runOfName.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			runs = append(runs, n)
+		}
+	}
+	slices.Sort(runs)
+	return runs
+}
+
 // A runLog is what the end of one run's log says.
 type runLog struct {
 	lines int
@@ -188,26 +194,33 @@ type logLine struct {
 }
 
 func readRun(h *probe.Host, folder, account string, number int) (runLog, error) {
-	name := path.Join(folder, strconv.Itoa(number)+".log")
-	f, err := h.Open(name)
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(number)))
 	if err != nil {
 		return runLog{}, err
+	}
+	r := judge(lines, account)
+	r.tail = !whole
+	return r, nil
+}
+
+// lastOfLog reads the last lines of a container's log, and tells whether they are all there are.
+func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err error) {
+	f, err := h.Open(name)
+	if err != nil {
+		return nil, false, err
 	}
 	defer f.Close()
 	if !slices.ContainsFunc(logPlaces, func(place string) bool { return strings.HasPrefix(f.Name(), place) }) {
-		return runLog{}, fmt.Errorf("%s %w", name, errElsewhere)
+		return nil, false, fmt.Errorf("%s %w", name, errElsewhere)
 	}
-	lines, err := podlog.Tail(f, logTail)
-	if err != nil {
-		return runLog{}, err
+	if lines, err = podlog.Tail(f, logTail); err != nil {
+		return nil, false, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return runLog{}, fmt.Errorf("looking at %s: %w", f.Name(), err)
+		return nil, false, fmt.Errorf("looking at %s: %w", f.Name(), err)
 	}
-	r := judge(lines, account)
-	r.tail = info.Size() > logTail
-	return r, nil
+	return lines, info.Size() <= logTail, nil
 }
 
 // judge finds what matters among the last lines of a run. Calico's start-up ends with

@@ -76,8 +76,12 @@ func TestContainerLog(t *testing.T) {
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
 		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, saysExecFormat, "exec format"},
-		"warnings are usual":                {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
-		"nothing written":                   {nil, probe.Skip, "", "nothing yet"},
+		"localhost has no address": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp: lookup localhost on 10.96.0.10:53: server misbehaving",
+			"1 INFO felix/y.go 2: fine")}, probe.Warn, SaysNoLocalhost, "writes"},
+		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
+			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
+		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
+		"nothing written":    {nil, probe.Skip, "", "nothing yet"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, "c")

@@ -36,6 +36,7 @@ const (
 	saysExecFormat     = "exec-format"     // the program is for another architecture
 	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
+	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
 // forbidden names the account and what it may not do.
@@ -50,6 +51,7 @@ var (
 	byIPAM    = regexp.MustCompile(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
 	byFelix   = regexp.MustCompile(`^(?:felix/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
 	byTables  = regexp.MustCompile(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
+	byHealth  = regexp.MustCompile(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
 	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
 
 	anyStart = []*regexp.Regexp{byStart, byInstall, byIPAM, byFelix}
@@ -76,6 +78,8 @@ var signatures = []*signature{
 	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
+	{SaysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
+		regexp.MustCompile(`\blookup localhost\b`)},
 	{saysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
 	{saysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
 	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},

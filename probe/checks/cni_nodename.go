@@ -24,8 +24,8 @@ The plugin prefers the nodename of its own configuration, where that has one, an
 info: the name is another one, and calico-node is set to that (CALICO_K8S_NODE_REF names the Node of Kubernetes); or the node's name in Kubernetes is not known here. skip: not visible by this access method.`,
 }
 
-// FactName is a name as it was read.
-const FactName probe.Fact = "name"
+// factName is a name as it was read.
+const factName probe.Fact = "name"
 
 func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	const file = "/var/lib/calico/nodename"
@@ -57,7 +57,7 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	}
 	age := time.Since(written).Round(time.Second)
 	r.Saw += ", written " + age.String() + " ago"
-	return r.With(FactSince, int(age.Seconds())).With(FactName, name)
+	return r.With(FactSince, int(age.Seconds())).With(factName, name)
 }
 
 // nodenameSet is the name that the configuration of Calico's plugin has, and the file it is in.

@@ -23,8 +23,8 @@ ok: answered, and in order. fail: no answer in time, refused, or RuntimeReady or
 skip: not visible by this access method. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
 }
 
-// FactContainers is how many containers the runtime calls running.
-const FactContainers probe.Fact = "containers"
+// factContainers is how many containers the runtime calls running.
+const factContainers probe.Fact = "containers"
 
 func criHealth(ctx context.Context, p *probe.Pass) {
 	kind, known := runtimeOf(p)
@@ -112,5 +112,5 @@ func runtimeContainers(ctx context.Context, client cri.RuntimeServiceClient) (pr
 		return probe.Result{}, err
 	}
 	return probe.Found(probe.OK, "%d containers running", len(a.Containers)).
-		With(FactContainers, len(a.Containers)), nil
+		With(factContainers, len(a.Containers)), nil
 }

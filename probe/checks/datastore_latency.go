@@ -28,7 +28,7 @@ var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", Asks: "does Calico's datastore answer this node, and how far is it?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"},
 	Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
-	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: five connections each, with the time for TCP, TLS and the first answer. The API server is asked whether it is ready (/readyz), which it is not without its etcd. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
+	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: and the address that calico-node is told instead (ConfigMap kubernetes-services-endpoint, or its own environment): five connections each, with the time for TCP, TLS and the first answer. The API server is asked whether it is ready (/readyz), which it is not without its etcd. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
 ok: all answered. warn: some attempts failed; or a certificate expires within two weeks. fail: none answered, and how the connection failed; the API server, or a load balancer before it, answers with 5xx; etcd is not healthy, or rejects the certificate; a certificate has expired.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.
 401 and 403 count as answers, and so does etcd's request for a client certificate where this probe cannot read one.`,
@@ -42,6 +42,7 @@ const (
 	FactWorst    probe.Fact = "worst_ms"   // all of it, worst
 	FactAnswered probe.Fact = "answered"   // tries
 	FactTries    probe.Fact = "tries"      // tries
+	FactSetBy    probe.Fact = "set_by"     // what tells calico-node to look for the API server there
 	FactRole     probe.Fact = "role"       // what was asked: the service's address, a server behind it, or another word
 )
 
@@ -49,6 +50,8 @@ const (
 const (
 	RoleService  = "service"
 	RoleEndpoint = "endpoint"
+
+	RoleConfigured = probe.NameConfigured // where calico-node is told to look for the API server
 )
 
 const (
@@ -100,6 +103,10 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 				}
 				r = dated(r, last.server, now)
 			}
+		}
+		if by := t.Attrs[probe.AttrSetBy]; by != "" {
+			r.Saw += "; set by " + by
+			r = r.With(FactSetBy, by)
 		}
 		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).
 			With(FactRole, t.Name).With(FactAddress, addr))

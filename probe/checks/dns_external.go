@@ -23,14 +23,14 @@ var DNSExternal = &probe.Check{
 	ID: "dns-external", Asks: "do names outside the cluster resolve, by the node's own name servers and through the cluster's DNS, and what does the search list cost?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{tagNetwork, tagDNS},
 	Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods},
-	Needs:  []*probe.Check{NodeUplink, PodUplink, DNSCluster}, Run: dnsExternal, Limit: 10 * time.Second,
+	Needs:  []*probe.Check{NodeUplink, podUplink, DNSCluster}, Run: dnsExternal, Limit: 10 * time.Second,
 	Doc: `The name servers of the root zone are asked of each server in the resolv.conf that the kubelet uses, and of the cluster's DNS, which passes such questions on: an answer takes no access to the Internet, only a resolver that resolves. Then a name that does not exist is asked in each domain of a pod's search list (ndots:5), as every outside name is before it is asked as it stands. Asked from the node, and again from inside one of its own pods, whence the cluster's DNS servers ask too.
 ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that its upstream failed, REFUSED that it is not configured to try, no answer that nothing is there or packets are lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, but the cluster's DNS fails (SERVFAIL) or does not answer: it has no upstream, or that does not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
 skip: neither the node's resolv.conf nor a DNS service is known, or there is no pod on this node to ask from.`,
 }
 
-// FactSearchCost is how many more questions an outside name costs a pod.
-const FactSearchCost probe.Fact = "extra_questions"
+// factSearchCost is how many more questions an outside name costs a pod.
+const factSearchCost probe.Fact = "extra_questions"
 
 // slowDNS is when an answer is called slow: resolvers wait five seconds, and a
 // look-up in a pod asks four or more times.
@@ -158,7 +158,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 		r.Saw += "; the node's own name servers resolve them"
 	}
 	if a.msg != nil {
-		r = r.With(FactRcode, a.rcode()).With(FactTook, milliseconds(a.took))
+		r = r.With(FactRcode, a.rcode()).With(factTook, milliseconds(a.took))
 	}
 	return r
 }
@@ -226,5 +226,5 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
 			strings.Join(wild, ", "))
 	}
-	return r.With(FactSearchCost, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
+	return r.With(factSearchCost, len(answers)).With(factTook, milliseconds(whole)).Because(lines...)
 }

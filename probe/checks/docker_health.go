@@ -23,8 +23,8 @@ ok: both answer. fail, info without answer while ping is ok: dockerd lives but i
 skip: the kubelet uses another runtime, or there is no docker on this node; or it is not known which runtime the kubelet uses, and nothing shows that docker is awake, which asking could start.`,
 }
 
-// FactDockerVersion is dockerd's own version.
-const FactDockerVersion probe.Fact = "docker_version"
+// factDockerVersion is dockerd's own version.
+const factDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = socketDocker
@@ -93,5 +93,5 @@ func dockerSays(what string, a httpget.Page) probe.Result {
 	}
 	return probe.Found(probe.OK, "docker %s, %d of %d containers running", info.ServerVersion, info.ContainersRunning,
 		info.Containers).
-		With(FactDockerVersion, info.ServerVersion)
+		With(factDockerVersion, info.ServerVersion)
 }

@@ -88,7 +88,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 		switch {
 		case t.Port == 0:
 		case t.Port == portKubelet:
-			all.Go(func() { note(t, knock(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
+			all.Go(func() { note(t, reachKubelet(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
 		case t.Attrs[probe.AttrScope] == "":
 			all.Go(func() { note(t, connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(asking)) })
 		case err != nil: // then a session may stand
@@ -113,9 +113,9 @@ const portKubelet = 10250
 // FactSpeaks is whether who accepted a connection also answered a request there.
 const FactSpeaks probe.Fact = "speaks"
 
-// knock connects to a kubelet and asks it, without credentials: the kernel accepts connections for a
+// reachKubelet connects to a kubelet and asks it, without credentials: the kernel accepts connections for a
 // kubelet that is frozen, and only one that works refuses the request.
-func knock(ctx context.Context, to netip.AddrPort) probe.Result {
+func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	r := connect(ctx, to).result(ctx)
 	if r.Status != probe.OK {
 		return r

@@ -70,13 +70,13 @@ func TestKnock(t *testing.T) {
 		{lives.Listener.Addr(), true, ", and the kubelet answers (401)"},
 		{frozen.Addr(), false, ", and nobody answers a request within 1"},
 	} {
-		r := knock(ctx, netip.MustParseAddrPort(c.at.String()))
+		r := reachKubelet(ctx, netip.MustParseAddrPort(c.at.String()))
 		if r.Status != probe.OK || r.Facts[FactSpeaks] != c.speaks || !strings.Contains(r.Saw, c.says) {
 			t.Errorf("%+v, want %q", r, c.says)
 		}
 	}
 	frozen.Close()
-	r := knock(ctx, netip.MustParseAddrPort(frozen.Addr().String()))
+	r := reachKubelet(ctx, netip.MustParseAddrPort(frozen.Addr().String()))
 	if _, told := r.Facts[FactSpeaks]; told || r.Status != probe.Fail {
 		t.Errorf("nothing listens: %+v", r)
 	}

@@ -18,7 +18,7 @@ var NodeFirewall = &probe.Check{
 	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: nodeFirewall,
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
 ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; Calico removes them itself only from v3.31, and only between iptables and its own nftables tables; else a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
-warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods; or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
+warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods (the fact refuses names chains of others whose own rules drop or reject); or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
 skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
 }
 
@@ -26,11 +26,13 @@ skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the 
 const (
 	// list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
 	FactBackends probe.Fact = "backends"
-	FactInUse    probe.Fact = "in_use"       // list of these that send forwarded packets to them
-	FactServices probe.Fact = "services_in"  // list of those with chains of kube-proxy's
-	FactDrops    probe.Fact = "drops"        // list of chains that drop forwarded packets by policy
-	FactPods     probe.Fact = "pods"         // count of pods' interfaces
-	FactChains   probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+	FactInUse    probe.Fact = "in_use"      // list of these that send forwarded packets to them
+	FactServices probe.Fact = "services_in" // list of those with chains of kube-proxy's
+	FactDrops    probe.Fact = "drops"       // list of chains that drop forwarded packets by policy
+	// list of chains of others with a rule that drops or rejects forwarded packets
+	FactRefuses probe.Fact = "refuses"
+	FactPods    probe.Fact = "pods"         // count of pods' interfaces
+	FactChains  probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
 )
 
 // The firewalls of Linux.
@@ -47,6 +49,7 @@ type walls struct {
 	services []string       // those with kube-proxy's
 	drops    []kernel.Chain // chains that drop forwarded packets by policy
 	dropsIn  []string       // in which firewall each of these is
+	refuses  []string       // chains that neither Calico nor kube-proxy made, with a rule that refuses forwarded packets
 	unread   error          // of legacy iptables
 }
 
@@ -121,6 +124,9 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 			func(to string) bool { return strings.HasSuffix(to, "cali-FORWARD") }) {
 			add(&w.used, wall)
 		}
+		if c.Forward && c.Refuses && c.Table != "calico" && c.Table != "kube-proxy" {
+			w.refuses = append(w.refuses, chainOf(c, wall))
+		}
 		if c.Forward && c.Drops {
 			w.drops, w.dropsIn = append(w.drops, c), append(w.dropsIn, wall)
 		}
@@ -142,16 +148,23 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 	return w
 }
 
+// chainOf is a chain and the firewall that it is in.
+func chainOf(c kernel.Chain, wall string) string {
+	if wall == inNative && c.Table != "calico" {
+		return fmt.Sprintf("%s of nftables' table %s", c.Name, c.Table)
+	}
+	return fmt.Sprintf("%s of %s", c.Name, wall)
+}
+
 // dropping names the chains that drop forwarded packets by policy: all of them; those in a firewall where
 // Calico's chains are not in use; and these with the tables that somebody wrote for nftables.
 func (w walls) dropping() (names, shut, others []string) {
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
 	// somebody wrote for nftables himself are taken to know the pods.
 	for i, c := range w.drops {
-		name := fmt.Sprintf("%s of %s", c.Name, w.dropsIn[i])
+		name := chainOf(c, w.dropsIn[i])
 		switch {
 		case w.dropsIn[i] == inNative && c.Table != "calico":
-			name = fmt.Sprintf("%s of nftables' table %s", c.Name, c.Table)
 			others = append(others, name)
 		case !slices.Contains(w.used, w.dropsIn[i]):
 			shut = append(shut, name)
@@ -212,7 +225,7 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 			" and ")
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
-		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)
+		With(FactDrops, first(names)).With(FactRefuses, first(w.refuses)).With(FactPods, pods).With(FactChains, w.calico)
 }
 
 // worthKeeping leaves out what no check asks about: kube-proxy's iptables have some

@@ -8,6 +8,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
+// TestRefuses names chains of others with a rule that refuses forwarded packets, and none of Calico's.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	w := wallsOf(4, []kernel.Chain{
+		{Table: "firewalld", Name: "filter_FORWARD", Forward: true, Refuses: true},
+		{Family: 4, Table: "calico", Name: "filter-cali-FORWARD", Forward: true, Refuses: true},
+		{Table: "kube-proxy", Name: "filter-forward", Forward: true, Refuses: true},
+		{Table: "mine", Name: "forward", Forward: true},
+	}, []kernel.Chain{{Family: 4, Table: "filter", Name: "FORWARD", Forward: true, Refuses: true}})
+	if got := fmt.Sprint(w.refuses); got != "[FORWARD of legacy iptables filter_FORWARD of nftables' table firewalld]" {
+		t.Error(got)
+	}
+}
+
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	calico := kernel.Chain{Family: 4, Table: "filter", Name: "cali-FORWARD"}

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,19 +21,20 @@ var OverlayTunnels = &probe.Check{
 	From: probe.FromNode,
 	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
-ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
+ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it. Where a VXLAN device of another CNI (flannel.1, cilium_vxlan) has the VNI and port that Calico's needs, it is named.
 warn: the MTU is not the one that FelixConfiguration sets; or WireGuard's device is up and Calico has no address for this node's end, without encryption between hosts, which needs none. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
 skip: no pool uses a tunnel, or Calico keeps its settings in its own etcd. unknown: a device is there, and what Calico registered for it could not be read. Not looked at: the peers of WireGuard, and the entries of a VXLAN device in the mode that the eBPF data plane uses, which has none.`,
 }
 
 // Facts of overlay-tunnels.
 const (
-	FactMTU    probe.Fact = "mtu"    // bytes, of the interface
-	FactVNI    probe.Fact = "vni"    // of the VXLAN device
-	FactLocal  probe.Fact = "local"  // the address its packets leave from, "" when it has none set
-	FactFaults probe.Fact = "faults" // what is wrong, as words: missing, down, address, vni, port, local, mac, mtu
-	FactVTEPs  probe.Fact = "vteps"  // count of other nodes at the tunnel
-	FactCutOff probe.Fact = "cutoff" // list of these with wrong entries, and what is wrong
+	FactMTU     probe.Fact = "mtu"     // bytes, of the interface
+	FactVNI     probe.Fact = "vni"     // of the VXLAN device
+	FactLocal   probe.Fact = "local"   // the address its packets leave from, "" when it has none set
+	FactFaults  probe.Fact = "faults"  // what is wrong, as words: missing, down, address, vni, port, local, mac, mtu
+	FactVTEPs   probe.Fact = "vteps"   // count of other nodes at the tunnel
+	FactForeign probe.Fact = "foreign" // another VXLAN device that stands in the way of Calico's
+	FactCutOff  probe.Fact = "cutoff"  // list of these with wrong entries, and what is wrong
 )
 
 // forwarding is what a VXLAN device knows about the other ends.
@@ -185,7 +187,8 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families",
 				e.device).On(e.device))
 		default:
-			say(judgeTunnel(e, mode, d, *own, settingsOf(p, e)).On(e.device))
+			set := settingsOf(p, e)
+			say(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all).On(e.device))
 			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
 				f, err := vteps(*d, e.family)
 				if err != nil {
@@ -216,6 +219,26 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 	}
 	return tunnelSettings{vni: number("vxlanVNI", vxlanVNI), port: number("vxlanPort", vxlanPort),
 		mtu: number(e.mtu, 0)}
+}
+
+// inTheWay names the device of another CNI that keeps Calico's from being made, or from being up: the
+// kernel makes no second one with the same VNI and port, and none beside one that takes every VNI of a port.
+func inTheWay(r probe.Result, e encapsulation, set tunnelSettings, all []kernel.Link) probe.Result {
+	if r.Status != probe.Fail || e.name != "VXLAN" {
+		return r
+	}
+	vni, port := cmp.Or(set.vni, vxlanVNI), cmp.Or(set.port, vxlanPort)
+	for _, d := range all {
+		if v := d.VXLAN; v != nil && !strings.HasSuffix(d.Name, ".calico") && v.Port == port && (v.External || v.VNI == vni) {
+			what := fmt.Sprintf("has the same VNI %d and UDP port %d", vni, port)
+			if v.External {
+				what = fmt.Sprintf("takes every VNI of UDP port %d", port)
+			}
+			r.Saw += fmt.Sprintf("; %s, which is not Calico's, %s", d.Name, what)
+			return r.With(FactForeign, d.Name)
+		}
+	}
+	return r
 }
 
 // judgeTunnel judges a device, nil when there is none, by its end in Calico's

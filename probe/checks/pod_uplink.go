@@ -10,18 +10,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// PodUplink asks whether packets can leave the pod that the others are asked from:
+// podUplink asks whether packets can leave the pod that the others are asked from:
 // one pod's cable that is out is not a cluster's outage.
-var PodUplink = &probe.Check{
+var podUplink = &probe.Check{
 	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod,
 	In:   probe.Standard,
-	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: podUplink,
+	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: uplinkOfPod,
 	Doc: `Looked at inside the network namespaces of two of this node's workload pods, where there are two: the interface with the pod's address, and whether there is a default route. What other checks ask from inside pods needs it.
 ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work. warn: so it is in one pod, and the other one is well.
 skip: no pod on this node to ask from, or none that can be entered.`,
 }
 
-func podUplink(_ context.Context, p *probe.Pass) {
+func uplinkOfPod(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,6 +23,7 @@ var RouteCanReach = &probe.Check{
 ok: there is a route. fail: there is none, or one that forbids (unreachable, blackhole, prohibit).
 info: a pod is reached by the default route alone, so BIRD or Felix has made no route for its block; normal where the underlying network routes pods itself, otherwise the reason why pod-ping fails.
 Told beside it is the default route of each family in which Calico registered an address: info where there is none. Nothing is wrong with that alone, unless service addresses (which no other route covers) or names outside are to be reached.
+fail: an address of another node, or of a BGP peer, is an address of this node as well: what is sent there never leaves.
 info: towards another node the kernel uses a source address that is not the one Calico registered for this node; peers that expect the registered one refuse the session.`,
 }
 
@@ -33,6 +35,7 @@ const (
 	FactRouteProto probe.Fact = "proto"      // who made it: bird, kernel, boot, felix, ...
 	FactDefault    probe.Fact = "default"    // whether there is a default route
 	FactRegistered probe.Fact = "registered" // the address Calico registered for this node
+	FactOwnedBy    probe.Fact = "owned_by"   // the interface of this node that has another node's address too
 )
 
 // hop is what the kernel does with packets to one address.
@@ -71,14 +74,35 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 			p.Report(r.On(fmt.Sprintf("IPv%d default route", f)).With(FactFamily, f))
 		}
 	}
+	links, _ := kernel.Links()
+	for _, t := range p.Of(probe.KindSession) { // of nodes the plan has a few, of sessions all
+		same := func(o probe.Target) bool { return o.Addr == t.Addr }
+		if ownedBy(links, t) != "" && !slices.ContainsFunc(targets, same) {
+			targets = append(targets, t)
+		}
+	}
 	for _, t := range targets {
 		way, err := lookup(t.Addr)
 		r := routed(t, way, own)
 		if err != nil {
 			r = unroutable(err)
 		}
+		if device := ownedBy(links, t); device != "" {
+			r = probe.Found(probe.Fail, "%s is an address of this node too, on %s: what is sent there never leaves", t.Addr, device).
+				With(FactOwnedBy, device)
+		}
 		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
 	}
+}
+
+// ownedBy is the interface of this node that has the address of another one, "" where none has.
+func ownedBy(links []kernel.Link, t probe.Target) string {
+	for _, l := range links {
+		if t.Kind != probe.KindPod && l.Has(t.Addr.Unmap()) {
+			return l.Name
+		}
+	}
+	return ""
 }
 
 // nobodys are addresses that are nobody's (RFC 5737, RFC 3849): only a default route leads there.

@@ -116,7 +116,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
 		r = r.With(FactUntold, untold)
 	}
-	r = r.With(FactContainers, len(all))
+	r = r.With(factContainers, len(all))
 	switch {
 	case len(all) == 0:
 		r.Saw = "the runtime calls no container running"
@@ -156,15 +156,15 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	case len(names) == found && len(names) > 0:
 		return probe.Found(probe.Unknown,
 			"none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
-			With(FactContainers, all).Because(lines...)
+			With(factContainers, all).Because(lines...)
 	case len(names) > 0:
 		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s",
 			len(names), all, some(names), rest)
-		return r.With(FactGhosts, first(names)).With(FactContainers, all).Because(lines...)
+		return r.With(FactGhosts, first(names)).With(factContainers, all).Because(lines...)
 	case unanswered > 0:
 		return probe.Found(probe.Unknown,
 			"%d containers have no process, and the runtime did not answer whether it still calls them running",
-			unanswered).With(FactContainers, all)
+			unanswered).With(factContainers, all)
 	}
 	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
 	return r

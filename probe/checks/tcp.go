@@ -13,8 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// FactTook is how long it took until a connection was taken or refused, in milliseconds.
-const FactTook probe.Fact = "took_ms"
+// factTook is how long it took until a connection was taken or refused, in milliseconds.
+const factTook probe.Fact = "took_ms"
+
+// FactICMPFrom is who answered by ICMP in place of the target.
+const FactICMPFrom probe.Fact = "icmp_from"
 
 // connection is what became of an attempt to open one.
 type connection struct {
@@ -30,6 +33,7 @@ type connection struct {
 type icmpAnswer struct {
 	text     string // "port unreachable, by ICMP from 10.0.0.1"
 	firewall bool   // only a firewall or a route that forbids says so
+	from     netip.Addr
 }
 
 // connect opens a TCP connection and hangs up. It waits three fifths of the time
@@ -85,7 +89,7 @@ func (c connection) reason() string {
 func (c connection) result(ctx context.Context) probe.Result {
 	if c.err == nil {
 		return probe.Found(probe.OK, "connected to %s in %v", c.to, c.took.Round(10*time.Microsecond)).
-			With(FactTook, milliseconds(c.took))
+			With(factTook, milliseconds(c.took))
 	}
 	if r, cut := cutShort(ctx, c.err); cut {
 		return r
@@ -94,9 +98,9 @@ func (c connection) result(ctx context.Context) probe.Result {
 	var r probe.Result
 	switch {
 	case c.said.text != "":
-		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text)
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text).With(FactICMPFrom, c.said.from.String())
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(FactTook, milliseconds(c.took))
+		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(factTook, milliseconds(c.took))
 	case reason == "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", c.to, c.limit)
 	case reason == "reset", reason == "closed":
@@ -113,5 +117,5 @@ func (c connection) result(ctx context.Context) probe.Result {
 // the target.
 func unreachable(code uint8, v4 bool, from netip.Addr) icmpAnswer {
 	text, firewall := icmp.Unreachable(int(code), v4)
-	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall}
+	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall, from}
 }

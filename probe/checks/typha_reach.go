@@ -26,8 +26,8 @@ ok: each answers. info: one closes the connection without a word, as Typha does 
 skip: this cluster has no Typha.`,
 }
 
-// FactTLSSpoken is whether a server spoke TLS.
-const FactTLSSpoken probe.Fact = "tls"
+// factTLSSpoken is whether a server spoke TLS.
+const factTLSSpoken probe.Fact = "tls"
 
 func typhaReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindTypha)
@@ -94,18 +94,18 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	err = client.HandshakeContext(one)
 	wish, alert := alertOf(err)
 	r := probe.Found(probe.OK, "accepts connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).
-		With(FactTLSSpoken, true)
+		With(factTLSSpoken, true)
 	switch reason := probe.Reason(err); {
 	case alert != nil && (!asked || !wish):
-		return alerted(alert).With(FactTLSSpoken, true)
+		return alerted(alert).With(factTLSSpoken, true)
 	case err == nil, shown != nil:
 	case errors.As(err, new(tls.RecordHeaderError)):
 		r = probe.Found(probe.OK, "accepts connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).
-			With(FactTLSSpoken, false)
+			With(factTLSSpoken, false)
 	case reason == "closed", reason == "reset":
 		r = probe.Found(probe.Info,
 			"accepts connections (%s) and closes them at a TLS handshake, as a Typha without TLS does",
-			took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+			took.Round(10*time.Microsecond)).With(factTLSSpoken, false)
 	case reason == "timeout":
 		if r, cut := cutShort(ctx, err); cut {
 			return r

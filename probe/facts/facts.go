@@ -29,6 +29,7 @@ const (
 	CheckCalicoRights   = "calico-rights"
 	CheckRouteMakers    = "route-makers"
 	CheckCalicoKind     = "calico-kind"
+	CheckHostEndpoints  = "host-endpoints"
 )
 
 // Facts of these checks.
@@ -50,6 +51,7 @@ const (
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
+	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
@@ -66,6 +68,7 @@ const (
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
 	NotLooked      probe.Fact = "not_looked"      // list of the parts of an installation that no check looks at
+	OnAddress      probe.Fact = "on_address"      // whether a HostEndpoint is surely about the node's InternalIP
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while
 	Owner          probe.Fact = "owner"           // name of the DaemonSet that controls a pod
@@ -79,6 +82,10 @@ const (
 	Restarts       probe.Fact = "restarts"        // count
 	Reserved       probe.Fact = "reserved"        // addresses that IPReservations keep from being given away
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
+	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
+	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
+	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words
+	SkippedFor     probe.Fact = "skipped_for"     // the selector or the taint
 	Short          probe.Fact = "short"           // why there is no address: one of the Short words
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
@@ -113,6 +120,15 @@ const (
 	ShortLimit    = "block-limit"   // the node has as many blocks as one may have
 	ShortStrict   = "strict"        // free addresses are in blocks of other nodes, of which none may be borrowed
 	ShortNoBlocks = "no-new-blocks" // IPAM is configured to give nodes no more blocks
+)
+
+// Words of the fact Skips: why the DaemonSet of calico-node has no pod on the node.
+const (
+	SkipsSelector = "selector" // its nodeSelector does not take the node
+	SkipsAffinity = "affinity" // its required node affinity does not
+	SkipsTaint    = "taint"    // it does not tolerate a taint of the node
+	SkipsNoSet    = "no-set"   // there is no DaemonSet of calico-node
+	SkipsUnsaid   = "unsaid"   // it selects the node, and there is no pod all the same
 )
 
 // Words of probe.FactReason in results of ip-registered and calico-pod.

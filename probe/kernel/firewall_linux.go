@@ -98,7 +98,7 @@ func listChains(wanted func(Chain) bool) ([]Chain, error) {
 			if n.Hooknum != nil && *n.Hooknum == *nftables.ChainHookForward && n.Type == nftables.ChainTypeFilter {
 				next.Forward = true
 				next.Drops = n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop
-				if next.Jumps, err = nftJumps(&c, n); err != nil {
+				if next.Jumps, next.Refuses, err = nftRules(&c, n); err != nil {
 					return nil, err
 				}
 			}
@@ -110,21 +110,34 @@ func listChains(wanted func(Chain) bool) ([]Chain, error) {
 	return out, nil
 }
 
-// nftJumps lists where the rules of one chain lead.
-func nftJumps(c *nftables.Conn, of *nftables.Chain) ([]string, error) {
+// nftRules lists where the rules of one chain lead, and tells whether one of them drops or rejects.
+func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses bool, err error) {
 	rules, err := c.GetRules(of.Table, of)
 	if err != nil {
-		return nil, fmt.Errorf("listing the rules of %s: %w", of.Name, firewallError(err))
+		return nil, false, fmt.Errorf("listing the rules of %s: %w", of.Name, firewallError(err))
 	}
-	var out []string
 	for _, r := range rules {
+		refused, byState := false, false
 		for _, e := range r.Exprs {
-			if v, ok := e.(*expr.Verdict); ok && v.Chain != "" {
-				out = append(out, v.Chain)
+			switch e := e.(type) {
+			case *expr.Verdict:
+				if e.Chain != "" {
+					jumps = append(jumps, e.Chain)
+				}
+				refused = refused || e.Kind == expr.VerdictDrop
+			case *expr.Reject:
+				refused = true
+			case *expr.Target:
+				refused = refused || e.Name == "REJECT" || e.Name == "DROP"
+			case *expr.Ct:
+				byState = true
+			case *expr.Match:
+				byState = byState || e.Name == "conntrack" || e.Name == "state"
 			}
 		}
+		refuses = refuses || refused && !byState
 	}
-	return out, nil
+	return jumps, refuses, nil
 }
 
 // NFTSet reads the addresses in a named set of nftables; ErrNotExist when there is

@@ -13,9 +13,10 @@ type Chain struct {
 	Family      int // 4, 6, or 0 for a table that sees both
 	Table, Name string
 	// What is known of a chain that all forwarded packets pass: whether it drops what
-	// no rule accepts, and where its rules lead.
-	Forward, Drops bool
-	Jumps          []string
+	// no rule accepts, and where its rules lead; and whether a rule of it drops or rejects packets
+	// whatever the state of their connection.
+	Forward, Drops, Refuses bool
+	Jumps                   []string
 }
 
 // legacyInfo is what the kernel says of a table of legacy iptables: where in its
@@ -49,6 +50,7 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 	starts := map[int32]string{}
 	forward := Chain{Name: "FORWARD", Forward: true}
 	var jumps []int32
+	dropped := false // by the rule before
 	for at := 0; at < len(entries); {
 		rest := entries[at:]
 		if len(rest) < l.entry {
@@ -73,7 +75,12 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 			if verdict >= 0 {
 				jumps = append(jumps, verdict)
 			}
-			forward.Drops = verdict == -1 // the last word is the policy: -NF_DROP - 1
+			forward.Refuses = forward.Refuses || dropped // it was not the last word
+			forward.Drops = verdict == -1                // the last word is the policy: -NF_DROP - 1
+			dropped = forward.Drops && !byState(rest[l.entry:begin])
+		case inForward:
+			forward.Refuses = forward.Refuses || dropped || name == "REJECT" && !byState(rest[l.entry:begin])
+			dropped = false
 		}
 		at += next
 	}
@@ -83,6 +90,12 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 		}
 	}
 	return append(out, forward), nil
+}
+
+// byState tells whether matches of a rule ask for the state of a connection: such rules drop what
+// belongs to none.
+func byState(matches []byte) bool {
+	return bytes.Contains(matches, []byte("conntrack\x00")) || bytes.Contains(matches, []byte("state\x00"))
 }
 
 // text is a string of C.

@@ -18,6 +18,9 @@ func RouteOf(Packet) (Route, *Route, error) { return Route{}, nil, errNotLinux }
 // Routes needs Linux.
 func Routes(int, int, int, func(Route) bool) ([]Route, error) { return nil, errNotLinux }
 
+// Rules needs Linux.
+func Rules(int) ([]Rule, error) { return nil, errNotLinux }
+
 // Links needs Linux.
 func Links() ([]Link, error) { return nil, errNotLinux }
 

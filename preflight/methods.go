@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -18,100 +18,98 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ofWay is what can be told of one access method but for its rights.
-func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client,
-	snap *cluster.Snapshot, way string) []probe.Event {
-	if way == useClean || way == useServe { // of which rights are all that can be told
+// ofMethod is what can be told of one access method but for its rights.
+func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
+	if method == useClean || method == useServe { // of which rights are all that can be told
 		return nil
 	}
-	o := p.run.Placement(way, snap)
-	if why := cluster.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
-		return []probe.Event{answerOf(way, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
+	o := p.run.Placement(method, p.snap)
+	onNode := method != injector.MethodAPI && method != injector.MethodNeighbour
+	if why := cluster.NoProbeOn(p.snap.Node); why != "" && onNode {
+		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
-	if r, held := cluster.StartsNothing(snap); held && slices.Contains([]string{injector.MethodPod, useShell,
-		injector.MethodEphemeral, injector.MethodExec}, way) {
-		if way == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
+	if r, held := cluster.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
+		injector.MethodEphemeral, injector.MethodExec}, method) {
+		if method == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
 			r.Status = probe.Unknown
 		}
-		return []probe.Event{answerOf(way, askNode, r)}
+		return []probe.Event{answerOf(method, askNode, r)}
 	}
-	switch way {
+	switch method {
 	case injector.MethodNeighbour:
-		near := cluster.BaselineNodes(snap, 1, nil)
+		near := cluster.BaselineNodes(p.snap, 1, nil)
 		if len(near) == 0 {
-			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.Node))}
+			return []probe.Event{answerOf(method, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.opts.Node))}
 		}
 		o.Node = near[0].Name
-		return p.ofPods(ctx, writer, o, near[0], way)
+		return p.ofPods(ctx, o, near[0], method)
 	case injector.MethodPod, useShell:
-		return p.ofPods(ctx, writer, o, snap.Node, way)
+		return p.ofPods(ctx, o, p.snap.Node, method)
 	case injector.MethodEphemeral:
-		return p.ofEphemeral(ctx, writer, o, snap)
+		return p.ofEphemeral(ctx, o)
 	case injector.MethodExec:
-		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
-			answerOf(way, askContainer, p.container(ctx, client, snap))}
+		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(method, askContainer, p.container(ctx))}
 	case injector.MethodSSH:
-		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
-			answerOf(way, askSSH, p.login(ctx, o))}
+		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(method, askSSH, p.login(ctx, o))}
 	}
 	return nil
 }
 
 // ofPods rehearses the pods that an access method creates, and the job that removes them.
-func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injector.Options, node *corev1.Node,
-	way string) []probe.Event {
+func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
 	var err error
-	o.Namespace, err = p.rehearse(ctx, writer, o)
+	o.Namespace, err = p.rehearse(ctx, o)
 	r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
-	if way == useShell && err == nil {
+	if method == useShell && err == nil {
 		root := o
 		root.Shell = true
-		root.Namespace, err = p.rehearse(ctx, writer, root)
+		root.Namespace, err = p.rehearse(ctx, root)
 		if r = rehearsed(err, r.Saw+", and the privileged one of 'sh' in namespace "+root.Namespace); err != nil {
 			r.Saw = "the pod of 'sh', which is privileged: " + r.Saw
 		}
 	}
 	if r.Status == probe.OK {
-		if err := writer.RehearseJob(ctx, o); err != nil {
+		if err := p.writer.RehearseJob(ctx, o); err != nil {
 			r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+why(err)
 		}
 	}
-	return []probe.Event{answerOf(way, askAdmission, r), answerOf(way, askImage, imageOn(node, o.Image))}
+	return []probe.Event{answerOf(method, askAdmission, r), answerOf(method, askImage, imageOn(node, o.Image))}
 }
 
 // ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
-func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o injector.Options,
-	snap *cluster.Snapshot) []probe.Event {
-	if snap.Calico == nil {
-		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.Node)
-		if snap.CalicoErr != nil {
+func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe.Event {
+	if p.snap.Calico == nil {
+		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
+		if p.snap.CalicoErr != nil {
 			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
 		}
 		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
 	}
-	admitted := "an ephemeral container in pod " + snap.Calico.Namespace + "/" + snap.Calico.Name + " is admitted"
+	admitted := "an ephemeral container in pod " + p.snap.Calico.Namespace + "/" + p.snap.Calico.Name + " is admitted"
 	return []probe.Event{
-		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), admitted)),
-		answerOf(injector.MethodEphemeral, askImage, imageOn(snap.Node, o.Image)),
+		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(p.writer.RehearseEphemeral(ctx, o), admitted)),
+		answerOf(injector.MethodEphemeral, askImage, imageOn(p.snap.Node, o.Image)),
 	}
 }
 
 // container says which container of the node exec could go into.
-func (p *preflight) container(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) probe.Result {
-	running, err := client.Running(ctx, snap.Node.Name)
+func (p *Preflight) container(ctx context.Context) probe.Result {
+	running, err := p.reader.Running(ctx, p.snap.Node.Name)
 	if err != nil {
-		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, why(err))
+		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.opts.Node, why(err))
 	}
-	targets := injector.ExecTargets(running, snap.Calico)
+	targets := injector.ExecTargets(running, p.snap.Calico)
 	if len(targets) == 0 {
-		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.Node, snap.Calico))
+		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.opts.Node, p.snap.Calico))
 	}
 	var asks []authorizationv1.ResourceAttributes
 	for _, d := range targets {
 		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create",
 			Resource: "pods", Subresource: "exec"})
 	}
-	may, err := client.May(ctx, asks)
+	may, err := p.reader.May(ctx, asks)
 	if err != nil {
 		return probe.Found(probe.Unknown, "%s", why(err))
 	}
@@ -123,7 +121,7 @@ func namespaceOf(target string) string {
 	return namespace
 }
 
-// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the way exec would go
+// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the method exec would go
 // into: the first that one may. They are in other namespaces than calico-node's too, where
 // that does not run.
 func enterable(targets []string, may []bool) probe.Result {
@@ -175,6 +173,19 @@ func imageOn(node *corev1.Node, image string) probe.Result {
 	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
 }
 
+// asListed is the name under which a kubelet lists an image: where there is a digest,
+// container runtimes leave out the tag.
+func asListed(image string) string {
+	name, digest, byDigest := strings.Cut(image, "@")
+	if !byDigest {
+		return image
+	}
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else it is a registry's port
+		name = name[:colon]
+	}
+	return name + "@" + digest
+}
+
 func hasEmbedded(packed []byte, arch string) probe.Result {
 	if len(packed) == 0 {
 		return probe.Found(probe.Fail, "this client has no embedded probe for %s: use a release, or build it with 'make build'", arch)
@@ -183,8 +194,8 @@ func hasEmbedded(packed []byte, arch string) probe.Result {
 }
 
 // login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and
-// tells what ssh's configuration says: most nodes cannot be reached that way, which takes ten seconds to see.
-func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result {
+// tells what ssh's configuration says: most nodes cannot be reached that method, which takes ten seconds to see.
+func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result {
 	if p.asksSSH() && len(o.Embedded) > 0 {
 		if err := injector.RehearseSSH(ctx, o); err != nil {
 			return probe.Found(probe.Fail, "%s", why(err))
@@ -201,7 +212,9 @@ func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result 
 }
 
 // asksSSH tells whether the user has named ssh, or where it is to go.
-func (p *preflight) asksSSH() bool { return slices.Contains(p.ways, injector.MethodSSH) || p.SSH != "" }
+func (p *Preflight) asksSSH() bool {
+	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
+}
 
 // why explains an error without the advice to use preflight.
 func why(err error) string {

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"cmp"
@@ -8,30 +8,29 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // rights asks for every right of the access methods.
-func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, ways []string) error {
-	calico := cmp.Or(string(p.calicoNamespace), install.CalicoNamespace)
-	if snap != nil && snap.Calico != nil {
-		calico = snap.Calico.Namespace
+func (p *Preflight) rights(ctx context.Context, methods []string) error {
+	calico := cmp.Or(p.client.CalicoNamespace, install.CalicoNamespace)
+	if p.snap != nil && p.snap.Calico != nil {
+		calico = p.snap.Calico.Namespace
 	}
-	for _, way := range ways {
-		uses, err := install.Named(way)
+	for _, method := range methods {
+		uses, err := install.Named(method)
 		if err != nil {
 			return err
 		}
 		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
-		if way == injector.MethodSSH {
+		if method == injector.MethodSSH {
 			continue
 		}
-		namespace := p.client.PodNamespace(snap)
+		namespace := p.client.PodNamespace(p.snap)
 		in := func(namespace string) (probe.Result, error) {
-			return held(ctx, client, way, own, func(s install.Scope) string { return s.Where(namespace, calico) })
+			return p.held(ctx, method, own, func(s install.Scope) string { return s.Where(namespace, calico) })
 		}
 		r, err := in(namespace)
 		if err != nil {
@@ -43,13 +42,13 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
 			}
 		}
-		p.add(way, askRights, r)
+		p.add(method, askRights, r)
 	}
 	return nil
 }
 
 // held tells which of the rights of an access method are granted.
-func held(ctx context.Context, client *cluster.Client, way string, rights []install.Right,
+func (p *Preflight) held(ctx context.Context, method string, rights []install.Right,
 	where func(install.Scope) string) (probe.Result, error) {
 	var asks []authorizationv1.ResourceAttributes
 	for _, r := range rights {
@@ -63,7 +62,7 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 			asks = append(asks, ask)
 		}
 	}
-	may, err := client.May(ctx, asks)
+	may, err := p.reader.May(ctx, asks)
 	if err != nil {
 		return probe.Result{}, err
 	}
@@ -76,13 +75,13 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 	if len(lacks) == 0 {
 		return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
 	}
-	return missing(way, lacks, where), nil
+	return missing(method, lacks, where), nil
 }
 
 // missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
-func missing(way string, rights []install.Right, where func(install.Scope) string) probe.Result {
+func missing(method string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
-	ask := "ask for what 'calico-probe manifests --ways " + way
+	ask := "ask for what 'calico-probe manifests --ways " + method
 	beside := func(r install.Right) bool { return r.In == install.Calico }
 	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
 		ask += " --calico-namespace " + probe.Quote(at)

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// readSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
+// read only where a node has no pod of it.
+func (c *Client) readSets(ctx context.Context) ([]appsv1.DaemonSet, error) {
+	var out []appsv1.DaemonSet
+	for _, namespace := range c.calicoIn {
+		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
+		}
+		for _, set := range list.Items {
+			if slices.Contains([]string{"calico-node", "canal"}, set.Spec.Template.Labels["k8s-app"]) {
+				out = append(out, set)
+			}
+		}
+	}
+	return out, nil
+}
+
+// skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
+// the result that says so.
+func (s *Snapshot) skipped(r probe.Result) probe.Result {
+	switch {
+	case s.setsErr != nil:
+		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.setsErr.Error()))
+		return r
+	case !s.setsRead:
+		return r
+	case len(s.sets) == 0:
+		r.Saw += "; there is no DaemonSet of calico-node either"
+		return r.With(facts.Skips, facts.SkipsNoSet)
+	}
+	for i := range s.sets {
+		set := &s.sets[i]
+		why, what := skips(set, s.Node)
+		if why == "" {
+			continue
+		}
+		name := set.Namespace + "/" + set.Name
+		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
+		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
+	}
+	set := s.sets[0]
+	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
+	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
+}
+
+// skips says why a DaemonSet makes no pod for a node: one of the Skips words, and what it is.
+func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what string) {
+	spec := &set.Spec.Template.Spec
+	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		want := spec.NodeSelector[key]
+		if have, ok := n.Labels[key]; !ok {
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want)
+		} else if have != want {
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have)
+		}
+	}
+	if terms := requiredOf(spec.Affinity); terms != nil {
+		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return termFits(t, n) }) {
+			return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(terms)
+		}
+	}
+	for _, taint := range n.Spec.Taints {
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule || byController(taint) {
+			continue
+		}
+		if !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) }) {
+			return facts.SkipsTaint, fmt.Sprintf("it does not tolerate the node's taint %s", taintText(taint))
+		}
+	}
+	return "", ""
+}
+
+// requiredOf are the terms of an affinity that a node has to fit, nil = there are none.
+func requiredOf(a *corev1.Affinity) []corev1.NodeSelectorTerm {
+	if a == nil || a.NodeAffinity == nil {
+		return nil
+	}
+	if required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		return required.NodeSelectorTerms
+	}
+	return nil
+}
+
+func taintText(t corev1.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + string(t.Effect)
+	}
+	return t.Key + "=" + t.Value + ":" + string(t.Effect)
+}
+
+// byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own
+// network, such as calico-node's (pkg/controller/daemon/util).
+func byController(t corev1.Taint) bool {
+	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
+		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
+		corev1.TaintNodeNetworkUnavailable}, t.Key)
+}
+
+func tolerates(t corev1.Toleration, taint corev1.Taint) bool {
+	switch {
+	case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
+		return false
+	case t.Operator == corev1.TolerationOpExists:
+		return true
+	}
+	return t.Key != "" && t.Value == taint.Value
+}
+
+// termFits tells whether a node fits one term of an affinity; one without expressions fits none.
+func termFits(t corev1.NodeSelectorTerm, n *corev1.Node) bool {
+	for _, e := range t.MatchExpressions {
+		have, ok := n.Labels[e.Key]
+		if !expressionFits(e, have, ok) {
+			return false
+		}
+	}
+	for _, e := range t.MatchFields { // there is only one field
+		if !expressionFits(e, n.Name, true) {
+			return false
+		}
+	}
+	return len(t.MatchExpressions)+len(t.MatchFields) > 0
+}
+
+func expressionFits(e corev1.NodeSelectorRequirement, have string, ok bool) bool {
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn:
+		return ok && slices.Contains(e.Values, have)
+	case corev1.NodeSelectorOpNotIn:
+		return !ok || !slices.Contains(e.Values, have)
+	case corev1.NodeSelectorOpExists:
+		return ok
+	case corev1.NodeSelectorOpDoesNotExist:
+		return !ok
+	}
+	a, err := strconv.ParseInt(have, 10, 64)
+	if !ok || err != nil || len(e.Values) != 1 {
+		return false
+	}
+	b, err := strconv.ParseInt(e.Values[0], 10, 64)
+	return err == nil && (e.Operator == corev1.NodeSelectorOpGt && a > b || e.Operator == corev1.NodeSelectorOpLt && a < b)
+}
+
+// wantsOf is what an affinity wants, in short.
+func wantsOf(terms []corev1.NodeSelectorTerm) string {
+	var out []string
+	for _, t := range terms {
+		var all []string
+		for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
+		}
+		out = append(out, strings.Join(all, " and "))
+	}
+	const few = 3
+	if len(out) > few {
+		out = append(out[:few], fmt.Sprintf("%d more", len(out)-few))
+	}
+	return probe.Quoted(strings.Join(out, ", or "))
+}

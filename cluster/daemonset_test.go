@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestSkipped wants the selector or the taint named for which a DaemonSet makes no pod for the node.
+func TestSkipped(t *testing.T) {
+	need := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
+		term := corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}},
+		}
+		required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+	}
+	taint := corev1.Taint{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}
+	for name, c := range map[string]struct {
+		spec   corev1.PodSpec
+		taints []corev1.Taint
+		why    string
+		saw    string
+	}{
+		"recorded: a label of a migration": {corev1.PodSpec{NodeSelector: map[string]string{"projectcalico.org/operator-node-migration": "pre-operator"}}, nil,
+			facts.SkipsSelector, "wants projectcalico.org/operator-node-migration=pre-operator, and the node has no such label"},
+		"another value": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "east"}}, nil,
+			facts.SkipsSelector, `and the node has "west"`},
+		"an affinity": {corev1.PodSpec{Affinity: need("zone", corev1.NodeSelectorOpNotIn, "west")}, nil,
+			facts.SkipsAffinity, "zone NotIn west"},
+		"a number": {corev1.PodSpec{Affinity: need("cores", corev1.NodeSelectorOpGt, "8")}, nil,
+			facts.SkipsAffinity, "cores Gt 8"},
+		"a taint":       {corev1.PodSpec{}, []corev1.Taint{taint}, facts.SkipsTaint, "taint dedicated=gpu:NoSchedule"},
+		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnsaid, "selects the node and has no pod on it"},
+		"near: it tolerates": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "dedicated", Value: "gpu"}}},
+			[]corev1.Taint{taint}, facts.SkipsUnsaid, "selects"},
+		"near: all taints": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
+			[]corev1.Taint{taint}, facts.SkipsUnsaid, "selects"},
+		"near: the controller's": {corev1.PodSpec{}, []corev1.Taint{{Key: corev1.TaintNodeUnschedulable,
+			Effect: corev1.TaintEffectNoSchedule},
+			{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}, facts.SkipsUnsaid, "selects"},
+	} {
+		n := node("a", "10.0.0.1", "")
+		n.Labels = map[string]string{"zone": "west", "cores": "4"}
+		n.Spec.Taints = c.taints
+		s := snapshot(n)
+		s.setsRead = true
+		set := appsv1.DaemonSet{}
+		set.Namespace, set.Name, set.Spec.Template.Spec = "kube-system", "calico-node", c.spec
+		s.sets = []appsv1.DaemonSet{set}
+		got := ask(t, s, facts.CheckCalicoPod)
+		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.saw) })
+		if why := got[0].Facts.Str(facts.Skips); why != c.why {
+			t.Errorf("%s: %q, want %q", name, why, c.why)
+		}
+	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.setsRead = true
+	wantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no DaemonSet of calico-node either")
+	s.setsErr = errors.New("forbidden")
+	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Skips) != facts.SkipsSelector { // the label is gone
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// hostEndpoint is one of Calico's HostEndpoints: an interface of a node that policies hold for. What no
+// policy allows there is dropped, but for the failsafe ports.
+type hostEndpoint struct {
+	name, node, device string
+	labels             map[string]string
+	addrs              []string // expectedIPs
+	profiles           []string
+}
+
+// readHostEndpoints lists the HostEndpoints of all nodes: whose they are is in their specs.
+func (c *Client) readHostEndpoints(ctx context.Context) ([]hostEndpoint, error) {
+	items, _, err := c.list(ctx, "hostendpoints", 0)
+	var out []hostEndpoint
+	for _, item := range items {
+		text := func(key string) string { s, _, _ := unstructured.NestedString(item.Object, "spec", key); return s }
+		list := func(key string) []string {
+			l, _, _ := unstructured.NestedStringSlice(item.Object, "spec", key)
+			return l
+		}
+		out = append(out, hostEndpoint{name: item.GetName(), node: text("node"), device: text("interfaceName"),
+			labels: item.GetLabels(), addrs: list("expectedIPs"), profiles: list("profiles")})
+	}
+	return out, err
+}
+
+// hostPort is a port of the node that something outside it needs.
+type hostPort struct {
+	number int
+	whose  string
+}
+
+// hostPorts are those that are asked about, of TCP and towards the node: none of them but BGP's, Typha's and
+// the API server's is among Felix's failsafe ports where nobody chose others.
+func hostPorts() []hostPort {
+	return []hostPort{{10250, "the kubelet's"}, {6443, "the API server's"}, {179, "BGP's"}, {22, "ssh's"}}
+}
+
+// failsafeIn are Felix's failsafe ports towards the node where nobody chose others (felix/config).
+var failsafeIn = []int{22, 179, 2379, 2380, 5473, 6443, 6666, 6667}
+
+// failsafe are the ports of TCP that Felix lets in whatever the policies of HostEndpoints say; false where
+// some of them are for certain networks alone.
+func (s *Snapshot) failsafe() (ports []int, whole bool) {
+	if text := s.calicoEnv("FELIX_FAILSAFEINBOUNDHOSTPORTS"); text != "" {
+		return failsafeOf(text)
+	}
+	list, set := s.felix["failsafeInboundHostPorts"].([]any)
+	if !set {
+		return failsafeIn, true
+	}
+	whole = true
+	for _, item := range list {
+		one, _ := item.(map[string]any)
+		if protocol, _ := one["protocol"].(string); protocol != "" && !strings.EqualFold(protocol, "tcp") {
+			continue
+		}
+		ports = append(ports, int(number(one["port"], 0)))
+		whole = whole && one["net"] == nil
+	}
+	return ports, whole
+}
+
+// failsafeOf reads Felix's variable: tcp:0.0.0.0/0:22,udp:68,9000 or none.
+func failsafeOf(text string) (ports []int, whole bool) {
+	whole = true
+	for part := range strings.SplitSeq(text, ",") {
+		fields := strings.Split(strings.TrimSpace(part), ":")
+		port, err := strconv.Atoi(fields[len(fields)-1])
+		if err != nil || len(fields) > 1 && !strings.EqualFold(fields[0], "tcp") {
+			continue
+		}
+		ports = append(ports, port)
+		whole = whole && len(fields) < 3
+	}
+	return ports, whole
+}
+
+// hostEndpoints judges the HostEndpoints of this node.
+func hostEndpoints(s *Snapshot, report func(probe.Result)) {
+	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints), func(h hostEndpoint) bool { return h.node != s.Node.Name })
+	slices.SortFunc(own, func(a, b hostEndpoint) int { return cmp.Compare(a.name, b.name) })
+	switch unknown := errors.Join(s.hostEndpointsErr, s.felixErr, s.policies.err, s.policies.other); {
+	case s.hostEndpointsErr != nil && denied(s.hostEndpointsErr):
+		report(probe.Found(probe.Skip, "you may not list HostEndpoints"))
+	case s.hostEndpointsErr != nil:
+		report(unread(s.hostEndpointsErr))
+	case len(own) == 0:
+		report(probe.Found(probe.OK, "no HostEndpoint is about this node"))
+	case unknown != nil:
+		report(probe.Found(probe.Info, "%s about this node; what policies do there is not known: %s",
+			plural(len(own), "HostEndpoint"), probe.OneLine(unknown.Error())))
+	default:
+		for _, h := range own[:min(len(own), 20)] { // one for each interface
+			report(s.judgeHost(h).On(h.name))
+		}
+	}
+}
+
+// judgeHost says which ports of the node one HostEndpoint surely shuts.
+func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
+	open, whole := s.failsafe()
+	where := cmp.Or(h.device, strings.Join(h.addrs, ", "))
+	by := ""
+	var shut []string
+	var numbers []int
+	for _, port := range hostPorts() {
+		if slices.Contains(open, port.number) || !whole {
+			continue
+		}
+		if policy, denied := s.policies.shuts(h, port.number); denied {
+			by = cmp.Or(by, policy)
+			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
+			numbers = append(numbers, port.number)
+		}
+	}
+	if len(shut) == 0 {
+		return probe.Found(probe.OK, "on %s, and shuts none of the ports that Kubernetes and Calico need for sure", where)
+	}
+	r := probe.Found(probe.Warn, "on %s: nothing lets TCP %s in to the node, nor are they failsafe ports; %s", where,
+		strings.Join(shut, ", "), cmp.Or(by, "no policy selects it"))
+	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutBy, by).
+		With(facts.OnAddress, s.about(h))
+}
+
+// about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
+// it is about every interface.
+func (s *Snapshot) about(h hostEndpoint) bool {
+	return h.device == "*" || slices.ContainsFunc(InternalIPs(s.Node), func(a netip.Addr) bool {
+		return slices.Contains(h.addrs, a.String())
+	})
+}
+
+// shuts tells whether a TCP port of a node is surely shut at a HostEndpoint, and the policy that does it, ""
+// where none selects it: then all is denied, unless a profile allows it.
+func (p policies) shuts(h hostEndpoint, port int) (by string, denied bool) {
+	with := maps.Clone(h.labels)
+	if with == nil {
+		with = map[string]string{}
+	}
+	selected := false
+	for _, tier := range p.inOrder() {
+		last, passed := "", false
+		for _, one := range tier {
+			rules, about := one.rules[probe.DeniesIngress]
+			if !about || passed || one.namespace != "" || !one.selects(with) {
+				continue
+			}
+			if one.vague {
+				return "", false
+			}
+			last, selected = one.name, true
+			for _, r := range rules {
+				switch {
+				case !r.mayBe(port), r.action == "Log", r.action == "Deny" && !r.all:
+					continue
+				case r.action == "Deny":
+					return one.name, true
+				case r.action == "Pass" && r.all:
+					passed = true
+				default: // it allows or passes on some
+					return "", false
+				}
+				break
+			}
+		}
+		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); last != "" && !passed && action != "Pass" {
+			return last, true
+		}
+	}
+	return "", !selected && len(h.profiles) == 0
+}

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestHostEndpoints wants the ports of the node that a HostEndpoint surely shuts, and no more.
+func TestHostEndpoints(t *testing.T) {
+	type m = map[string]any
+	in := []any{"Ingress"}
+	to := func(ports ...any) m { return m{"action": "Allow", "protocol": "TCP", "destination": m{"ports": ports}} }
+	recorded := hostEndpoint{name: "a-eth0", node: "a", device: "eth0", addrs: []string{"10.0.0.1"}}
+	of := func(change func(*hostEndpoint)) hostEndpoint { h := recorded; change(&h); return h }
+	profiles := []string{"projectcalico-default-allow"}
+	for name, c := range map[string]struct {
+		host     hostEndpoint
+		policies map[string]m
+		felix    m
+		status   probe.Status
+		ports    string
+	}{
+		"recorded: no policy": {recorded, nil, nil, probe.Warn, "[10250]"},
+		"one for others": {recorded, map[string]m{"p": {"selector": "role == 'x'", "types": in,
+			"ingress": []any{m{"action": "Allow"}}}}, nil, probe.Warn, "[10250]"},
+		"ssh alone": {recorded, map[string]m{"p": {"types": in, "ingress": []any{to(int64(22))}}}, nil,
+			probe.Warn, "[10250]"},
+		"UDP alone": {recorded, map[string]m{"p": {"types": in, "ingress": []any{m{"action": "Allow",
+			"protocol": "UDP"}}}}, nil, probe.Warn, "[10250]"},
+		"of pods alone": {recorded, map[string]m{"p": {"types": in, "preDNAT": true,
+			"ingress": []any{m{"action": "Allow"}}}}, nil, probe.Warn, "[10250]"},
+		"failsafe ports set": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"protocol": "tcp",
+			"port": int64(22)}}}, probe.Warn, "[10250 6443 179]"},
+		"near: failsafe": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"port": int64(10250)},
+			m{"port": int64(22)}, m{"port": int64(179)}, m{"port": int64(6443)}}}, probe.OK, "<nil>"},
+		"near: let in": {recorded, map[string]m{"p": {"types": in, "ingress": []any{to("10000:10300",
+			int64(443))}}}, nil, probe.OK, "<nil>"},
+		"near: from some": {recorded, map[string]m{"p": {"types": in, "ingress": []any{m{"action": "Allow",
+			"source": m{"nets": []any{"10.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
+		"near: a profile": {of(func(h *hostEndpoint) { h.profiles = profiles }), nil, nil, probe.OK, "<nil>"},
+		"near: of others": {of(func(h *hostEndpoint) { h.node = "b" }), nil, nil, probe.OK, "<nil>"},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.hostEndpoints, s.felix = []hostEndpoint{c.host}, c.felix
+		for name, spec := range c.policies {
+			s.policies.all = append(s.policies.all, calicos("GlobalNetworkPolicy", name, spec))
+		}
+		got := ask(t, s, facts.CheckHostEndpoints)
+		if len(got) != 1 || got[0].Status != c.status || fmt.Sprint(got[0].Facts[facts.ShutPorts]) != c.ports {
+			t.Errorf("%s: %v, want %s %s", name, got, c.status, c.ports)
+		}
+	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.hostEndpoints, s.policies.err = []hostEndpoint{recorded}, errors.New("refused")
+	wantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Info, "is not known: refused")
+}
+
+// TestFailsafe reads Felix's variable.
+func TestFailsafe(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp:22,udp:68, tcp:10250": "[22 10250] true", "none": "[] true", "22,179": "[22 179] true",
+		"tcp:10.0.0.0/8:22": "[22] false",
+	} {
+		ports, whole := failsafeOf(text)
+		if got := fmt.Sprint(ports, whole); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// apiAddressWrong is projectcalico/calico#8645.
+var apiAddressWrong = &Rule{
+	ID: "api-address-wrong", Layer: LayerDatastore, Title: "calico-node is told an address of the API server where none answers",
+	Doc: `calico-node reaches the API server by its service, unless something tells it another address: the ConfigMap kubernetes-services-endpoint, which installations with eBPF need and others may have left over, or KUBERNETES_SERVICE_HOST in its own environment. Where no API server is there (any more), its init containers and calico-node end at every start, on each node that starts anew, while every other pod reaches the API server well.
+Told from a node that is cut off by the API server's own addresses, which answer this node.`,
+	Fix: probe.Fix{
+		Says: "Write the address there at which the API servers answer, or delete the ConfigMap where nothing needs it; then start calico-node anew.",
+		Manifest: []string{
+			"kubectl get configmaps -A --field-selector metadata.name=kubernetes-services-endpoint -o yaml",
+			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes  # where they are",
+			"kubectl -n {namespace} set env ds/{daemonset} --list | grep KUBERNETES_SERVICE",
+		},
+		OnlyIf: []probe.Conditional{{If: "the address is right again", Manifest: []string{restartCalico}}},
+		Radius: "looking touches nothing; a ConfigMap that is changed acts at the next start of each calico-node",
+	},
+	RuledOut: []string{checks.ServiceClusterIP.ID},
+	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
+	Match: func(f Findings) []Case {
+		told := inRole(f.Failed(checks.DatastoreLatency.ID), checks.RoleConfigured)
+		others := keep(toServers(f.Of(checks.DatastoreLatency.ID)), func(r Finding) bool {
+			return r.Status != probe.Fail && answered(r.Status)
+		})
+		if len(told) == 0 || len(others) == 0 {
+			return nil
+		}
+		r := told[0]
+		return []Case{{
+			Says: fmt.Sprintf("%s tells calico-node on {node} that the API server is at %s, where none answers (%s); it answers at %s",
+				r.Facts.Str(checks.FactSetBy), r.Facts.Str(checks.FactAddress), reasonOf(r),
+				others[0].Facts.Str(checks.FactAddress)),
+			For: append(clues(proof, told), clues(0, others[:1])...), Covers: slices.Concat(withoutDatastore, notStarted),
+		}}
+	},
+}

@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// bgpRoutesFiltered is a session that stands and carries nothing.
+var bgpRoutesFiltered = &Rule{
+	ID: "bgp-routes-filtered", Layer: LayerPeers, Title: "a BGP session is established and hands over no routes to pods",
+	Doc: `Both ends are up and every check of the session is green, and a filter lets none of the blocks through: a BGPFilter that a BGPPeer names, or whose rules reject the pods' pool; disableBGPExport of a pool; BIRD templates of one's own. Pods of one node are then not reached from the other, and nothing is down. Each end filters what it exports and what it imports: what BIRD has received tells which one it is.
+Told from a session that is down by its state; from a node without blocks, which has nothing to export, by IPAM.`,
+	Fix: probe.Fix{
+		Says: "Look at the filters of this session, on both ends: the pods' pool has to be accepted for export here and for import there.",
+		Manifest: []string{
+			"kubectl get bgpfilters.crd.projectcalico.org -o yaml",
+			"kubectl get bgppeers.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,NODE:.spec.node,SELECTOR:.spec.nodeSelector,PEER:.spec.peerIP,FILTERS:.spec.filters",
+			"kubectl -n {namespace} exec {pod} -c calico-node -- birdcl show protocols all",
+		},
+		Radius: "looking touches nothing; a changed filter holds for every session that names it, at once",
+	},
+	RuledOut: []string{checks.BGPPort.ID, checks.BGPExpected.ID},
+	Explains: []string{"route-not-made", "peer-pods"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Bad(checks.BGPSession.ID) {
+			if r.Facts[checks.FactUpdates] == nil {
+				continue
+			}
+			peer := nodeOf(r)
+			c := Case{About: peer, Peer: peer, Family: familyOf(r), For: clues(strong, []Finding{r}),
+				Says:   fmt.Sprintf("between {node} and %s: %s", peer, r.Saw),
+				Covers: pathFollows(f, familyOf(r), peer)}
+			if r.Facts.Str(checks.FactFilters) != "" {
+				c.For[0].Weight = proof
+			}
+			for _, check := range []string{checks.RouteBlocks.ID, checks.PodPing.ID} { // the other end lacks the route
+				c.For = append(c.For, clues(hint, keep(f.Elsewhere(check), func(o Finding) bool {
+					return o.Node == peer && o.Status == probe.Fail && familyOf(o) == familyOf(r)
+				}))...)
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}

@@ -1,0 +1,243 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// foreignRules are those of what others left or made on this node: their causes lie here, whatever
+// other nodes look like from here.
+func foreignRules() []*Rule {
+	return []*Rule{duplicateAddress, foreignRoutingRule, foreignTunnel, firewallRejects}
+}
+
+// duplicateAddress is another node's address on an interface of this one.
+var duplicateAddress = &Rule{
+	ID: "duplicate-address", Layer: LayerKernel, Title: "an address of another node is on this node too",
+	Doc: `Two machines have one address: it was added by hand, came with a cloned image, a static configuration or a virtual address that moved without leaving (keepalived). What this node sends to the other one it gives to itself: connections are refused or answered by the wrong machine, BIRD finds no way to the next hop, and the kernel rejects the routes. On the link, who wins changes with each ARP answer, so others lose the other node now and then.
+Told from a node that is down by this node's own interfaces, which have the address.`,
+	Fix: probe.Fix{
+		Says: "Find out to whom the address belongs, and take it off the other machine and out of what sets it.",
+		Manifest: []string{"ssh {node} ip -o addr show | grep -F {address}", "kubectl get nodes -o wide | grep -F {address}",
+			"ssh {node} sudo grep -rnF {address} /etc/netplan /etc/network /etc/sysconfig/network-scripts /etc/keepalived"},
+		OnlyIf: []probe.Conditional{{If: "it belongs to {other}",
+			Manifest: []string{"ssh {node} sudo ip addr del {address}/PREFIXLENGTH dev {device}  # as the first command shows it"}}},
+		Radius: "looking touches nothing; taking it off touches what is bound to it on this node, and opens the way to {other}",
+	},
+	Explains: []string{"route-not-in-kernel", "route-not-made", "peer-nodeports", "peer-pods", "bgp-waits", "bgp-one-way",
+		"peer-bird-dead", "bgp-wrong-as", "bgp-filtered", "peer-down", "dns-down", "service-path-broken"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.RouteCanReach.ID) {
+			device := r.Facts.Str(checks.FactOwnedBy)
+			if device == "" {
+				continue
+			}
+			words := strings.Fields(r.Target)
+			address, peer := words[len(words)-1], nodeOf(r)
+			whose := peer
+			if whose == "" {
+				whose = "the BGP peer " + words[0]
+			}
+			out = append(out, Case{
+				About: strings.TrimSpace(peer + " " + address), Peer: peer, Family: familyOf(r),
+				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(peer)},
+				Says: fmt.Sprintf("%s, the address of %s, is on %s of {node} too", address, whose, device),
+				For:  clues(proof, []Finding{r}), Covers: pathFollows(f, familyOf(r), peer),
+			})
+		}
+		return out
+	},
+}
+
+// foreignRoutingRule is projectcalico/calico#4662.
+var foreignRoutingRule = &Rule{
+	ID: "foreign-ip-rule", Layer: LayerKernel, Title: "a routing rule that is not Calico's sends packets for pods past its routes",
+	Doc: `A rule that comes before the main table ("ip rule") has packets from the node's own address, or from pods, looked up in a table of its own, in which Calico's routes are not: they leave by the gateway and are lost. nm-cloud-setup makes such rules (table 30400 and up) for each address that a cloud gives the node; cloud-init, VPNs and policy routing made by hand do as well. The routes that everybody looks at are right all the while: the node itself does not reach its own pods, so the kubelet's probes fail and host-network clients time out, while pods reach each other.
+Told from a wrong route by the kernel's own answer for the same packet with and without the sender's address.`,
+	Fix: probe.Fix{
+		Says: "Switch off what makes the rule, or have its table hold Calico's routes as well; then delete the rule.",
+		Manifest: []string{
+			"ssh {node} 'ip rule; ip route show table {table}'",
+			"ssh {node} systemctl is-enabled nm-cloud-setup.service nm-cloud-setup.timer",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "nm-cloud-setup makes it", Manifest: []string{"ssh {node} sudo systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer"}},
+			{If: "nothing needs it any more", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}},
+		},
+		Radius: "looking touches nothing; without the rule what it was made for (a second address, a VPN) takes the main table's way too",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.RoutePods.ID, checks.BGPSession.ID},
+	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered",
+		"peer-nodeports",
+		"bgp-waits", "pod-route-missing"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.RouteRules.ID) {
+			if r.Facts.Str(checks.FactRule) == "" {
+				continue
+			}
+			c := Case{
+				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
+				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, checks.FactTable)),
+					"pref": numberArg(num([]Finding{r}, checks.FactPref))},
+			}
+			for _, check := range pathChecks {
+				for _, one := range f.Bad(check) {
+					if familyOf(one) == familyOf(r) && reasonOf(one) != "refused" && reasonOf(one) != "rejected" {
+						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})
+					}
+				}
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// foreignTunnel is a device of another CNI where Calico's tunnel should be.
+var foreignTunnel = &Rule{
+	ID: "foreign-tunnel", Layer: LayerRoutes, Title: "a VXLAN device of another CNI keeps Calico's from being made",
+	Doc: `The kernel makes no second VXLAN device with the same VNI and UDP port, and none beside one that takes every VNI of a port. A device that an earlier CNI left (flannel.1 with Calico's VNI 4096, cilium_vxlan) or that another one still uses keeps vxlan.calico from being made or from coming up; Felix tries again for ever. Nothing tunnelled comes through, while the nodes ping each other.
+Told from a Felix that hangs by the other device, which the kernel shows with its VNI and port.`,
+	Fix: probe.Fix{
+		Says: "Where the other CNI is gone, delete its device and what makes it again at boot; Felix makes its own within seconds. Else give one of the two another port or VNI.",
+		Manifest: []string{"ssh {node} ip -d link show {device}",
+			"ssh {node} ls /etc/cni/net.d /run/flannel /etc/systemd/network"},
+		OnlyIf: []probe.Conditional{
+			{If: "nothing uses {device} any more", Manifest: []string{"ssh {node} sudo ip link del {device}"}},
+			{If: "both are used", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanVNI":4097}}'`}},
+		},
+		Radius: "deleting: this node, and what still goes through that device; another VNI: the tunnel of every node, until all have it",
+	},
+	RuledOut: []string{checks.NodePing.ID, checks.FelixLive.ID},
+	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-filtered", "peer-pods", "route-not-made"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
+			if device := r.Facts.Str(checks.FactForeign); device != "" {
+				out = append(out, Case{
+					About: device, Family: familyOf(r), Args: map[string]Arg{"device": deviceArg(device)},
+					Says: fmt.Sprintf("a device of another CNI keeps %s of {node} from carrying anything: %s", r.Target, r.Saw),
+					For:  clues(proof, []Finding{r}), Covers: overPods(f),
+				})
+			}
+		}
+		return out
+	},
+}
+
+// ownAddresses are addresses that this node has, by what it and the API say.
+func ownAddresses(f Findings) []string {
+	var out []string
+	for _, r := range f.Of(facts.CheckIPRegistered) {
+		if nodeOf(r) == "" {
+			out = append(out, r.Facts.Str(facts.Internal), r.Facts.Str(facts.Registered))
+		}
+	}
+	for _, check := range []string{checks.RouteCanReach.ID, checks.BGPSession.ID, checks.BGPPort.ID} {
+		for _, r := range f.Of(check) {
+			if r.From == "" {
+				out = append(out, r.Facts.Str(checks.FactSource))
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(a string) bool { return a == "" })
+}
+
+// refusedHere are packets from or to pods that this node itself rejected, and says so by ICMP. A policy
+// is meant to, and so may Calico's be that denies.
+func refusedHere(f Findings) []Finding {
+	own := ownAddresses(f)
+	var out []Finding
+	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
+		out = append(out, keep(f.Failed(check), func(r Finding) bool {
+			return slices.Contains(own, r.Facts.Str(checks.FactICMPFrom)) && r.Facts.Str(probe.FactPolicy) == ""
+		})...)
+	}
+	return out
+}
+
+// firewallRejects is a rule of somebody's that refuses what pods send.
+var firewallRejects = &Rule{
+	ID: "firewall-rejects", Layer: LayerPaths, Title: "a firewall rule on this node, which is not Calico's, refuses what pods send",
+	Doc: `firewalld, ufw or rules made by hand have a chain of their own for forwarded packets, beside Calico's: a packet has to pass both. One of its rules drops or rejects what Calico has accepted. Rejected packets come back at once, "administratively prohibited" from this node's own address, dropped ones never. The node itself, whose packets are not forwarded, reaches every pod; node ports of other nodes fail as well, for their way back leads through this node, and look like a fault of those.
+Told from a network policy, which is named where one holds; from a firewall elsewhere by the address that the rejection comes from.`,
+	Fix: probe.Fix{
+		Says: "Have that firewall accept the pods' networks, or switch it off on nodes: Calico's documentation asks for that with firewalld.",
+		Manifest: []string{
+			"ssh {node} 'sudo nft -a list ruleset | grep -n -i -e \"hook forward\" -e reject -e drop | head -40'",
+			"ssh {node} 'systemctl is-active firewalld ufw; sudo iptables -S FORWARD | head -20'",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "it is firewalld, and the hosts are to have no firewall but Calico's",
+				Manifest: []string{"ssh {node} sudo systemctl disable --now firewalld"}},
+			{If: "it is ufw", Manifest: []string{"ssh {node} sudo ufw default allow routed"}},
+		},
+		Radius: "looking touches nothing; what is switched off no longer guards this node either",
+	},
+	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	Explains: []string{"peer-nodeports", "peer-pods", "tunnel-filtered", "dns-down", "dns-no-upstream",
+		"service-path-broken",
+		"firewall-forward-drop"},
+	Match: func(f Findings) []Case {
+		rejected := refusedHere(f)
+		var named []Finding
+		var chains []string
+		for _, r := range f.Of(checks.NodeFirewall.ID) {
+			if of := listOf(r, checks.FactRefuses); len(of) > 0 {
+				named = append(named, r)
+				chains = append(chains, of...)
+			}
+		}
+		slices.Sort(chains)
+		chains = slices.Compact(chains)
+		c := Case{}
+		switch held := heldPods(f); {
+		case len(rejected) > 0:
+			c.For = append(clues(strong, rejected), clues(hint, named)...)
+			c.Says = "{node} itself rejects what its pods send: " + rejected[0].Saw
+		case len(held) > 0 && len(named) > 0:
+			c.For = append(clues(hint, named), clues(hint, held)...)
+			c.Says = "{node} reaches pods and its own pods do not, and a rule that is not Calico's may drop what they send"
+		default:
+			return nil
+		}
+		if len(chains) > 0 {
+			c.Says += fmt.Sprintf("; %s has a rule that drops or rejects", strings.Join(chains[:min(len(chains), 3)], ", "))
+		}
+		c.Covers = forwarded(f)
+		return []Case{c}
+	},
+}
+
+// heldPods are questions from pods that got no answer, which the node itself gets. What a policy may
+// forbid is none of them.
+func heldPods(f Findings) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
+		out = append(out, keep(f.Failed(check), func(r Finding) bool {
+			own, ok := at(f, check, r.Target)
+			return r.From != "" && r.Facts.Str(probe.FactPolicy) == "" && ok && own.Status == probe.OK
+		})...)
+	}
+	return out
+}
+
+// forwarded are the bad results of packets that this node forwards: of its pods, and of node ports.
+func forwarded(f Findings) []Cover {
+	var out []Cover
+	for _, check := range pathChecks {
+		for _, r := range f.Bad(check) {
+			if r.From != "" || check == checks.ServiceNodePort.ID || strings.Contains(r.Target, " from ") {
+				out = append(out, Cover{Check: check, About: r.Target})
+			}
+		}
+	}
+	return out
+}

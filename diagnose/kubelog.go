@@ -1,0 +1,98 @@
+package diagnose
+
+import (
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// kubeEnds are the last lines of a component of Kubernetes' that ended lately.
+func kubeEnds(f Findings, component string) []Finding {
+	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
+		return bad(r.Status) && r.Facts[checks.FactEnded] == true
+	})
+}
+
+// endsFor is the case of a component that says why it ends: as it says it, or as a line with a signature
+// is known to mean.
+func endsFor(lines []Finding, what, signature, means string, fix *probe.Fix) Case {
+	c := Case{Says: what + " ends: " + lines[0].Facts.Str(checks.FactLine), For: clues(strong, lines)}
+	for _, r := range lines {
+		if r.Facts.Str(checks.FactSignature) == signature {
+			c.Says, c.Fix = what+" ends "+means+": "+r.Facts.Str(checks.FactLine), fix
+			c.For = clues(proof, []Finding{r})
+			break
+		}
+	}
+	return c
+}
+
+// kubeProxyEnds is a kube-proxy that says why it ends.
+var kubeProxyEnds = &Rule{
+	ID: "kube-proxy-ends", Layer: LayerServices, Title: "kube-proxy ends, and says why",
+	Doc: `kube-proxy writes why it ends in its last line, which is quoted: a setting that it does not take, a right that it lacks, an API server that it does not reach, the size of the connection tracking table that it may not set. Its rules stay and grow old: services that were there go on, new ones and moved pods are not reached.
+Told from one that hangs by that line.`,
+	Fix: probe.Fix{
+		Says: "Mend what the line names; kube-proxy is started again by itself where it is a pod.",
+		Manifest: []string{
+			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
+			"kubectl -n kube-system get configmap kube-proxy -o yaml",
+		},
+		Radius: "looking touches nothing; a changed ConfigMap acts at the next start of each kube-proxy",
+	},
+	Explains: []string{"kube-proxy-dead", "service-path-broken"},
+	Match: func(f Findings) []Case {
+		lines := kubeEnds(f, "kube-proxy")
+		if len(lines) == 0 {
+			return nil
+		}
+		c := endsFor(lines, "kube-proxy on {node}", checks.SaysConntrack,
+			"because it may not set the size of the connection tracking table", &leaveConntrack)
+		c.For = append(c.For, clues(hint, f.Bad(checks.KubeProxyHealth.ID))...)
+		c.Covers = Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID)
+		return []Case{c}
+	},
+}
+
+// leaveConntrack is what to do about kubernetes/kubernetes#45419.
+var leaveConntrack = probe.Fix{
+	Says: "Have kube-proxy leave the size alone (conntrack.maxPerCore 0), or let it write /proc/sys: a privileged container, in a network namespace whose kernel allows that.",
+	Manifest: []string{"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A6 conntrack",
+		"ssh {node} sysctl net.netfilter.nf_conntrack_max"},
+	OnlyIf: []probe.Conditional{{If: "the ConfigMap has conntrack.maxPerCore 0 now",
+		Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
+	Radius: "the setting holds for every node's kube-proxy from its next start on; a restart leaves services as they are",
+}
+
+// dnsEnds is a CoreDNS that says why it ends.
+var dnsEnds = &Rule{
+	ID: "coredns-ends", Layer: LayerServices, Title: "CoreDNS ends, and says why",
+	Doc: `CoreDNS writes why it ends in its last line, which is quoted: a Corefile that it does not take, a port that is taken, an API server that it does not reach, or a loop: it forwards what it does not know to itself, because the resolv.conf it was given names its own service's address or a stub on 127.0.0.53 ("plugin/loop: Loop ... detected"). It is started again and again, and names resolve nowhere.
+Told from a DNS that is not reached by that line.`,
+	Fix: probe.Fix{
+		Says: "Mend what the line names, mostly in the Corefile.",
+		Manifest: []string{"kubectl -n kube-system get configmap coredns -o yaml",
+			"kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=20 --previous"},
+		Radius: "looking touches nothing; a changed Corefile is taken by every CoreDNS within minutes",
+	},
+	Explains: []string{"dns-down", "dns-no-upstream"},
+	Match: func(f Findings) []Case {
+		lines := kubeEnds(f, "coredns")
+		if len(lines) == 0 {
+			return nil
+		}
+		c := endsFor(lines, "CoreDNS on {node}", checks.SaysLoop, "again and again because it forwards to itself", &noLoop)
+		c.For = append(c.For, clues(hint, f.Bad(checks.DNSCluster.ID))...)
+		c.Covers = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, checks.KubeLog.ID)
+		return []Case{c}
+	},
+}
+
+// noLoop is what to do about coredns/coredns#2391.
+var noLoop = probe.Fix{
+	Says: "Forward to real DNS servers: name them in the Corefile, or give the kubelet a resolv.conf that names them (systemd-resolved has one).",
+	Manifest: []string{"kubectl -n kube-system get configmap coredns -o yaml | grep -n -A2 forward",
+		"ssh {node} 'cat /etc/resolv.conf /run/systemd/resolve/resolv.conf; sudo grep -n resolvConf /var/lib/kubelet/config.yaml'"},
+	OnlyIf: []probe.Conditional{{If: "the Corefile is right now, or the kubelet was started anew with another resolv.conf",
+		Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}}},
+	Radius: "looking touches nothing; a restart of CoreDNS goes pod by pod",
+}

@@ -1,0 +1,35 @@
+package diagnose
+
+import (
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// localhostMissing is projectcalico/calico#5228.
+var localhostMissing = &Rule{
+	ID: "localhost-missing", Layer: LayerKernel, Title: "the name localhost has no address on the node, so Felix cannot open its health port",
+	Doc: `Felix opens its health port at "localhost". calico-node's container has a copy of the node's /etc/hosts, made when it starts; where that has no line for localhost the name goes to the DNS servers of the node, which mostly know none: "listen tcp: lookup localhost on 10.96.0.10:53: no such host", again every second. Felix works, nothing listens on 9099, and the kubelet calls calico-node not ready and kills it in the end.
+Told from a Felix that does not run by its own log, which goes on; from a localhost that leads to another machine by the missing answer.`,
+	Fix: probe.Fix{
+		Says: "Give the node's /etc/hosts its line for localhost back, then start calico-node anew: its container has a copy of the old file.",
+		Manifest: []string{
+			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
+			`ssh {node} "echo 127.0.0.1 localhost | sudo tee -a /etc/hosts"`,
+			restartCalico,
+		},
+		Radius: "the file: this node; " + restartRadius,
+	},
+	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "calico-ends"},
+	Match: func(f Findings) []Case {
+		lines := keep(f.With(checks.CalicoLog.ID, checks.FactSignature, checks.SaysNoLocalhost),
+			func(r Finding) bool { return bad(r.Status) })
+		closed := ofLiveness(f, "refused")
+		if len(lines) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "localhost has no address on {node}: " + lines[0].Facts.Str(checks.FactLine),
+			For:  append(clues(strong, lines), clues(hint, closed)...), Covers: felixIll,
+		}}
+	},
+}

@@ -1,0 +1,218 @@
+package checks
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// TestInTheWay names the device of another CNI that has what Calico's needs.
+func TestInTheWay(t *testing.T) {
+	t.Parallel()
+	none := probe.Found(probe.Fail, "there is no interface vxlan.calico")
+	for name, c := range map[string]struct {
+		link kernel.Link
+		set  tunnelSettings
+		want string
+	}{
+		"recorded": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{vni: 4096, port: 4789}, "flannel.1"},
+		"settings unknown": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{}, "flannel.1"},
+		"every VNI": {kernel.Link{Name: "cilium_vxlan", VXLAN: &kernel.VXLAN{Port: 4789, External: true}},
+			tunnelSettings{}, "cilium_vxlan"},
+		"near: another VNI": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 1, Port: 4789}},
+			tunnelSettings{}, ""},
+		"near: another port": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 8472}},
+			tunnelSettings{}, ""},
+		"near: Calico's own": {kernel.Link{Name: "vxlan.calico", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
+			tunnelSettings{}, ""},
+		"near: no VXLAN": {kernel.Link{Name: "eth0"}, tunnelSettings{}, ""},
+	} {
+		r := inTheWay(none, encapsulations[1], c.set, []kernel.Link{c.link})
+		if r.Facts.Str(FactForeign) != c.want {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+// TestOwnedBy finds another node's address on this one, and no pod's.
+func TestOwnedBy(t *testing.T) {
+	t.Parallel()
+	links := []kernel.Link{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}}}
+	at := func(kind, addr string) probe.Target { return probe.Target{Kind: kind, Addr: netip.MustParseAddr(addr)} }
+	for want, target := range map[string]probe.Target{"eth0": at(probe.KindNode, "10.0.0.2"),
+		"": at(probe.KindNode, "10.0.0.3")} {
+		if got := ownedBy(links, target); got != want {
+			t.Errorf("%v: %q", target, got)
+		}
+	}
+	if got := ownedBy(links, at(probe.KindPod, "10.0.0.2")); got != "" {
+		t.Errorf("a pod: %q", got)
+	}
+}
+
+// TestDiverted wants the rule named that sends packets another way, by the kernel's own answers.
+func TestDiverted(t *testing.T) {
+	t.Parallel()
+	own := netip.MustParseAddr("10.88.0.11")
+	pod := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}
+	rules := []kernel.Rule{{Priority: 30400, Table: 30400, From: netip.PrefixFrom(own, 32)}}
+	gateway := netip.MustParseAddr("10.88.0.1")
+	for name, c := range map[string]struct {
+		with leads
+		want probe.Status
+		saw  string
+	}{
+		"recorded":                {leads{"eth0", gateway, 30400, false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"near: the same way":      {leads{"cali1", netip.Addr{}, 30400, true}, probe.OK, "none of which"},
+		"near: by the main table": {leads{"eth1", netip.Addr{}, kernel.TableMain, false}, probe.OK, "none of which"},
+	} {
+		got := divertedBy(rules, own, []probe.Target{pod}, func(_, from netip.Addr, _ string) (leads, bool) {
+			if from.IsValid() {
+				return c.with, true
+			}
+			return leads{device: "cali1", table: kernel.TableMain, calicos: true}, true
+		})
+		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestDivertedByACloud has rules of a cloud's CNI, which sends its own pods by them: Calico makes no routes there.
+func TestDivertedByACloud(t *testing.T) {
+	t.Parallel()
+	own := netip.MustParseAddr("10.0.0.1")
+	got := divertedBy([]kernel.Rule{{Priority: 1536, Table: 2}}, own, []probe.Target{{Kind: probe.KindPod,
+		Addr: own.Next()}},
+		func(_, from netip.Addr, _ string) (leads, bool) {
+			if from.IsValid() {
+				return leads{device: "eth1", table: 2}, true
+			}
+			return leads{device: "eth0", table: kernel.TableMain}, true
+		})
+	if got.Status != probe.OK {
+		t.Error(got)
+	}
+}
+
+// TestExchanged wants to hear of a session that stands and carries nothing, of another node and with pools
+// that go by BGP.
+func TestExchanged(t *testing.T) {
+	t.Parallel()
+	bgp := map[string]string{probe.AttrIPIP: "Never", probe.AttrVXLAN: "Never"}
+	block := func(name, node string, own bool) probe.Target {
+		b := probe.Target{Kind: probe.KindBlock, Name: name, Node: node, Attrs: map[string]string{}}
+		if own {
+			b.Attrs[probe.AttrOwn] = "true"
+		}
+		return b
+	}
+	peer := probe.Target{Kind: probe.KindSession, Name: "p", Node: "b",
+		Attrs: map[string]string{probe.AttrFilters: "tor-out"}}
+	up := bird.Protocol{Proto: "BGP", BGP: "Established", Details: []string{"x"}}
+	for name, c := range map[string]struct {
+		attrs              map[string]string
+		imported, exported int
+		received           int
+		age                time.Duration
+		peer               probe.Target
+		saw                string // "" = nothing
+	}{
+		"recorded: none exported":  {bgp, 1, 0, 1, time.Minute, peer, "none of this node's 1 blocks is exported to it; its BGPPeer names BGPFilter tor-out"},
+		"none imported, none sent": {bgp, 0, 1, 0, time.Minute, peer, "its own side keeps them back"},
+		"none imported, some sent": {bgp, 0, 1, 3, time.Minute, peer, "it has sent 3 routes: this side's filter"},
+		"near: both":               {bgp, 1, 1, 1, time.Minute, peer, ""},
+		"near: just established":   {bgp, 0, 0, 0, time.Second, peer, ""},
+		"near: VXLAN":              {map[string]string{probe.AttrVXLAN: "Always"}, 0, 0, 0, time.Minute, peer, ""},
+		"near: not to be exported": {map[string]string{probe.AttrVXLAN: "Never", probe.AttrNoExport: "true"}, 0, 0, 0,
+			time.Minute, peer, ""},
+		"near: a switch": {bgp, 0, 0, 0, time.Minute, probe.Target{Kind: probe.KindSession, Name: "tor"}, ""},
+	} {
+		p := &probe.Pass{Targets: []probe.Target{block("10.244.0.0/26", "a", true), block("10.244.1.0/26", "b", false),
+			{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: c.attrs}}}
+		of := up
+		of.Imported, of.Exported, of.Received = c.imported, c.exported, c.received
+		r, ok := daemons()[0].exchanged(p, of, c.peer, c.age)
+		if ok != (c.saw != "") || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %v %v", name, ok, r)
+		}
+	}
+}
+
+// TestKubeLog has the lines with which kube-proxy and CoreDNS end, and such as look like them.
+func TestKubeLog(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 21, 19, 30, 0, time.UTC)
+	conntrack := `E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: permission denied"`
+	loop := `[FATAL] plugin/loop: Loop (127.0.0.1:44333 -> :53) detected for zone ".", see https://coredns.io/plugins/loop#troubleshooting.`
+	for name, c := range map[string]struct {
+		of, text  string
+		ago       time.Duration
+		status    probe.Status
+		signature string
+	}{
+		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, SaysConntrack},
+		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, SaysLoop},
+		"a Corefile":           {"coredns", "/etc/coredns/x\nCorefile:3 - Error during parsing: Unknown directive 'nope'", time.Second, probe.Fail, saysCorefile},
+		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, saysNoAPI},
+		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},
+		"near: started anew":   {"kube-proxy", conntrack + "\n" + `I1122 21:19:20.1       1 server.go:677] "Version info" version="v1.36.4"`, time.Second, probe.OK, ""},
+		"near: a tenant's":     {"coredns", `[ERROR] plugin/errors: 2 [FATAL] plugin/loop: Loop (x) detected for zone. A: read udp: i/o timeout`, time.Second, probe.OK, ""},
+		"near: of the other":   {"coredns", conntrack, time.Second, probe.OK, ""},
+		"near: an error alone": {"kube-proxy", `E1122 21:19:11.1       1 proxier.go:1] "Failed to sync" err="nf_conntrack_max"`, time.Second, probe.OK, ""},
+	} {
+		var lines []podlog.Line
+		for text := range strings.Lines(c.text) {
+			lines = append(lines, podlog.Line{Time: now.Add(-c.ago), Text: strings.TrimSuffix(text, "\n")})
+		}
+		r := ended(c.of, lines, now)
+		if r.Status != c.status || r.Facts.Str(FactSignature) != c.signature {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+// TestKubeLogFiles reads the last two runs of a pod's container, and the file of a kube-proxy without a pod.
+func TestKubeLogFiles(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	write("/var/log/pods/kube-system_coredns-x_1/coredns/1.log", at+" stdout F [FATAL] plugin/loop: Loop (127.0.0.1:1 -> :53) detected for zone \".\"\n")
+	write("/var/log/pods/kube-system_coredns-x_1/coredns/2.log", at+" stdout F .:53\n")
+	write("/var/log/kube-proxy.log", `E1122 21:19:11.1       1 server.go:560] "Error running ProxyServer" err="open nf_conntrack_max: permission denied token=abcdefgh"`+"\n")
+	target := probe.Target{Kind: probe.KindLogs, Name: "coredns", Host: "coredns-x",
+		Attrs: map[string]string{probe.AttrLogs: "kube-system_coredns-x_1"}}
+	var got []probe.Result
+	r := probe.Runner{Suite: []*probe.Check{KubeLog}, Host: &probe.Host{Root: root}}
+	r.Run(t.Context(), probe.Plan{Checks: []string{KubeLog.ID}, Targets: []probe.Target{target}}, func(ev probe.Event) {
+		if ev.Type == probe.EventResult {
+			got = append(got, *ev.Result)
+		}
+	})
+	want(t, got, "coredns coredns-x", probe.Warn, "another run has just begun")
+	want(t, got, kubeProxyFile, probe.Fail, "nf_conntrack_max")
+	for _, r := range got {
+		if strings.Contains(r.Saw, "abcdefgh") {
+			t.Errorf("a secret is shown: %s", r.Saw)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended.
+var KubeLog = &probe.Check{
+	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{tagService, tagDNS}, Access: []string{"var/log/pods"}, Run: kubeLog,
+	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one. Passwords and tokens are left out.
+fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
+The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), and the words of calico-log for what any program may meet.`,
+}
+
+// Signatures of lines of kube-proxy and CoreDNS.
+const (
+	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
+	SaysLoop      = "loop"      // CoreDNS forwards to itself
+	saysCorefile  = "corefile"  // CoreDNS does not take its configuration
+	saysPortTaken = "port-taken"
+)
+
+// Components whose logs kube-log reads.
+const (
+	kubeProxyName = "kube-proxy"
+	coreDNSName   = "coredns"
+	kubeProxyFile = "/var/log/kube-proxy.log"
+)
+
+// ending is how a component writes the line that it ends with, and what may stand in it.
+type ending struct {
+	ends       *regexp.Regexp // the text is what it captures
+	signatures []*signature
+}
+
+// any program's reasons, for the text of a line that ended it.
+var anyEnding = []*signature{
+	{id: saysPortTaken, source: "errno EADDRINUSE", match: regexp.MustCompile(`address already in use`)},
+	{id: SaysForbidden, source: "API server", match: regexp.MustCompile(`is forbidden: `)},
+	{id: saysUnauthorized, source: "API server", match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
+	{id: saysCertificate, source: "crypto/x509", match: regexp.MustCompile(`x509: `)},
+	{id: saysNoAPI, source: "client-go", match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|TLS handshake timeout|no such host`)},
+	{id: saysPermission, source: "errno EPERM, EACCES", match: regexp.MustCompile(`operation not permitted|permission denied`)},
+	{id: saysExecFormat, source: "errno ENOEXEC", match: regexp.MustCompile(`exec format error`)},
+}
+
+var endings = map[string]ending{
+	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
+		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
+		[]*signature{{id: SaysConntrack, source: "kubernetes/kubernetes#45419; cmd/kube-proxy, conntrack.go",
+			match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
+	},
+	coreDNSName: {
+		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|Corefile:\d+ - .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
+		[]*signature{
+			{id: SaysLoop, source: "coredns/coredns#2391; plugin/loop", match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
+			{id: saysCorefile, source: "coredns, caddyfile", match: regexp.MustCompile(`Corefile:\d+ - |[Uu]nknown directive|^plugin/\S+: `)},
+		},
+	},
+}
+
+func kubeLog(_ context.Context, p *probe.Pass) {
+	found := false
+	say := func(r probe.Result, of, on string) {
+		found = true
+		p.Report(r.On(on).With(FactOfContainer, of))
+	}
+	now := time.Now()
+	for _, t := range p.Of(probe.KindLogs) {
+		folder := t.Attrs[probe.AttrLogs]
+		if endings[t.Name].ends == nil || folder == "" || strings.Contains(folder, "/") {
+			continue
+		}
+		r, err := podsLog(p.Host, path.Join(logPods, folder, t.Name), t.Name, now)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			say(unseen(err), t.Name, t.Name+" "+t.Host)
+		default:
+			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
+		}
+	}
+	if lines, _, err := lastOfLog(p.Host, kubeProxyFile); err == nil {
+		say(ended(kubeProxyName, lines, now), kubeProxyName, kubeProxyFile)
+	}
+	if !found {
+		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS has a log on this node"))
+	}
+}
+
+// podsLog judges the last two runs of a component's container.
+func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Result, error) {
+	names, err := h.ReadDir(folder)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	runs := runsOf(names)
+	if len(runs) == 0 {
+		return probe.Found(probe.Skip, "the container has written nothing yet"), nil
+	}
+	last := len(runs) - 1
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
+	if err != nil {
+		return probe.Result{}, err
+	}
+	r := ended(component, lines, now)
+	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < time.Minute)
+	if r.Status == probe.Fail || last == 0 || !young {
+		return r.With(FactRun, runs[last]), nil
+	}
+	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
+	if err != nil { // the kubelet has cleaned up
+		return r.With(FactRun, runs[last]), nil
+	}
+	if of := ended(component, before, now); of.Status == probe.Fail {
+		of.Status = probe.Warn
+		of.Saw += "; another run has just begun"
+		return of.With(FactRun, runs[last-1]), nil
+	}
+	return r.With(FactRun, runs[last]), nil
+}
+
+// ended finds the line with which a run of a component ended: one after which no other line came but such
+// as itself.
+func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
+	how := endings[component]
+	var end *podlog.Line
+	for i := range lines {
+		if m := how.ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
+			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
+		} else if m == nil && begins(lines[i].Text) {
+			end = nil // another run wrote into the same file
+		}
+	}
+	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
+		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
+	}
+	text := probe.Quoted(end.Text)
+	r := probe.Found(probe.Fail, "the run ended with: %s", text).With(FactLine, text).With(FactEnded, true)
+	for _, list := range [][]*signature{how.signatures, anyEnding} {
+		for _, s := range list {
+			if s.match.MatchString(end.Text) {
+				return r.With(FactSignature, s.id)
+			}
+		}
+	}
+	return r
+}
+
+// begins tells whether a line is the first that a component writes: of kube-proxy its flags or version, of
+// CoreDNS its version.
+func begins(text string) bool {
+	return strings.Contains(text, "] \"Version info\"") || strings.HasPrefix(text, "CoreDNS-")
+}
+
+// runFile is the name of a run's log.
+func runFile(number int) string { return strconv.Itoa(number) + ".log" }

@@ -1,0 +1,134 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// RouteRules asks whether rules of others take packets away from the table in which Calico's routes are
+// (nm-cloud-setup, projectcalico/calico#4662).
+var RouteRules = &probe.Check{
+	ID: "route-rules", Asks: "does a routing rule of others send packets for pods past Calico's routes?", From: probe.FromNode,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeRules,
+	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
+The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference.
+ok: there is no such rule, or none makes a difference. fail: one does. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
+}
+
+// Facts of route-rules.
+const (
+	FactRules probe.Fact = "rules" // count of rules of others
+	FactRule  probe.Fact = "rule"  // the one that makes the difference, as 'ip rule' shows it
+	FactPref  probe.Fact = "pref"  // its priority
+	FactTable probe.Fact = "table" // the number of the routing table it leads to
+)
+
+// mostAsked bounds the ways that are asked for.
+const mostAsked = 40
+
+func routeRules(_ context.Context, p *probe.Pass) {
+	asked := false
+	for _, f := range []int{4, 6} {
+		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
+		own := splitByFamily(p.Of(probe.KindSelf))[f]
+		if len(targets) == 0 || len(own) == 0 {
+			continue
+		}
+		asked = true
+		rules, err := kernel.Rules(f)
+		if err != nil {
+			p.Report(unseen(err).On(familyText(f)))
+			continue
+		}
+		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
+		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
+		if len(rules) > 0 {
+			r = divertedBy(rules, own[0].Addr, targets, lookupFrom)
+		}
+		p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactRules, len(rules)))
+	}
+	if !asked {
+		p.Report(gap(p, probe.KindPod, "no workload pod is known"))
+	}
+}
+
+func familyText(f int) string { return fmt.Sprintf("IPv%d", f) }
+
+// leads is by which device and gateway a packet leaves, and the table that says so.
+type leads struct {
+	device  string
+	gateway netip.Addr
+	table   int
+	calicos bool // by a route of Calico's: BIRD's or Felix's, or one to a pod's own interface or a tunnel
+}
+
+func (w leads) text() string {
+	if w.gateway.IsValid() {
+		return w.device + " through " + w.gateway.String()
+	}
+	return w.device
+}
+
+// lookupFrom asks the kernel for the way of a packet; from and in may be nothing.
+func lookupFrom(to, from netip.Addr, in string) (leads, bool) {
+	found, matched, err := kernel.RouteOf(kernel.Packet{To: to, From: from, In: in})
+	if err != nil || len(found.Hops) == 0 || found.Type == kernel.Local {
+		return leads{}, false
+	}
+	out := leads{device: found.Hops[0].Device, gateway: found.Hops[0].Gateway, table: found.Table}
+	isTunnel := func(e encapsulation) bool { return e.device == out.device }
+	out.calicos = strings.HasPrefix(out.device, "cali") || slices.ContainsFunc(encapsulations, isTunnel)
+	if matched != nil {
+		made := kernel.ProtocolName(matched.Proto)
+		out.table, out.calicos = matched.Table, out.calicos || made == "bird" || made == "felix"
+	}
+	return out, true
+}
+
+// divertedBy finds the first packet that goes another way with its sender's address than without.
+func divertedBy(rules []kernel.Rule, own netip.Addr, targets []probe.Target,
+	ask func(to, from netip.Addr, in string) (leads, bool)) probe.Result {
+	for _, t := range targets[:min(len(targets), mostAsked)] {
+		plain, ok := ask(t.Addr, netip.Addr{}, "")
+		if !ok || !plain.calicos { // a cloud's own CNI sends its pods by rules
+			continue
+		}
+		senders := []struct {
+			addr netip.Addr
+			in   string
+			name string
+		}{{own, "", "this node"}}
+		if t.Kind == probe.KindPod {
+			for _, local := range targets {
+				if at, ok := ask(local.Addr, netip.Addr{}, ""); local.Kind == probe.KindLocal && ok {
+					senders = append(senders, struct {
+						addr netip.Addr
+						in   string
+						name string
+					}{local.Addr, at.device, local.Name})
+				}
+			}
+		}
+		for _, from := range senders {
+			got, ok := ask(t.Addr, from.addr, from.in)
+			if !ok || got.device == plain.device && got.gateway == plain.gateway {
+				continue
+			}
+			i := slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == got.table })
+			if i < 0 {
+				continue
+			}
+			return probe.Found(probe.Fail, "packets from %s (%s) to %s leave by %s, for the rule %q; without it they would by %s",
+				from.name, from.addr, t, got.text(), rules[i], plain.text()).
+				With(FactRule, rules[i].String()).With(FactPref, rules[i].Priority).With(FactTable, rules[i].Table).
+				With(FactInterface, got.device)
+		}
+	}
+	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules))
+}

@@ -1,0 +1,27 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Rules lists the rules by which the kernel chooses a routing table for a packet, in their order.
+func Rules(family int) ([]Rule, error) {
+	list, err := undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
+	if err != nil {
+		return nil, fmt.Errorf("listing rules of routing: %w", err)
+	}
+	var out []Rule
+	for _, r := range list {
+		one := Rule{Priority: max(r.Priority, 0), Table: r.Table, Mark: r.Mark, In: r.IifName, Out: r.OifName, Not: r.Invert}
+		if r.Src != nil {
+			one.From = prefixOf(r.Src, family == 4)
+		}
+		if r.Dst != nil {
+			one.To = prefixOf(r.Dst, family == 4)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
