@@ -63,8 +63,7 @@ Where pods get no address, IPAM is reckoned up: the pools for this node, its blo
 func calicoChecks(bind binder) []*probe.Check {
 	return []*probe.Check{
 		{
-			ID: facts.CheckCalicoKind, Asks: "how is Calico installed, and what of that does no check look at?",
-			Run: bind(calicoKind),
+			ID: facts.CheckCalicoKind, Asks: "how is Calico installed, and what of that does no check look at?", Run: bind(calicoKind),
 			Doc: `Calico is installed in many ways, and not every check has something to ask in each: docs/kinds.md lists them. This says which one it is, by calico-node's pod and environment, Felix's settings and the API group that has Calico's resources.
 ok: which kind it is. info, about a part of it: no check looks at that, so a healthy node says nothing about it. They are eBPF's programs and maps; what is in Calico's own etcd; flannel beside Calico, as in Canal; another plugin's pods, where Calico makes policy alone; another IPAM; WireGuard's peers; nodes with Windows. skip: there is no calico-node here, as on a virtual node or one with Windows.`,
 		},
