@@ -52,6 +52,7 @@ ok: none. info: taints that somebody set, or the node is cordoned. warn: taints 
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
 			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 20 s, or for less than a minute where nothing is said, is no finding.
+A pod that the kubelet has refused lately is told as well (refused): it ended as Failed with OutOfpods, OutOfcpu or the like, within ten minutes. fail: the node has as many pods as it may have, or two were refused. warn: one was. info: it asks for more than the node has; and a node that is full.
 ok: none waits. fail: two or more, or one for more than two minutes, get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have images of several registries (image), or are not begun and nobody says why (unsaid).
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume). info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
@@ -88,6 +89,18 @@ ok: running and ready. warn: it waits, ended, is not ready or has restarted with
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
+		},
+		{
+			ID: facts.CheckServiceClaims, Asks: "does a Service take an address and port that the node itself needs?", Run: bind(serviceClaims),
+			Doc: `A Service whose externalIPs, or whose load balancer's address, is an address of a node gets every connection to that address and its port, before anything that listens on the node. That is how a node's address is used on purpose, with ports such as 80; with a port that the node itself needs it is a fault.
+Asked about are TCP 10250 (or the kubelet's own port), 179 with BGP, 22, 9099, 10256, UDP 4789, and where they are on this node the ports of the API server, Typha and etcd.
+ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
+		},
+		{
+			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
+			Doc: `kube-proxy lists and watches Services, EndpointSlices and Nodes. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
+The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.
+ok: all that was asked about. fail: the account lacks something. warn: the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither.`,
 		},
 		{
 			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports of the node that Kubernetes needs?", Run: bind(hostEndpoints),
