@@ -11,8 +11,8 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing, routeMakersClash,
-		routeNotMade}
+	return []*Rule{networkCondition, blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing,
+		routeMakersClash, routeNotMade}
 }
 
 // lookAtBlock is how to see whose a block is.
