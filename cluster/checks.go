@@ -15,7 +15,7 @@ func Checks(s *Snapshot) []*probe.Check {
 	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := slices.Concat(nodeChecks(bind), calicoChecks(bind))
+	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind))
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
@@ -60,6 +60,24 @@ Where pods get no address, IPAM is reckoned up: the pools for this node, its blo
 	}
 }
 
+// serviceChecks are those of services and of who makes them work.
+func serviceChecks(bind binder) []*probe.Check {
+	return []*probe.Check{
+		{
+			ID: facts.CheckServiceClaims, Asks: "does a Service take an address and port that the node itself needs?", Run: bind(serviceClaims),
+			Doc: `A Service whose externalIPs, or whose load balancer's address, is an address of a node gets every connection to that address and its port, before anything that listens on the node. That is how a node's address is used on purpose, with ports such as 80; with a port that the node itself needs it is a fault.
+Asked about are TCP 10250 (or the kubelet's own port), 179 with BGP, 22, 9099, 10256, UDP 4789, and where they are on this node the ports of the API server, Typha and etcd.
+ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
+		},
+		{
+			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
+			Doc: `kube-proxy lists and watches Services, EndpointSlices and Nodes. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
+The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.
+ok: all that was asked about. fail: the account lacks something. warn: the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither.`,
+		},
+	}
+}
+
 // calicoChecks are those of Calico's own pods and resources.
 func calicoChecks(bind binder) []*probe.Check {
 	return []*probe.Check{
@@ -89,18 +107,6 @@ ok: running and ready. warn: it waits, ended, is not ready or has restarted with
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
-		},
-		{
-			ID: facts.CheckServiceClaims, Asks: "does a Service take an address and port that the node itself needs?", Run: bind(serviceClaims),
-			Doc: `A Service whose externalIPs, or whose load balancer's address, is an address of a node gets every connection to that address and its port, before anything that listens on the node. That is how a node's address is used on purpose, with ports such as 80; with a port that the node itself needs it is a fault.
-Asked about are TCP 10250 (or the kubelet's own port), 179 with BGP, 22, 9099, 10256, UDP 4789, and where they are on this node the ports of the API server, Typha and etcd.
-ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
-		},
-		{
-			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
-			Doc: `kube-proxy lists and watches Services, EndpointSlices and Nodes. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
-The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.
-ok: all that was asked about. fail: the account lacks something. warn: the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither.`,
 		},
 		{
 			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports of the node that Kubernetes needs?", Run: bind(hostEndpoints),

@@ -20,7 +20,8 @@ func TestProxyRights(t *testing.T) {
 	const all, cut = `"services","nodes","endpointslices"`, `"services","nodes"`
 	yes := true
 	pod := corev1.Pod{}
-	pod.Namespace, pod.Labels, pod.Spec.ServiceAccountName = "kube-system", map[string]string{"k8s-app": "kube-proxy"}, "kube-proxy"
+	pod.Namespace, pod.Spec.ServiceAccountName = "kube-system", "kube-proxy"
+	pod.Labels = map[string]string{"k8s-app": "kube-proxy"}
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: &yes}}
 	static := pod
 	static.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Controller: &yes}}

@@ -83,7 +83,8 @@ func refusalOf(s *Snapshot, reason string, pods []*corev1.Pod, full bool) probe.
 		who = fmt.Sprintf("%s (%s the last) were refused by the kubelet", plural(len(pods), "pod"), nameOf(latest))
 	}
 	age := s.Now.Sub(refusedAt(latest))
-	return probe.Found(status, "%s, %s ago: %s", who, probe.Age(max(0, age)), says).On(facts.StartsRefused+" "+probe.OneLine(reason)).
+	r := probe.Found(status, "%s, %s ago: %s", who, probe.Age(max(0, age)), says)
+	return r.On(facts.StartsRefused+" "+probe.OneLine(reason)).
 		With(facts.Starts, facts.StartsRefused).With(facts.APIReason, reason).With(facts.Pods, len(pods)).
 		With(facts.Message, says).With(facts.Pod, nameOf(latest)).With(facts.Age, int(age.Seconds()))
 }

@@ -28,6 +28,9 @@ func TestRefused(t *testing.T) {
 	np := refusedPod(20*time.Second, "OutOfpods", recorded)
 	short := refusedPod(time.Minute, "OutOfcpu", fmt.Sprintf(cpu, 500))
 	evicted := refusedPod(time.Minute, "Evicted", "The node was low on resource: memory.")
+	device := refusedPod(time.Minute, "UnexpectedAdmissionError", "x")
+	huge := refusedPod(time.Minute, "OutOfcpu", fmt.Sprintf(cpu, 64000))
+	before := refusedPod(time.Hour, "OutOfpods", recorded)
 	own := np
 	own.Labels = map[string]string{labelOfProbes: nameOfProbes}
 	for name, c := range map[string]struct {
@@ -41,9 +44,9 @@ func TestRefused(t *testing.T) {
 		"there is room again":       {"9", []corev1.Pod{np}, probe.Warn, "OutOfpods", false},
 		"one for CPU":               {"9", []corev1.Pod{short}, probe.Warn, "OutOfcpu", false},
 		"two for CPU":               {"9", []corev1.Pod{short, short}, probe.Fail, "2 pods (default/np the last) were refused", false},
-		"a device plugin":           {"9", []corev1.Pod{refusedPod(time.Minute, "UnexpectedAdmissionError", "x")}, probe.Warn, "UnexpectedAdmissionError: x", false},
-		"near: more than there is":  {"9", []corev1.Pod{refusedPod(time.Minute, "OutOfcpu", fmt.Sprintf(cpu, 64000))}, probe.Info, "OutOfcpu", false},
-		"near: an hour ago":         {"9", []corev1.Pod{refusedPod(time.Hour, "OutOfpods", recorded)}, probe.OK, "have started", false},
+		"a device plugin":           {"9", []corev1.Pod{device}, probe.Warn, "UnexpectedAdmissionError: x", false},
+		"near: more than there is":  {"9", []corev1.Pod{huge}, probe.Info, "OutOfcpu", false},
+		"near: an hour ago":         {"9", []corev1.Pod{before}, probe.OK, "have started", false},
 		"near: full, none refused":  {"4", nil, probe.Info, "the node is full: it has 4 of 4 pods", true},
 		"near: evicted":             {"9", []corev1.Pod{evicted}, probe.OK, "", false},
 		"near: a probe of our own":  {"9", []corev1.Pod{own}, probe.OK, "", false},

@@ -165,11 +165,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	if KubeletSilent(s) {
 		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
 	}
-	all.Go(func() {
-		if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
-			s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
-		}
-	})
+	all.Go(func() { c.readAllServices(ctx, s) })
 	if len(s.placed.waiting) > 0 {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })

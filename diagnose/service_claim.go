@@ -24,8 +24,8 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 		Radius: "looking touches nothing; who uses the Service at the node's address loses it when it is changed",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
-	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "kubelet-frozen", "bgp-waits", "bgp-filtered", "bgp-rejected",
-		"api-cut-off", "typha-unreachable", "tunnel-filtered"},
+	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "kubelet-frozen", "bgp-waits", "bgp-filtered",
+		"bgp-rejected", "api-cut-off", "typha-unreachable", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckServiceClaims) {
