@@ -52,10 +52,27 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 			status = probe.Fail
 		}
-		report(probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason,
+		r := probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason,
 			message(c.Message)).
-			On(string(c.Type)).With(facts.APIReason, c.Reason))
+			On(string(c.Type)).With(facts.APIReason, c.Reason)
+		if name := writerOf(s.Node, c.Type); name != "" {
+			r = r.With(facts.Writer, name)
+		}
+		report(r)
 	}
+}
+
+// writerOf is what last wrote a condition of a node, by the name it gave the API server, "" = not known.
+func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
+	name, at := "", time.Time{}
+	for _, m := range n.ManagedFields {
+		if m.FieldsV1 == nil || m.Time == nil || m.Time.Time.Before(at) ||
+			!strings.Contains(string(m.FieldsV1.Raw), fmt.Sprintf(`k:{\"type\":\"%s\"}`, of)) {
+			continue
+		}
+		name, at = probe.Quoted(m.Manager), m.Time.Time
+	}
+	return name
 }
 
 // unready puts the kubelet's words about itself into ours (pkg/kubelet: runtime.go,

@@ -39,8 +39,13 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 		report(unread(s.placed.err))
 		return
 	}
-	groups := grouped(s)
-	if len(groups) == 0 {
+	groups, held := grouped(s), refusals(s)
+	defer func() {
+		for _, r := range held {
+			report(r)
+		}
+	}()
+	if len(groups) == 0 && len(held) == 0 {
 		report(probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", plural(len(s.placed.pods),
 			"pod")))
 		return

@@ -15,7 +15,7 @@ func Checks(s *Snapshot) []*probe.Check {
 	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := slices.Concat(nodeChecks(bind), calicoChecks(bind), resourceChecks(bind))
+	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind), resourceChecks(bind))
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
@@ -52,9 +52,28 @@ ok: none. info: taints that somebody set, or the node is cordoned. warn: taints 
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
 			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 20 s, or for less than a minute where nothing is said, is no finding.
+A pod that the kubelet has refused lately is told as well (refused): it ended as Failed with OutOfpods, OutOfcpu or the like, within ten minutes. fail: the node has as many pods as it may have, or two were refused. warn: one was. info: it asks for more than the node has; and a node that is full.
 ok: none waits. fail: two or more, or one for more than two minutes, get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have images of several registries (image), or are not begun and nobody says why (unsaid).
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume). info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
+		},
+	}
+}
+
+// serviceChecks are those of services and of who makes them work.
+func serviceChecks(bind binder) []*probe.Check {
+	return []*probe.Check{
+		{
+			ID: facts.CheckServiceClaims, Asks: "does a Service take an address and port that the node itself needs?", Run: bind(serviceClaims),
+			Doc: `A Service whose externalIPs, or whose load balancer's address, is an address of a node gets every connection to that address and its port, before anything that listens on the node. That is how a node's address is used on purpose, with ports such as 80; with a port that the node itself needs it is a fault.
+Asked about are TCP 10250 (or the kubelet's own port), 179 with BGP, 22, 9099, 10256, UDP 4789, and where they are on this node the ports of the API server, Typha and etcd.
+ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
+		},
+		{
+			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
+			Doc: `kube-proxy lists and watches Services, EndpointSlices and Nodes. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
+The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.
+ok: all that was asked about. fail: the account lacks something. warn: the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither.`,
 		},
 	}
 }

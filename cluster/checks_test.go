@@ -587,3 +587,23 @@ func TestMessage(t *testing.T) {
 		t.Errorf("nothing: %q", got)
 	}
 }
+
+// TestWriterOf wants the program named that wrote a condition last, as the API server keeps it.
+func TestWriterOf(t *testing.T) {
+	t.Parallel()
+	wrote := func(name, condition string, age time.Duration) metav1.ManagedFieldsEntry {
+		at := ago(age)
+		return metav1.ManagedFieldsEntry{Manager: name, Time: &at, FieldsV1: &metav1.FieldsV1{
+			Raw: []byte(`{"f:status":{"f:conditions":{"k:{\"type\":\"` + condition + `\"}":{"f:reason":{}}}}}`),
+		}}
+	}
+	n := node("a", "10.0.0.1", "")
+	n.ManagedFields = []metav1.ManagedFieldsEntry{wrote("cloud-controller-manager", "NetworkUnavailable", time.Minute),
+		wrote("calico-node", "NetworkUnavailable", time.Hour), wrote("kubelet", "Ready", time.Second)}
+	if got := writerOf(&n, corev1.NodeNetworkUnavailable); got != "cloud-controller-manager" {
+		t.Errorf("%q", got)
+	}
+	if got := writerOf(&n, corev1.NodeDiskPressure); got != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -18,20 +18,43 @@ import (
 
 // readSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
 // read only where a node has no pod of it.
-func (c *Client) readSets(ctx context.Context) ([]appsv1.DaemonSet, error) {
-	var out []appsv1.DaemonSet
+func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused []string, err error) {
 	for _, namespace := range c.calicoIn {
 		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			return nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
+			return nil, nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
 		}
 		for _, set := range list.Items {
 			if slices.Contains([]string{"calico-node", "canal"}, set.Spec.Template.Labels["k8s-app"]) {
 				out = append(out, set)
+				refused = append(refused, c.refusal(ctx, &set))
 			}
 		}
 	}
-	return out, nil
+	return out, refused, nil
+}
+
+// refusal is what the API server answered a DaemonSet that wanted to make a pod, "" where it has made one
+// since, or nothing is known of that.
+func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
+	list, err := c.kube.CoreV1().Events(set.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.uid=" + string(set.UID), Limit: eventsMost,
+	})
+	if err != nil {
+		return "" // that there is no pod is said all the same
+	}
+	var last *corev1.Event
+	for i, e := range list.Items {
+		wanted := e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate"
+		if wanted && (last == nil || eventTime(&list.Items[i]).After(eventTime(last))) {
+			last = &list.Items[i]
+		}
+	}
+	if last == nil || last.Reason != "FailedCreate" {
+		return ""
+	}
+	text := last.Message[:min(len(last.Message), longestEvent)]
+	return probe.Quoted(strings.TrimPrefix(text, "Error creating: "))
 }
 
 // skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
@@ -56,6 +79,13 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 		name := set.Namespace + "/" + set.Name
 		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
 		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
+	}
+	for i := range s.sets {
+		if why := s.refused[i]; why != "" {
+			set := &s.sets[i]
+			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why)
+			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why).With(facts.Owner, set.Name)
+		}
 	}
 	set := s.sets[0]
 	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)

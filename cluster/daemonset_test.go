@@ -52,7 +52,7 @@ func TestSkipped(t *testing.T) {
 		s.setsRead = true
 		set := appsv1.DaemonSet{}
 		set.Namespace, set.Name, set.Spec.Template.Spec = "kube-system", "calico-node", c.spec
-		s.sets = []appsv1.DaemonSet{set}
+		s.sets, s.refused = []appsv1.DaemonSet{set}, []string{""}
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.saw) })
 		if why := got[0].Facts.Str(facts.Skips); why != c.why {
@@ -65,5 +65,37 @@ func TestSkipped(t *testing.T) {
 	s.setsErr = errors.New("forbidden")
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Skips) != facts.SkipsSelector { // the label is gone
 		t.Errorf("%v", got)
+	}
+}
+
+// TestRefusedPods wants the API server's answer quoted to a DaemonSet that cannot make its pod, and not one that
+// is over.
+func TestRefusedPods(t *testing.T) {
+	t.Parallel()
+	const webhook = `Internal error occurred: failed calling webhook \"pod-hook.topolvm.io\": service \"topolvm-controller\" not found`
+	const failed = `{"reason":"FailedCreate","message":"Error creating: ` + webhook + `","lastTimestamp":"2026-11-22T12:00:01Z"}`
+	const other = `{"reason":"FailedDaemonPod","message":"before","lastTimestamp":"2026-11-22T12:00:03Z"}`
+	made := func(at string) string {
+		return `{"reason":"SuccessfulCreate","message":"Created pod","lastTimestamp":"2026-11-22T12:00:0` + at + `Z"}`
+	}
+	for name, c := range map[string]struct{ events, why, saw string }{
+		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
+			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
+		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node and has no pod on it"},
+		"near: no event":              {"", facts.SkipsUnsaid, "selects the node"},
+	} {
+		client := serverOf(t, map[string]string{
+			"/apis/apps/v1/namespaces/kube-system/daemonsets":   `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"calico-node","uid":"1"},"spec":{"template":{"metadata":{"labels":{"k8s-app":"calico-node"}}}}}]}`,
+			"/apis/apps/v1/namespaces/calico-system/daemonsets": `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[]}`,
+			"/api/v1/namespaces/kube-system/events":             `{"kind":"EventList","apiVersion":"v1","items":[` + c.events + `]}`,
+		}, nil)
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.setsRead = true
+		s.sets, s.refused, s.setsErr = client.readSets(t.Context())
+		got := ask(t, s, facts.CheckCalicoPod)
+		wantFirst(t, got, probe.Fail, c.saw)
+		if why := got[0].Facts.Str(facts.Skips); why != c.why {
+			t.Errorf("%s: %q, want %q", name, why, c.why)
+		}
 	}
 }

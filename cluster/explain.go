@@ -36,7 +36,7 @@ func Explain(err error) string {
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
 		manifests, whose := "calico-probe manifests", ""
-		if who := refused.FindStringSubmatch(err.Error()); who != nil {
+		if who := whoLacks.FindStringSubmatch(err.Error()); who != nil {
 			manifests, whose = manifests+" --user "+probe.Quote(who[1]), " to "+who[1]
 		}
 		return fmt.Sprintf("%s; 'calico-probe preflight' says what else is missing, and '%s' prints what to grant%s",
@@ -63,8 +63,8 @@ func Forbidden(err error) string {
 	return lacking(err) + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
 
-// refused is how the API server names whom it refuses; nothing but a plain name is put into a command.
-var refused = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
+// whoLacks is how the API server names whom it refuses; nothing but a plain name is put into a command.
+var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 
 // cannot is how the API server names a right that somebody lacks.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"`)

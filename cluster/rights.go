@@ -74,7 +74,7 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 	if s.Calico == nil || len(s.etcd) > 0 {
 		return rights{}
 	}
-	who := account{s.Calico.Namespace, s.Calico.Spec.ServiceAccountName}
+	who := account{namespace: s.Calico.Namespace, name: s.Calico.Spec.ServiceAccountName}
 	out := rights{account: who.namespace + ":" + who.name}
 	out.group, out.kinds, out.kindErr = c.missingKinds(ctx)
 	asks := s.needed(out.group)
@@ -89,11 +89,7 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 		out.err = err
 		return out
 	}
-	for i, ask := range asks {
-		if !may[i] {
-			out.lacks = append(out.lacks, ask.Verb+" "+strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"))
-		}
-	}
+	out.lacks = lacked(asks, may)
 	return out
 }
 
@@ -110,7 +106,7 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 			if errs[i] = err; err == nil {
 				may[i] = review.Status.Allowed
 				if !may[i] && review.Status.EvaluationError != "" { // an authorizer could not say
-					errs[i] = fmt.Errorf("asking what calico-node may do: %s", review.Status.EvaluationError)
+					errs[i] = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
 				}
 			}
 		})

@@ -19,7 +19,10 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 	if err != nil {
 		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}
-	own, err := c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	own := &rbacv1.RoleBindingList{}
+	if who.namespace != "" {
+		own, err = c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.namespace, err)
 	}
@@ -83,14 +86,22 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	return append(to, rules...), nil
 }
 
-// account is a service account.
+// account is a service account; without a namespace, a user of that name.
 type account struct{ namespace, name string }
 
 // user is what the API server calls it.
-func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
+func (a account) user() string {
+	if a.namespace == "" {
+		return a.name
+	}
+	return "system:serviceaccount:" + a.namespace + ":" + a.name
+}
 
 // groups are those that the API server puts it into.
 func (a account) groups() []string {
+	if a.namespace == "" {
+		return []string{"system:authenticated"}
+	}
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.namespace, "system:authenticated"}
 }
 
@@ -98,7 +109,7 @@ func (a account) groups() []string {
 func (a account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
-		return s.Namespace == a.namespace && s.Name == a.name
+		return a.namespace != "" && s.Namespace == a.namespace && s.Name == a.name
 	case rbacv1.UserKind:
 		return s.Name == a.user()
 	}

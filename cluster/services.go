@@ -182,15 +182,29 @@ func (c *Client) readTypha(ctx context.Context, env environment) ([]probe.Target
 // tried is how many services are looked at until one has ready endpoints.
 const tried = 5
 
-// readServices finds one TCP service whose endpoints are ready, one with a port on
-// every node before others, and gives its cluster addresses and its port on each
-// of the nodes.
-func (c *Client) readServices(ctx context.Context, nodes []corev1.Node, under policies) ([]probe.Target, error) {
+// listServices lists all there are, a list that is not nil where that worked.
+func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
 	}
-	for _, svc := range usable(list.Items, under) {
+	return append([]corev1.Service{}, list.Items...), nil
+}
+
+// readAllServices lists the services, and finds one to ask.
+func (c *Client) readAllServices(ctx context.Context, s *Snapshot) {
+	if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
+		s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
+	}
+}
+
+// readServices finds one TCP service whose endpoints are ready, one with a port on
+// every node before others, and gives its cluster addresses and its port on each
+// of the nodes.
+func (c *Client) readServices(ctx context.Context, of []corev1.Service, nodes []corev1.Node,
+	under policies,
+) ([]probe.Target, error) {
+	for _, svc := range usable(of, under) {
 		endpoints, err := c.readService(ctx, probe.KindService, &svc)
 		if apierrors.IsNotFound(err) {
 			continue

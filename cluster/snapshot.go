@@ -45,6 +45,7 @@ type Snapshot struct {
 	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
 	CalicoErr error
 	sets      []appsv1.DaemonSet // those of calico-node, where the node has no pod of it
+	refused   []string           // what the API server answered each that wanted to make a pod last, "" = nothing
 	setsRead  bool               // they were asked for
 	setsErr   error
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
@@ -81,21 +82,24 @@ type Snapshot struct {
 	logs             []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
 	kubeProxy        []string       // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
-	unready    []corev1.Pod
-	services   []probe.Target // one TCP service with ready endpoints, at its addresses
-	serviceErr error
-	typha      []probe.Target // Typha's endpoints
-	typhaErr   error
-	etcd       []probe.Target // etcd's, where Calico keeps its data there
-	etcdErr    error
-	peering    peering
-	peeringErr error
-	info       map[string]any // spec of ClusterInformation
-	infoErr    error
-	group      string // the API group that has it, "" = none
-	migration  string // a DatastoreMigration and its phase, "" = none is known
-	backendErr error
-	backend    string // Calico's networking backend: bird, vxlan, none; "" = not known
+	unready     []corev1.Pod
+	proxyRights rights           // of kube-proxy's account
+	proxySure   bool             // it surely is that
+	allServices []corev1.Service // nil = they could not be read
+	services    []probe.Target   // one TCP service with ready endpoints, at its addresses
+	serviceErr  error
+	typha       []probe.Target // Typha's endpoints
+	typhaErr    error
+	etcd        []probe.Target // etcd's, where Calico keeps its data there
+	etcdErr     error
+	peering     peering
+	peeringErr  error
+	info        map[string]any // spec of ClusterInformation
+	infoErr     error
+	group       string // the API group that has it, "" = none
+	migration   string // a DatastoreMigration and its phase, "" = none is known
+	backendErr  error
+	backend     string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -161,7 +165,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	if KubeletSilent(s) {
 		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
 	}
-	all.Go(func() { s.services, s.serviceErr = c.readServices(ctx, append(peers(s, sampled), *s.Node), s.policies) })
+	all.Go(func() { c.readAllServices(ctx, s) })
 	if len(s.placed.waiting) > 0 {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
@@ -169,7 +173,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
-		all.Go(func() { s.sets, s.setsErr = c.readSets(ctx) })
+		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
 	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
@@ -299,6 +303,7 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}
+	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
 }
 
 // loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no

@@ -441,7 +441,11 @@ func TestServiceOfTwoFamilies(t *testing.T) {
 			"/api/v1/services": `{"kind":"ServiceList","apiVersion":"v1","items":[` + svc + `]}`,
 			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": slice(endpoints),
 		}, nil)
-		targets, err := c.readServices(t.Context(), []corev1.Node{n}, policies{})
+		var targets []probe.Target
+		of, err := c.listServices(t.Context())
+		if err == nil {
+			targets, err = c.readServices(t.Context(), of, []corev1.Node{n}, policies{})
+		}
 		var got []string
 		for _, target := range targets {
 			got = append(got, target.Addr.String())

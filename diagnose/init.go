@@ -297,6 +297,20 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 	},
 }
 
+// refusedFix is for a DaemonSet whose pods the API server does not take.
+var refusedFix = probe.Fix{
+	Says:     "Mend what the API server names: its answer to the DaemonSet says who refuses.",
+	Manifest: []string{"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its events, in full"},
+	OnlyIf: []probe.Conditional{
+		{If: "a webhook does not answer: bring up the program behind it, or have its namespaceSelector leave that namespace out",
+			Manifest: []string{"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"}},
+		{If: "a quota or a limit range refuses", Manifest: []string{"kubectl describe quota,limitrange -n {namespace}"}},
+		{If: "PodSecurity refuses", Manifest: []string{"kubectl get namespace {namespace} --show-labels"}},
+		{If: "a service account or a priority class is missing", Manifest: []string{"kubectl get serviceaccounts -n {namespace}; kubectl get priorityclasses"}},
+	},
+	Radius: "looking touches nothing; the DaemonSet tries again by itself, within a quarter of an hour",
+}
+
 // calicoPodMissing is a node without Calico.
 var calicoPodMissing = &Rule{
 	ID: "calico-pod-missing", Layer: LayerStart, Title: "no calico-node pod is on the node",
@@ -328,8 +342,12 @@ var calicoPodMissing = &Rule{
 		if skips != "" && skips != facts.SkipsUnsaid {
 			weight = proof
 		}
+		var fix *probe.Fix
+		if skips == facts.SkipsRefused {
+			fix = &refusedFix
+		}
 		return []Case{{
-			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted,
+			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted, Fix: fix,
 			// A node that has just come gets its pod in a moment.
 			Against: clues(strong, f.where(func(r Finding) bool {
 				return r.Check == facts.CheckNodeLease &&

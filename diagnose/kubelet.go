@@ -14,10 +14,10 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{hostEndpointBlocks},
+		[]*Rule{hostEndpointBlocks, serviceTakesPort},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
-		[]*Rule{kubeletSilent, swapReturns}, placementRules(),
+		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)
 }
 
@@ -259,7 +259,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		if len(attach) == 0 {
 			return nil
 		}
-		weight := strong
+		weight, other := strong, keep(attach, func(r Finding) bool { return r.Facts[facts.Answered] == true })
 		if !slices.ContainsFunc(attach, func(r Finding) bool { return !silentExec(r) }) {
 			weight = hint
 		}
@@ -269,6 +269,9 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 			// A kubelet that died in between.
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
 		}
+		if len(other) > 0 {
+			c = answeredByOther(c, other)
+		}
 		if here := kubeletHere(f); len(here.ok) > 0 { // a firewall on the node stands before its own questions too
 			for _, r := range slices.Concat(here.refused, here.silent) {
 				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
@@ -276,6 +279,22 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		}
 		return []Case{c}
 	},
+}
+
+// answeredByOther is a port that is not blocked: a connection opens there, and what answers is not what the
+// API server wants.
+func answeredByOther(c Case, answered []Finding) Case {
+	c.Says = "pods start on {node}, and what answers the API server at the kubelet's port is not that kubelet, or not trusted: " +
+		answered[0].Saw
+	c.For = append(clues(hint, answered), c.For[1:]...)
+	c.Fix = &probe.Fix{
+		Says: "Find out what answers there: a Service with the node's address, something else that listens, or a certificate that the API server does not take.",
+		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words",
+			"kubectl get services -A -o wide | grep -w 10250",
+			"kubectl get node {node} -o wide  # the address it dials"},
+		Radius: "only looks",
+	}
+	return c
 }
 
 // kubeletSilent is as much as the API alone can say.

@@ -11,9 +11,8 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel,
-		podRouteMissing, routeMakersClash,
-		routeNotMade}
+	return []*Rule{networkCondition, blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel,
+		podRouteMissing, routeMakersClash, routeNotMade}
 }
 
 // lookAtBlock is how to see whose a block is.

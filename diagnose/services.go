@@ -11,8 +11,8 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return []*Rule{kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead, servicePathBroken, dnsDown,
-		dnsNoUpstream}
+	return []*Rule{proxyForbidden, kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
+		servicePathBroken, dnsDown, dnsNoUpstream}
 }
 
 // serviceless is what a node shows on which services do not work.

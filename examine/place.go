@@ -200,10 +200,7 @@ func unplaced(method, namespace string, err error) probe.Event {
 		res = res.With(probe.FactNamespace, namespace)
 	}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
-		res = res.With(probe.FactReason, string(pe.Reason))
-		if said := pe.Sandbox; said != nil {
-			res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))
-		}
+		res = because(res, pe)
 	}
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
@@ -212,10 +209,22 @@ func unplaced(method, namespace string, err error) probe.Event {
 func Unanswered(err error) probe.Event {
 	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: cluster.Explain(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
-		res = res.With(probe.FactReason, string(pe.Reason))
+		res = because(res, pe)
 	}
 	if errors.Is(err, probe.ErrTooMuch) {
 		res = res.With(probe.FactReason, probe.ReasonTooMuch)
 	}
 	return probe.Event{Type: probe.EventResult, Result: &res}
+}
+
+// because adds why an access method did not work.
+func because(res probe.Result, pe *injector.PlacementError) probe.Result {
+	res = res.With(probe.FactReason, string(pe.Reason))
+	if pe.Answered {
+		res = res.With(facts.Answered, true)
+	}
+	if said := pe.Sandbox; said != nil {
+		res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))
+	}
+	return res
 }

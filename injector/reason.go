@@ -18,8 +18,10 @@ import (
 type PlacementError struct {
 	Reason facts.Reason
 	Waited bool // nothing refused it: its time was over
-	Text   string
-	Err    error
+	// Answered says of ReasonAttach that a connection opened, and something else than was wanted answered.
+	Answered bool
+	Text     string
+	Err      error
 	// Sandbox is what the kubelet says of the sandbox that the pod did not get, nil where it says nothing.
 	Sandbox *facts.Sandbox
 }
@@ -39,6 +41,18 @@ func (e *PlacementError) And(more string) *PlacementError {
 
 func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// wrongAnswer are the words of the API server where it gets through to a port, and what answers is not
+// the kubelet it wants (crypto/tls, crypto/x509, net/http).
+var wrongAnswer = regexp.MustCompile(`tls: first record does not look like a TLS handshake|x509: |malformed HTTP|` +
+	`remote error: tls: `)
+
+// unattached refuses because the API server does not talk to the kubelet.
+func unattached(format string, args ...any) *PlacementError {
+	pe := refuse(facts.ReasonAttach, format, args...)
+	pe.Answered = wrongAnswer.MatchString(pe.Text)
+	return pe
 }
 
 // waited is the error of an access method whose time was over.

@@ -129,7 +129,7 @@ func reading() []Right {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
-		"whether calico-node's account may do what it needs is not known")...)
+		"whether the accounts of calico-node and kube-proxy may do what they need is not known")...)
 	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "why a node has no calico-node is not known")...)
 	for _, kind := range []string{"adminnetworkpolicies", "clusternetworkpolicies"} {
 		out = append(out, lost(Cluster, "policy.networking.k8s.io", kind, []string{"list"},

@@ -30,6 +30,8 @@ const (
 	CheckHostEndpoints  = "host-endpoints"
 	CheckRouteMakers    = "route-makers"
 	CheckCalicoKind     = "calico-kind"
+	CheckServiceClaims  = "service-claims"
+	CheckProxyRights    = "proxy-rights"
 )
 
 // Facts of these checks.
@@ -37,6 +39,7 @@ const (
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
+	Answered       probe.Fact = "answered"        // whether a connection opened, and what answered is not what was wanted
 	APIReason      probe.Fact = "api_reason"      // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget         probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
 	Blocks         probe.Fact = "blocks"          // blocks of pod addresses that belong to the node
@@ -50,6 +53,7 @@ const (
 	FreeBlocks     probe.Fact = "free_blocks"     // blocks that nobody has yet, in the pools that the node may use
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
+	Full           probe.Fact = "full"            // whether the node has as many pods as it may have
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Image          probe.Fact = "image"           // image of the calico-node container
@@ -82,6 +86,7 @@ const (
 	Restarts       probe.Fact = "restarts"        // count
 	Reserved       probe.Fact = "reserved"        // addresses that IPReservations keep from being given away
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
+	Service        probe.Fact = "service"         // namespace/name
 	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
 	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
 	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words
@@ -90,6 +95,7 @@ const (
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
+	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
 )
 
 // Words of the fact Unready.
@@ -109,6 +115,7 @@ const (
 	StartsVolume    = "volume"    // a volume cannot be mounted
 	StartsContainer = "container" // the runtime makes no container
 	StartsUnsaid    = "unsaid"    // the kubelet says nothing
+	StartsRefused   = "refused"   // the kubelet's admission refuses them
 	StartsOwn       = "own"       // the pod's own: no such image, no such ConfigMap, its program ends
 	StartsPulling   = "pulling"   // an image is on its way
 )
@@ -128,6 +135,7 @@ const (
 	SkipsAffinity = "affinity" // its required node affinity does not
 	SkipsTaint    = "taint"    // it does not tolerate a taint of the node
 	SkipsNoSet    = "no-set"   // there is no DaemonSet of calico-node
+	SkipsRefused  = "refused"  // it selects the node, and the API server does not let it make the pod
 	SkipsUnsaid   = "unsaid"   // it selects the node, and there is no pod all the same
 )
 

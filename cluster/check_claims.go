@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// need is a port at which something of the node itself has to be reached.
+type need struct {
+	protocol corev1.Protocol
+	port     int
+	what     string
+	people   bool // people alone use it, and may want a Service there
+}
+
+// needsOf are the ports of the node that a Service must not take.
+func needsOf(s *Snapshot) []need {
+	kubelet := 10250
+	if n := int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port); n > 0 {
+		kubelet = n
+	}
+	out := []need{
+		{corev1.ProtocolTCP, kubelet, "the kubelet's", false}, {corev1.ProtocolTCP, 22, "sshd's", true},
+		{corev1.ProtocolTCP, 9099, "Felix's health", true}, {corev1.ProtocolTCP, 10256, "kube-proxy's health", true},
+		{corev1.ProtocolUDP, 4789, "VXLAN", false},
+	}
+	if s.backend == "" || s.backend == "bird" {
+		out = append(out, need{corev1.ProtocolTCP, 179, "BGP", false})
+	}
+	own := InternalIPs(s.Node)
+	for what, at := range map[string][]probe.Target{"the API server's": s.api, "Typha's": s.typha, "etcd's": s.etcd} {
+		for _, t := range at {
+			taken := func(n need) bool { return n.port == t.Port && n.protocol == corev1.ProtocolTCP }
+			if slices.Contains(own, t.Addr) && !slices.ContainsFunc(out, taken) {
+				out = append(out, need{corev1.ProtocolTCP, t.Port, what, false})
+			}
+		}
+	}
+	return out
+}
+
+// claimed are the addresses of the node that a service has, and by which of its fields.
+func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) {
+	add := func(text, field string) {
+		a, err := netip.ParseAddr(text)
+		if err == nil && slices.Contains(own, a.Unmap()) && !slices.Contains(addrs, a.Unmap().String()) {
+			addrs, by = append(addrs, a.Unmap().String()), field
+		}
+	}
+	for _, ip := range svc.Spec.ExternalIPs {
+		add(ip, "externalIPs")
+	}
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP { // else kube-proxy leaves it alone
+			add(in.IP, "its load balancer")
+		}
+	}
+	return addrs, by
+}
+
+// serviceClaims says which services take an address of the node with a port that the node needs.
+func serviceClaims(s *Snapshot, report func(probe.Result)) {
+	if s.allServices == nil {
+		report(unread(s.serviceErr))
+		return
+	}
+	own, needs, found := InternalIPs(s.Node), needsOf(s), false
+	for i := range s.allServices {
+		svc := &s.allServices[i]
+		addrs, by := claimed(svc, own)
+		if len(addrs) == 0 {
+			continue
+		}
+		status, taken := probe.Warn, []string{}
+		for _, p := range svc.Spec.Ports {
+			for _, n := range needs {
+				if n.port != int(p.Port) || n.protocol != p.Protocol && (p.Protocol != "" || n.protocol != corev1.ProtocolTCP) {
+					continue
+				}
+				taken = append(taken, fmt.Sprintf("%s %d (%s)", n.protocol, n.port, n.what))
+				if !n.people {
+					status = probe.Fail
+				}
+			}
+		}
+		if len(taken) == 0 {
+			continue
+		}
+		found = true
+		name := svc.Namespace + "/" + svc.Name
+		report(probe.Found(status, "what is sent to %s of %s goes to the pods of Service %s, which has that address by %s",
+			strings.Join(taken, ", "), strings.Join(addrs, ", "), name, by).On(name).With(facts.Service, name))
+	}
+	if !found {
+		report(probe.Found(probe.OK, "none of %s takes a port that the node needs",
+			plural(len(s.allServices), "service")))
+	}
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestServiceClaims wants the Service named that has an address of the node and a port that it needs.
+func TestServiceClaims(t *testing.T) {
+	t.Parallel()
+	of := func(port int32, protocol corev1.Protocol, external ...string) corev1.Service {
+		s := corev1.Service{}
+		s.Namespace, s.Name, s.Spec.ExternalIPs = "default", "bad-ext", external
+		s.Spec.Ports = []corev1.ServicePort{{Port: port, Protocol: protocol}}
+		return s
+	}
+	balanced := func(mode *corev1.LoadBalancerIPMode) corev1.Service {
+		s := of(10250, "TCP")
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1", IPMode: mode}}
+		return s
+	}
+	proxied := corev1.LoadBalancerIPModeProxy
+	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 goes to the pods of Service default/bad-ext, which has that address by "
+	for name, c := range map[string]struct {
+		service corev1.Service
+		status  probe.Status
+		saw     string
+	}{
+		"recorded: externalIPs":       {of(10250, "TCP", "10.0.0.1"), probe.Fail, saw + "externalIPs"},
+		"no protocol":                 {of(10250, "", "10.0.0.1"), probe.Fail, saw},
+		"a load balancer":             {balanced(nil), probe.Fail, saw + "its load balancer"},
+		"BGP":                         {of(179, "TCP", "10.0.0.1"), probe.Fail, "TCP 179 (BGP)"},
+		"VXLAN":                       {of(4789, "UDP", "10.0.0.1"), probe.Fail, "UDP 4789"},
+		"an API server here":          {of(6443, "TCP", "10.0.0.1"), probe.Fail, "TCP 6443 (the API server's)"},
+		"ssh":                         {of(22, "TCP", "10.0.0.1"), probe.Warn, "TCP 22 (sshd's)"},
+		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "none of 1 service"},
+		"near: by UDP":                {of(10250, "UDP", "10.0.0.1"), probe.OK, ""},
+		"near: another node's":        {of(10250, "TCP", "10.0.0.2"), probe.OK, ""},
+		"near: proxied":               {balanced(&proxied), probe.OK, ""},
+		"near: Typha is on no node":   {of(5473, "TCP", "10.0.0.1"), probe.OK, ""},
+		"near: an address of its own": {of(10250, "TCP"), probe.OK, ""},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""))
+		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}}
+		s.allServices = []corev1.Service{c.service}
+		got := ask(t, s, facts.CheckServiceClaims)
+		t.Run(name, func(t *testing.T) { wantFirst(t, got, c.status, c.saw) })
+	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.serviceErr = errors.New("no way")
+	wantFirst(t, ask(t, s, facts.CheckServiceClaims), probe.Unknown, "no way")
+}

@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// proxyUser is who a kube-proxy is that has no service account: the name to which the API server itself
+// binds system:node-proxier.
+const proxyUser = "system:kube-proxy"
+
+// proxyNeeds are what every kube-proxy lists and watches.
+func proxyNeeds() []authorizationv1.ResourceAttributes {
+	var out []authorizationv1.ResourceAttributes
+	for _, of := range [][2]string{{"", "services"}, {"discovery.k8s.io", "endpointslices"}, {"", "nodes"}} {
+		for _, verb := range []string{"list", "watch"} {
+			out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: of[0], Resource: of[1]})
+		}
+	}
+	return out
+}
+
+// proxyAccount is the account of the node's kube-proxy, and whether it is known to be that.
+func proxyAccount(running []corev1.Pod) (who account, sure bool) {
+	for i := range running {
+		p := &running[i]
+		owner := metav1.GetControllerOf(p)
+		if p.Namespace != metav1.NamespaceSystem || p.Labels["k8s-app"] != "kube-proxy" || owner == nil {
+			continue
+		}
+		if name := p.Spec.ServiceAccountName; owner.Kind == "DaemonSet" && name != "" && name != "default" {
+			return account{namespace: p.Namespace, name: name}, true
+		}
+	}
+	return account{name: proxyUser}, false
+}
+
+// readProxyRights asks the API server what kube-proxy's account may do.
+func (c *Client) readProxyRights(ctx context.Context, running []corev1.Pod) (out rights, sure bool) {
+	who, sure := proxyAccount(running)
+	asks := proxyNeeds()
+	out = rights{account: who.user(), asked: len(asks)}
+	may, err := c.reviewed(ctx, who, asks)
+	if apierrors.IsForbidden(err) {
+		if granted, unread := c.granted(ctx, who, asks); unread == nil {
+			may, err, out.byRoles = granted, nil, true
+		}
+	}
+	if out.err = err; err == nil {
+		out.lacks = lacked(asks, may)
+	}
+	return out, sure
+}
+
+// lacked are the things asked about that an account may not do: VERB RESOURCE.
+func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
+	var out []string
+	for i, ask := range asks {
+		if !may[i] {
+			out = append(out, ask.Verb+" "+strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"))
+		}
+	}
+	return out
+}
+
+func proxyRights(s *Snapshot, report func(probe.Result)) {
+	said := ""
+	if s.proxyRights.byRoles {
+		said = ", by the roles and bindings of the cluster"
+	}
+	switch r := s.proxyRights; {
+	case r.account == "":
+		report(probe.Found(probe.Skip, "which account kube-proxy has is not known"))
+	case apierrors.IsForbidden(r.err):
+		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
+			"the roles and bindings", r.account))
+	case r.err != nil:
+		report(probe.Failed(r.err))
+	case len(r.lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, said))
+	case s.proxySure:
+		report(probe.Found(probe.Fail, "%s may not %s, which kube-proxy needs%s", r.account, strings.Join(r.lacks, ", "), said).
+			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
+	default:
+		report(probe.Found(probe.Warn, "%s may not %s, which a kube-proxy needs that is no pod of a DaemonSet%s", r.account,
+			strings.Join(r.lacks, ", "), said).With(facts.Account, r.account).With(facts.Lacks, r.lacks))
+	}
+}

@@ -1,0 +1,43 @@
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// proxyForbidden is a kube-proxy that hears of no change.
+var proxyForbidden = &Rule{
+	ID: "kube-proxy-forbidden", Layer: LayerDatastore, Title: "kube-proxy's account lacks rights that it needs",
+	Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole (system:node-proxier) or the binding lacks one of them, the rules that are in the kernel stay as they are: Services of before work until their pods change, Services that are newer have no rules and do not answer, on every node where kube-proxy started or lost its watch since. It calls itself healthy all the while. After a restart it may write no rules at all.
+Told from a kube-proxy that hangs by its answer, and by what the API server says of its account.`,
+	Fix: probe.Fix{
+		Says: "Put the role and its binding back; an API server makes system:node-proxier anew at its start, unless it is told not to (annotation rbac.authorization.kubernetes.io/autoupdate).",
+		Manifest: []string{
+			"kubectl get clusterrole system:node-proxier -o yaml",
+			"kubectl get clusterrolebindings -o wide | grep -e node-proxier -e NAME",
+		},
+		Radius: "looking touches nothing; kube-proxy goes on by itself when it has its rights, within a minute or so",
+	},
+	RuledOut: []string{checks.NodeUplink.ID},
+	Explains: []string{"service-path-broken", "kube-proxy-stuck", "kube-proxy-ends", "kube-proxy-rules-lost", "dns-down"},
+	Match: func(f Findings) []Case {
+		lacks := f.Bad(facts.CheckProxyRights)
+		if len(lacks) == 0 {
+			return nil
+		}
+		weight := proof
+		runs := f.where(func(r Finding) bool { return r.Check == checks.KubeProxyHealth.ID && r.Status == probe.OK })
+		if lacks[0].Status != probe.Fail { // whose account that is, and whether a kube-proxy has it, is not known
+			if weight = hint; len(runs) > 0 {
+				weight = strong
+			}
+		}
+		return []Case{{
+			Says: "kube-proxy on {node} hears nothing of new Services: " + lacks[0].Saw,
+			For:  slices.Concat(clues(weight, lacks), clues(hint, runs)), Covers: serviceless,
+		}}
+	},
+}
