@@ -22,7 +22,7 @@ func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 		}
 	}
 	for _, node := range order {
-		if slices.ContainsFunc(seen[node], func(r Finding) bool { n, _ := r.Facts.Num(checks.FactReceived); return n > 0 }) {
+		if slices.ContainsFunc(seen[node], arrived) {
 			lives = append(lives, node)
 		} else {
 			silent = append(silent, node)
@@ -30,6 +30,9 @@ func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 	}
 	return silent, lives, seen
 }
+
+// arrived tells whether any packet of a ping came back.
+func arrived(r Finding) bool { n, _ := r.Facts.Num(checks.FactReceived); return n > 0 }
 
 // touched are the results that prove that a node answers something.
 func touched(f Findings, node string) []Finding {
@@ -182,9 +185,13 @@ var peerPods = &Rule{
 			if len(lost) == 0 || len(down) > 0 || answer[node+familyName(familyOf(lost[0]))] {
 				continue
 			}
+			of := keep(seen[node], func(r Finding) bool { return familyOf(r) == familyOf(lost[0]) })
+			if len(of) > 0 && !slices.ContainsFunc(of, arrived) { // it answers in the other family alone
+				continue
+			}
 			out = append(out, Case{
 				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]Arg{"other": nodeArg(node)},
-				For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				For: append(clues(strong, lost), clues(0, of)...), Covers: pathFollows(f, familyOf(lost[0]), node),
 				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
 			})
 		}

@@ -195,3 +195,22 @@ func TestNodeNeighbours(t *testing.T) {
 		t.Errorf("without a limit: %+v", r)
 	}
 }
+
+// TestOddEntry wants entries for other nodes told that no answer on the link makes, and no usual one.
+func TestOddEntry(t *testing.T) {
+	t.Parallel()
+	const own, other = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+	for _, c := range []struct {
+		mac, state string
+		is         bool
+		status     probe.Status
+	}{
+		{other, "reachable", false, ""}, {other, "stale", false, ""}, {other, "permanent", true, probe.Info},
+		{own, "reachable", true, probe.Fail}, {own, "permanent", true, probe.Fail},
+	} {
+		r, is := oddEntry(kernel.Neighbour{Device: "eth0", MAC: c.mac, State: c.state}, own)
+		if is != c.is || r.Status != c.status || is && r.Facts[FactOwnMAC] != (c.mac == own) {
+			t.Errorf("%s %s: %v %+v", c.mac, c.state, is, r)
+		}
+	}
+}

@@ -18,11 +18,16 @@ var NodeNeighbours = &probe.Check{
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "proc", "NET_RAW"}, Run: nodeNeighbours,
 	Doc: `The ARP table and its counterpart for IPv6: how full it is, and whether another node that is on the same link does not answer: one that once did not is asked for again by a ping.
 ok: room enough. warn: 80 % of gc_thresh3. fail: full ("neighbour table overflow"); or another node on the link does not answer for its address: it is down, or the link between is.
-info: the kernel does not say how many entries there may be; or a node that once did not answer could not be asked for again.`,
+fail too: the link says that another node has the MAC address of this one's own interface, as two copies of one virtual machine have.
+info: the kernel does not say how many entries there may be; a node that once did not answer could not be asked for again; or an entry for another node is permanent, so that somebody made it: the kernel does not ask who has that address.`,
 }
 
-// FactNeighbour is a neighbour's state: reachable, stale, failed, ...
-const FactNeighbour probe.Fact = "neighbour"
+// Facts of node-neighbours about another node.
+const (
+	FactNeighbour probe.Fact = "neighbour" // its state: reachable, stale, failed, permanent, ...
+	FactMAC       probe.Fact = "mac"       // that packets for it are sent to
+	FactOwnMAC    probe.Fact = "own_mac"   // true: that is the MAC of this node's own interface
+)
 
 func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
@@ -37,10 +42,47 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 		p.Report(full(p.Host, f, len(counted)).On(target).With(FactFamily, f))
 		failed := slices.DeleteFunc(unique(p.Of(probe.KindNode, probe.KindPeer)),
 			func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
-		for _, r := range stillFailed(ctx, failed, f) {
+		for _, r := range append(stillFailed(ctx, failed, f), odd(p, table)...) {
 			p.Report(r.With(FactFamily, f))
 		}
 	}
+}
+
+// odd are the entries for other nodes that no answer on the link makes: permanent ones, and such with the
+// MAC of this node's own interface. Calico writes permanent ones for its tunnels, whose addresses are no node's.
+func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
+	links, err := kernel.Links()
+	if err != nil {
+		return nil // node-uplink says so
+	}
+	macs := map[string]string{}
+	for _, l := range links {
+		macs[l.Name] = l.MAC
+	}
+	var out []probe.Result
+	for _, t := range unique(p.Of(probe.KindNode, probe.KindPeer)) {
+		i := slices.IndexFunc(table, func(n kernel.Neighbour) bool { return n.Addr == t.Addr && n.MAC != "" })
+		if i < 0 {
+			continue
+		}
+		if r, is := oddEntry(table[i], macs[table[i].Device]); is {
+			out = append(out, r.On(t.String()).With(FactNode, t.Node))
+		}
+	}
+	return out
+}
+
+// oddEntry judges the entry for another node by the MAC of the interface it is on; false = it is as others.
+func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
+	r := probe.Found(probe.Info, "a permanent entry, which somebody made, sends its packets to MAC %s on %s", n.MAC, n.Device)
+	switch {
+	case n.MAC == own:
+		r = probe.Found(probe.Fail, "ARP or NDP says that it has MAC %s, which is that of %s here", n.MAC, n.Device)
+	case n.State != "permanent":
+		return probe.Result{}, false
+	}
+	return r.With(FactNeighbour, n.State).With(FactMAC, n.MAC).With(FactInterface, n.Device).
+		With(FactOwnMAC, n.MAC == own), true
 }
 
 // neighbours lists the kernel's table of a family, without the entries that are

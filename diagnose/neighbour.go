@@ -1,0 +1,62 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// neighbourWrong is an entry of the ARP or NDP table that leads past the node it is about.
+var neighbourWrong = &Rule{
+	ID: "neighbour-wrong", Layer: LayerKernel, Title: "packets for another node are sent to a wrong MAC address",
+	Doc: `On one link, packets go to the MAC address that the table of neighbours has for the other node (ip neigh). A permanent entry that somebody made ("ip neigh add ... nud permanent", /etc/ethers, a tool against ARP spoofing) stays as it is when the other machine gets another network card. And two virtual machines that are copies of one have one MAC address: the switch sends the packets of both to the one that spoke last.
+Told from a node that is down by the entry itself: an entry of the kernel's own goes away when nobody answers.`,
+	Fix: probe.Fix{
+		Says: "Look at the entry here and at the MAC address that the other node really has.",
+		Manifest: []string{"ssh {node} ip neigh show {address}",
+			"ssh {other} ip -br link"},
+		OnlyIf: []probe.Conditional{
+			{If: "the entry is permanent, and the other node has another MAC address",
+				Manifest: []string{"ssh {node} sudo ip neigh del {address} dev {device}  # and out of what makes it at boot"}},
+			{If: "both machines have the same MAC address",
+				Manifest: []string{"# give one of the virtual machines another one in its hypervisor; it has to be started again for it"}},
+		},
+		Radius: "looking touches nothing; without the entry the kernel asks the link who has the address, at the next packet",
+	},
+	RuledOut: []string{checks.NodeUplink.ID, checks.RouteCanReach.ID},
+	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "bgp-filtered", "bgp-waits", "node-unreachable",
+		"service-path-broken", "dns-down"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Of(checks.NodeNeighbours.ID) {
+			mac := r.Facts.Str(checks.FactMAC)
+			if mac == "" {
+				continue
+			}
+			words := strings.Fields(r.Target)
+			address, device := words[len(words)-1], r.Facts.Str(checks.FactInterface)
+			lost := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
+			own, _ := r.Facts[checks.FactOwnMAC].(bool)
+			if len(lost) == 0 {
+				continue
+			}
+			c := Case{
+				About: nodeOf(r), Peer: nodeOf(r), Family: familyOf(r),
+				For:  append(clues(strong, []Finding{r}), clues(strong, lost)...),
+				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(nodeOf(r))},
+				Says: fmt.Sprintf("a permanent entry on {node} sends packets for %s (%s) to MAC %s, and nobody answers there",
+					nodeOf(r), address, mac),
+				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.NodeNeighbours.ID)...),
+			}
+			if own {
+				c.Says = fmt.Sprintf("%s (%s) answers on the link with the MAC address of {node}'s own %s, %s: two machines have one",
+					nodeOf(r), address, device, mac)
+				c.For = append(clues(proof, []Finding{r}), clues(strong, lost)...)
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
