@@ -65,6 +65,14 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 	return addrs, by
 }
 
+// ignored tells whether kube-proxy makes nothing of a service, whatever addresses it names.
+func ignored(svc *corev1.Service) bool {
+	_, other := svc.Labels["service.kubernetes.io/service-proxy-name"]
+	_, headless := svc.Labels[corev1.IsHeadlessService]
+	return other || headless || svc.Spec.Type == corev1.ServiceTypeExternalName ||
+		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
 // serviceClaims says which services take an address of the node with a port that the node needs.
 func serviceClaims(s *Snapshot, report func(probe.Result)) {
 	if s.allServices == nil {
@@ -75,15 +83,16 @@ func serviceClaims(s *Snapshot, report func(probe.Result)) {
 	for i := range s.allServices {
 		svc := &s.allServices[i]
 		addrs, by := claimed(svc, own)
-		if len(addrs) == 0 {
+		if len(addrs) == 0 || ignored(svc) {
 			continue
 		}
-		status, taken := probe.Warn, []string{}
+		status, taken, ports := probe.Warn, []string{}, []int{}
 		for _, p := range svc.Spec.Ports {
 			for _, n := range needs {
 				if n.port != int(p.Port) || n.protocol != p.Protocol && (p.Protocol != "" || n.protocol != corev1.ProtocolTCP) {
 					continue
 				}
+				ports = append(ports, n.port)
 				taken = append(taken, fmt.Sprintf("%s %d (%s)", n.protocol, n.port, n.what))
 				if !n.people {
 					status = probe.Fail
@@ -96,7 +105,8 @@ func serviceClaims(s *Snapshot, report func(probe.Result)) {
 		found = true
 		name := svc.Namespace + "/" + svc.Name
 		report(probe.Found(status, "what is sent to %s of %s goes to the pods of Service %s, which has that address by %s",
-			strings.Join(taken, ", "), strings.Join(addrs, ", "), name, by).On(name).With(facts.Service, name))
+			strings.Join(taken, ", "), strings.Join(addrs, ", "), name, by).On(name).With(facts.Service, name).
+			With(facts.TakenPorts, ports))
 	}
 	if !found {
 		report(probe.Found(probe.OK, "none of %s takes a port that the node needs",

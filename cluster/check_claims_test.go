@@ -18,6 +18,12 @@ func TestServiceClaims(t *testing.T) {
 		s := corev1.Service{}
 		s.Namespace, s.Name, s.Spec.ExternalIPs = "default", "bad-ext", external
 		s.Spec.Ports = []corev1.ServicePort{{Port: port, Protocol: protocol}}
+		s.Spec.ClusterIP = "10.96.1.1"
+		return s
+	}
+	left := func(change func(*corev1.Service)) corev1.Service {
+		s := of(10250, "TCP", "10.0.0.1")
+		change(&s)
 		return s
 	}
 	balanced := func(mode *corev1.LoadBalancerIPMode) corev1.Service {
@@ -45,6 +51,11 @@ func TestServiceClaims(t *testing.T) {
 		"near: proxied":               {balanced(&proxied), probe.OK, ""},
 		"near: Typha is on no node":   {of(5473, "TCP", "10.0.0.1"), probe.OK, ""},
 		"near: an address of its own": {of(10250, "TCP"), probe.OK, ""},
+		"near: headless":              {left(func(s *corev1.Service) { s.Spec.ClusterIP = "None" }), probe.OK, ""},
+		"near: a name of another's":   {left(func(s *corev1.Service) { s.Spec.Type = "ExternalName" }), probe.OK, ""},
+		"near: another proxy's": {left(func(s *corev1.Service) {
+			s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "mine"}
+		}), probe.OK, ""},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""))
 		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}}

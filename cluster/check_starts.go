@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -143,10 +144,23 @@ func (g group) result(s *Snapshot) probe.Result {
 	if g.plugin != "" {
 		r = r.With(facts.Plugin, g.plugin)
 	}
+	if g.corroborated(s) {
+		r = r.With(facts.Corroborated, true)
+	}
 	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
 	}
 	return g.addresses(s, g.sandbox.On(r))
+}
+
+// corroborated tells whether what is said of a group can be of no single tenant: its pods are of two
+// namespaces, or of one of the cluster's own.
+func (g group) corroborated(s *Snapshot) bool {
+	first := g.pods[0].pod.Namespace
+	return slices.ContainsFunc(g.pods, func(w waiter) bool {
+		of := w.pod.Namespace
+		return of != first || of == metav1.NamespaceSystem || slices.Contains(s.calicoIn, of)
+	})
 }
 
 // who names the pods of a group.

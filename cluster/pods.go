@@ -70,7 +70,7 @@ func (c *Client) readEvents(ctx context.Context, p *placement) {
 				errs[i] = fmt.Errorf("listing events: %w", err)
 				return
 			}
-			asked[i].last = lastWord(list.Items)
+			asked[i].last = lastWord(list.Items, pod.Spec.NodeName)
 		})
 	}
 	all.Wait()
@@ -80,10 +80,14 @@ func (c *Client) readEvents(ctx context.Context, p *placement) {
 }
 
 // lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or
-// are about its past.
-func lastWord(events []corev1.Event) *corev1.Event {
+// are about its past. Who may create events can write any, so those that do not even claim to be of the
+// node's kubelet are passed over, and none is proof by itself.
+func lastWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
+		if !fromKubelet(&events[i], node) {
+			continue
+		}
 		switch events[i].Reason {
 		case eventSandbox, eventNetwork, eventMount, eventAttach, eventMap, eventPulling, "Pulled", "Created", "Started":
 			if last == nil || !eventTime(&events[i]).Before(eventTime(last)) {
@@ -92,6 +96,16 @@ func lastWord(events []corev1.Event) *corev1.Event {
 		}
 	}
 	return last
+}
+
+// fromKubelet tells whether an event names the node's kubelet as its source, or for a volume the controller
+// that attaches them.
+func fromKubelet(e *corev1.Event, node string) bool {
+	by, at := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
+	if e.Reason == eventAttach && by == "attachdetach-controller" {
+		return true
+	}
+	return by == "kubelet" && (at == "" || at == node)
 }
 
 // Reasons of the kubelet's events.

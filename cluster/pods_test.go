@@ -238,11 +238,11 @@ func TestRoom(t *testing.T) {
 func TestReadPlaced(t *testing.T) {
 	var asked []string
 	c := serverOf(t, map[string]string{
-		"/api/v1/pods": `{"kind":"PodList","items":[{"metadata":{"namespace":"default","name":"a","uid":"1"},"status":{"phase":"Pending","containerStatuses":[{"name":"c","state":{"waiting":{"reason":"ContainerCreating"}}}]}},{"metadata":{"namespace":"default","name":"b","uid":"2"},"status":{"phase":"Running","containerStatuses":[{"name":"c","state":{"running":{}}}]}}]}`,
+		"/api/v1/pods": `{"kind":"PodList","items":[{"metadata":{"namespace":"default","name":"a","uid":"1"},"spec":{"nodeName":"node-a"},"status":{"phase":"Pending","containerStatuses":[{"name":"c","state":{"waiting":{"reason":"ContainerCreating"}}}]}},{"metadata":{"namespace":"default","name":"b","uid":"2"},"status":{"phase":"Running","containerStatuses":[{"name":"c","state":{"running":{}}}]}}]}`,
 	}, map[string]http.HandlerFunc{"/api/v1/namespaces/default/events": func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Query().Get("fieldSelector"))
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"kind":"EventList","items":[{"reason":"FailedCreatePodSandBox","message":"one","lastTimestamp":"2026-11-22T12:00:01Z"},{"reason":"FailedMount","message":"before","lastTimestamp":"2026-11-22T12:00:00Z"},{"reason":"BackOff","message":"after","lastTimestamp":"2026-11-22T12:00:02Z"}]}`)
+		fmt.Fprint(w, `{"kind":"EventList","items":[{"reason":"FailedCreatePodSandBox","message":"one","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"a tenant's","source":{"component":"tenant"},"lastTimestamp":"2076-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"another node's","source":{"component":"kubelet","host":"node-b"},"lastTimestamp":"2026-11-22T12:00:03Z"},{"reason":"FailedMount","message":"before","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:00Z"},{"reason":"BackOff","message":"after","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:02Z"}]}`)
 	}})
 	got := c.readPlaced(t.Context(), "node-a")
 	c.readEvents(t.Context(), &got)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -20,7 +21,7 @@ const proxyUser = "system:kube-proxy"
 // proxyNeeds are what every kube-proxy lists and watches.
 func proxyNeeds() []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes
-	for _, of := range [][2]string{{"", "services"}, {"discovery.k8s.io", "endpointslices"}, {"", "nodes"}} {
+	for _, of := range [][2]string{{"", "services"}, {"discovery.k8s.io", "endpointslices"}} {
 		for _, verb := range []string{"list", "watch"} {
 			out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: of[0], Resource: of[1]})
 		}
@@ -77,6 +78,8 @@ func proxyRights(s *Snapshot, report func(probe.Result)) {
 		said = ", by the roles and bindings of the cluster"
 	}
 	switch r := s.proxyRights; {
+	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
+		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints in place of endpointslices"))
 	case r.account == "":
 		report(probe.Found(probe.Skip, "which account kube-proxy has is not known"))
 	case apierrors.IsForbidden(r.err):
@@ -86,11 +89,17 @@ func proxyRights(s *Snapshot, report func(probe.Result)) {
 		report(probe.Failed(r.err))
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, said))
-	case s.proxySure:
+	case s.proxySure && !r.byRoles: // else another authorizer may grant it
 		report(probe.Found(probe.Fail, "%s may not %s, which kube-proxy needs%s", r.account, strings.Join(r.lacks, ", "), said).
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	default:
 		report(probe.Found(probe.Warn, "%s may not %s, which a kube-proxy needs that is no pod of a DaemonSet%s", r.account,
 			strings.Join(r.lacks, ", "), said).With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
+}
+
+// usesEndpoints tells whether kube-proxy of a version may do without EndpointSlices (before v1.22).
+func usesEndpoints(kubelet string) bool {
+	v, err := version.ParseGeneric(kubelet)
+	return err == nil && v.LessThan(version.MajorMinor(1, 22))
 }

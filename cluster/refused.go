@@ -67,7 +67,7 @@ var roomSays = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`
 func refusalOf(s *Snapshot, reason string, pods []*corev1.Pod, full bool) probe.Result {
 	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return refusedAt(a).Compare(refusedAt(b)) })
 	status := probe.Warn
-	if len(pods) > 1 || reason == "OutOfpods" && full {
+	if len(pods) > 1 && strings.HasPrefix(reason, "OutOf") || reason == "OutOfpods" && full {
 		status = probe.Fail
 	}
 	if m := roomSays.FindStringSubmatch(latest.Status.Message); m != nil {

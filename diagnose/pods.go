@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -32,6 +33,19 @@ func waitingPods(f Findings, starts ...string) []Finding {
 			})...)
 	}
 	return out
+}
+
+// said weighs what events say of pods: who may create events in a namespace can write them, so the pods of
+// one tenant are no proof. The probe's own pod is, and pods of several namespaces or the cluster's own.
+func said(pods []Finding) []Clue {
+	sure := slices.ContainsFunc(pods, func(r Finding) bool {
+		many, _ := r.Facts[facts.Corroborated].(bool)
+		return many || r.Check == probe.CheckPlaced
+	})
+	if sure {
+		return clues(proof, pods)
+	}
+	return clues(strong, pods)
 }
 
 // lookAtPods lists what the pods of a node wait for.
@@ -68,11 +82,13 @@ Told from a plugin that fails in another way by these words; which of them it is
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
 	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
-		said := waitingPods(f, facts.StartsAddresses)
+		told := waitingPods(f, facts.StartsAddresses)
 		reckoned := keep(waitingPods(f, facts.StartsUnsaid), func(r Finding) bool { return r.Facts.Str(facts.Short) != "" })
 		switch {
-		case len(said) > 0:
-			return []Case{addressesGone(said[0], clues(proof, said))}
+		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
+			return []Case{addressesGone(told[0], clues(proof, told))}
+		case len(told) > 0:
+			return []Case{addressesGone(told[0], said(told))}
 		case len(reckoned) > 0:
 			return []Case{addressesGone(reckoned[0], clues(strong, reckoned))}
 		}

@@ -46,7 +46,7 @@ Told from an image of the pod's own by the event, which is about the sandbox.`,
 		}
 		return []Case{{
 			Says: fmt.Sprintf("no pod can start on {node}: the image of sandboxes, %s, is not there and cannot be pulled: %s", image, pods[0].Facts.Str(facts.Message)),
-			For:  clues(proof, pods), Covers: Covers(probe.CheckPlaced),
+			For:  said(pods), Covers: Covers(probe.CheckPlaced),
 		}}
 	},
 }
@@ -75,7 +75,7 @@ Told from a runtime that hangs by its words.`,
 		}
 		return []Case{{
 			Says: "no pod can start on {node}: the cgroup drivers of kubelet and runtime differ: " + pods[0].Facts.Str(facts.Message),
-			For:  clues(proof, pods), Covers: Covers(probe.CheckPlaced),
+			For:  said(pods), Covers: Covers(probe.CheckPlaced),
 		}}
 	},
 }
@@ -105,7 +105,7 @@ Told from a runtime that hangs by the words, which are the kubelet's own and not
 		}
 		return []Case{{
 			Says: fmt.Sprintf("no pod can start on {node}: %s, which the kubelet's resolvConf names, cannot be opened: %s", file, pods[0].Facts.Str(facts.Message)),
-			Args: map[string]Arg{"file": fileArg(file)}, For: clues(proof, pods), Covers: Covers(probe.CheckPlaced),
+			Args: map[string]Arg{"file": fileArg(file)}, For: said(pods), Covers: Covers(probe.CheckPlaced),
 		}}
 	},
 }

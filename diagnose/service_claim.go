@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -33,18 +34,28 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 			if !ok {
 				continue
 			}
-			weight := strong
-			if r.Status == probe.Fail {
-				weight = proof
+			weight, covers := strong, []Cover(nil)
+			answered := keep(notPlaced(f, facts.ReasonAttach), func(p Finding) bool { return p.Facts[facts.Answered] == true })
+			if takes(r, 10250) {
+				covers = Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID, probe.CheckAnswered)
+				if len(answered) > 0 { // by something that is no kubelet
+					weight = proof
+				}
 			}
 			out = append(out, Case{
 				About:  r.Facts.Str(facts.Service),
 				Says:   fmt.Sprintf("Service %s takes ports of {node} away: %s", r.Facts.Str(facts.Service), r.Saw),
 				Args:   map[string]Arg{"of": namespaceArg(namespace), "service": checked(name, isName(name), "SERVICE")},
-				For:    append(clues(weight, []Finding{r}), clues(0, notPlaced(f, facts.ReasonAttach))...),
-				Covers: Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID, probe.CheckAnswered),
+				For:    append(clues(weight, []Finding{r}), clues(0, answered)...),
+				Covers: covers,
 			})
 		}
 		return out
 	},
+}
+
+// takes tells whether a Service takes a port of the node.
+func takes(r Finding, port float64) bool {
+	ports, _ := r.Facts[facts.TakenPorts].([]any)
+	return slices.Contains(ports, any(port))
 }

@@ -2,7 +2,6 @@ package checks
 
 import (
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -33,6 +32,9 @@ var (
 	exitLine  = regexp.MustCompile(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
 	killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 	stopLine  = regexp.MustCompile(`^Stopping `)
+	startLine = regexp.MustCompile(`^Start(?:ed|ing) `)
+	// as systemd ends a stop: the first from v248 on, the second before
+	stoppedLine = regexp.MustCompile(`: Deactivated|: Succeeded\.|^Stopped `)
 )
 
 // serviceLine is a line that matters.
@@ -55,6 +57,9 @@ type serviceState struct {
 	stopped *time.Time // it was stopped on purpose, and has not begun since
 }
 
+// lastWords is how long after the end of a process its last lines may come.
+const lastWords = 5 * time.Second
+
 // judgeService goes through the lines of one service, the oldest first.
 func judgeService(lines []journal.Entry) serviceState {
 	s := serviceState{}
@@ -64,22 +69,27 @@ func judgeService(lines []journal.Entry) serviceState {
 		switch {
 		case e.About && stopLine.MatchString(e.Text):
 			stopping = true
-		case e.About && (exitLine.MatchString(e.Text) || stopping && strings.Contains(e.Text, ": Deactivated")):
+		case e.About && (exitLine.MatchString(e.Text) || stopping && stoppedLine.MatchString(e.Text)):
 			if stopping {
 				s = serviceState{lines: s.lines, stopped: &it.Time}
+			} else if s.stopped != nil && s.began.IsZero() { // more about that stop
 			} else if !s.began.IsZero() || s.end == nil {
 				s.close(it)
 			}
 			stopping = false
 		case e.About:
+			stopping = stopping && !startLine.MatchString(e.Text)
 			if killedOOM.MatchString(e.Text) {
 				s.run = append(s.run, it)
 			}
-		case s.end != nil && e.PID != "" && e.PID == s.endedBy: // its last words, after systemd's
+		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
 			if it.final || it.signature != nil && s.end.signature == nil {
 				s.end = &it
 			}
 		default:
+			if e.PID != "" && e.PID == s.endedBy { // it goes on: that was not its end
+				s.end = nil
+			}
 			s.take(it)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,8 +91,12 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
 		}
 	}
-	if lines, _, err := lastOfLog(p.Host, kubeProxyFile); err == nil {
-		say(ended(kubeProxyName, lines, now), kubeProxyName, kubeProxyFile)
+	// Lines of a file have no time of their own here: one that nobody writes any more says nothing of now.
+	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == kubeProxyName })
+	if info, err := p.Host.Stat(kubeProxyFile); err == nil && !isPod && now.Sub(info.ModTime()) < logBefore {
+		if lines, _, err := lastOfLog(p.Host, kubeProxyFile); err == nil {
+			say(ended(kubeProxyName, lines, now), kubeProxyName, kubeProxyFile)
+		}
 	}
 	if !found {
 		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS has a log on this node"))
@@ -138,8 +143,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	for i := range lines {
 		if m := how.ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
-		} else if m == nil && begins(lines[i].Text) {
-			end = nil // another run wrote into the same file
+		} else if m == nil && goesOn.MatchString(lines[i].Text) {
+			end = nil // of another run in the same file, or it was not the end
 		}
 	}
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
@@ -157,11 +162,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// begins tells whether a line is the first that a component writes: of kube-proxy its flags or version, of
-// CoreDNS its version.
-func begins(text string) bool {
-	return strings.Contains(text, "] \"Version info\"") || strings.HasPrefix(text, "CoreDNS-")
-}
+// goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
+var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
 // runFile is the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

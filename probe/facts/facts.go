@@ -81,6 +81,7 @@ const (
 	Pod            probe.Fact = "pod"             // namespace/name
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
 	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
+	Corroborated   probe.Fact = "corroborated"    // true: not one tenant alone can have made what is said
 	Pools          probe.Fact = "pools"           // list of the IP pools that the node's pods may have addresses of
 	Registered     probe.Fact = "registered"      // address Calico registered, without its prefix length
 	Restarts       probe.Fact = "restarts"        // count
@@ -92,6 +93,7 @@ const (
 	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words
 	SkippedFor     probe.Fact = "skipped_for"     // the selector or the taint
 	Short          probe.Fact = "short"           // why there is no address: one of the Short words
+	TakenPorts     probe.Fact = "taken_ports"     // list of the ports of the node that a Service takes
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words

@@ -71,6 +71,9 @@ const (
 // notRead stands for a line in a form that is not read.
 const notRead = "(a long line, compressed in a way that is not read here)"
 
+// errCut says that the wanted time was not reached: there are too many entries since.
+var errCut = fmt.Errorf("the journal has more than %d entries since then: older ones were not read", maxEntries)
+
 // errBroken is an object that is none, or not where one can be.
 var errBroken = errors.New("the journal file is broken")
 
@@ -93,7 +96,8 @@ func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	return moment(head[184:]), moment(head[192:]), nil
 }
 
-// Tail is the wanted entries of a file, the oldest first, as far as they are among its last ones.
+// Tail is the wanted entries of a file, the oldest first, as far as they are among its last ones; with
+// errCut where those do not reach back far enough.
 func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, error) {
 	head, err := header(r)
 	if err != nil {
@@ -153,7 +157,10 @@ func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
 				return err
 			}
 			for i := n; i > 0; i-- {
-				if left--; left < 0 || !use(f.offset(items[(i-1)*f.item():])) {
+				if left--; left < 0 {
+					return errCut
+				}
+				if !use(f.offset(items[(i-1)*f.item():])) {
 					return nil
 				}
 			}

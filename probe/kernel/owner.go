@@ -36,12 +36,12 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 			continue
 		}
 		dir := filepath.Join(h.Proc, p.Name())
-		open, err := os.ReadDir(filepath.Join(dir, "fd"))
+		open, err := namesIn(filepath.Join(dir, "fd"), mostFiles)
 		if err != nil { // it has ended, or may not be looked at
 			continue
 		}
 		for _, fd := range open {
-			to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+			to, err := os.Readlink(filepath.Join(dir, "fd", fd))
 			inode := SocketInode(to)
 			if err != nil || !sought[inode] || out[inode] != "" {
 				continue
@@ -54,6 +54,19 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 		}
 	}
 	return out, true
+}
+
+// mostFiles bounds how many open files of a process are looked at: it may have a million.
+const mostFiles = 4096
+
+// namesIn are the names of the first so many files of a folder.
+func namesIn(folder string, most int) ([]string, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(most)
 }
 
 // UDP gives each UDP socket of this network namespace that has a port, the kernel's own too. It is read as
