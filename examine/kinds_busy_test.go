@@ -33,7 +33,7 @@ func (w *world) waiting(name, node string, ago time.Duration, reason, says strin
 func (w *world) event(of *corev1.Pod, reason, says string) {
 	w.events = append(w.events, corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name + ".1"},
 		InvolvedObject: corev1.ObjectReference{UID: of.UID}, Reason: reason, Message: says,
-		Source: corev1.EventSource{Component: "kubelet", Host: of.Spec.NodeName},
+		Source:        corev1.EventSource{Component: "kubelet", Host: of.Spec.NodeName},
 		LastTimestamp: began(time.Second)})
 }
 
