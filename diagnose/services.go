@@ -261,7 +261,9 @@ Told from broken services by the servers, which are asked directly, from a broke
 // podBeside is a pod that answers this node: if possible on the node of a server that does not, and
 // by a port that it declares.
 func podBeside(f Findings, dead []Finding) []Finding {
-	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool { return answered(r.Status) })
+	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool {
+		return answered(r.Status) && r.Facts.Str(checks.FactRole) != checks.RoleOwnNode
+	})
 	best := func(r Finding) int {
 		score := 0
 		if slices.ContainsFunc(dead, func(d Finding) bool { return nodeOf(d) != "" && nodeOf(d) == nodeOf(r) }) {

@@ -125,8 +125,8 @@ const (
 // where they are set: under the names that FelixConfiguration has for them.
 func FelixSettings() []string {
 	return []string{
-		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
-		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
+		"bpfEnabled", "defaultEndpointToHostAction", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode",
+		"programClusterRoutes", "vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
 		"wireguardHostEncryptionEnabled",
 		"wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}

@@ -51,7 +51,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
 		return
 	}
-	if err == nil && k.pid > 0 && k.config != "" && len(k.ClusterDNS) == 0 {
+	if err == nil && k.givesNone() {
 		p.Report(probe.Found(probe.Fail, "the kubelet's configuration names no clusterDNS: new pods get the node's own name servers").
 			On(RoleGiven).With(FactRole, RoleGiven).With(probe.FactReason, ReasonUnset))
 	}
@@ -77,6 +77,10 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		}
 	})
 }
+
+// givesNone tells whether a kubelet surely has no name server of the cluster's for pods: one that is a
+// part of another program may have it by an argument.
+func (k kubelet) givesNone() bool { return k.pid > 0 && k.config != "" && len(k.ClusterDNS) == 0 }
 
 // withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
 func withEndpoints(r probe.Result, t probe.Target) probe.Result {
