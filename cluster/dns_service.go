@@ -40,7 +40,9 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 	there := slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil
 	})
-	selected := slices.DeleteFunc(slices.Clone(there), func(p corev1.Pod) bool { return !wanted.Matches(labels.Set(p.Labels)) })
+	selected := slices.DeleteFunc(slices.Clone(there), func(p corev1.Pod) bool {
+		return !wanted.Matches(labels.Set(p.Labels))
+	})
 	if len(selected) > 0 {
 		text, why := unserving(svc, selected)
 		return says + ": " + text, why
@@ -94,7 +96,8 @@ func unserving(svc *corev1.Service, selected []corev1.Pod) (says, why string) {
 			podState(&selected[0])), facts.EmptyUnready
 	}
 	for _, p := range svc.Spec.Ports {
-		if p.TargetPort.Type == intstr.String && !slices.ContainsFunc(ready, func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }) {
+		has := func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }
+		if p.TargetPort.Type == intstr.String && !slices.ContainsFunc(ready, has) {
 			return fmt.Sprintf("its targetPort %s is no port of a container of pod %s, which is ready",
 				probe.Quoted(p.TargetPort.StrVal), nameOf(&ready[0])), facts.EmptyPort
 		}
@@ -128,7 +131,8 @@ func podState(p *corev1.Pod) string {
 		}
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
-			return "waits" + at + ": " + quotedEvent(strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")) + last
+			said := strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
+			return "waits" + at + ": " + quotedEvent(said) + last
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 			return fmt.Sprintf("ended%s with %s (exit %d)", at, cmp.Or(probe.OneLine(c.State.Terminated.Reason), "an error"),
 				c.State.Terminated.ExitCode)

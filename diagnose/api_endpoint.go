@@ -32,14 +32,17 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 		direct := toServers(f.Of(checks.DatastoreLatency.ID))
 		living := keep(direct, func(r Finding) bool { return r.Status == probe.OK || r.Status == probe.Warn })
 		for _, dead := range keep(direct, func(r Finding) bool { return r.Status == probe.Fail }) {
-			if reason := reasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" || reason == checks.CertificateExpired {
+			if reason := reasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
+				reason == checks.CertificateExpired {
 				continue
 			}
 			at, host := dead.Facts.Str(checks.FactAddress), ""
 			if addr, err := netip.ParseAddrPort(at); err == nil {
 				host = addr.Addr().String()
 			}
-			same := keep(f.Elsewhere(checks.DatastoreLatency.ID), func(r Finding) bool { return r.Target == dead.Target && answered(r.Status) })
+			same := keep(f.Elsewhere(checks.DatastoreLatency.ID), func(r Finding) bool {
+				return r.Target == dead.Target && answered(r.Status)
+			})
 			if len(keep(same, func(r Finding) bool { return r.Status != probe.Fail })) > 0 {
 				continue // it answers others: what lies between is at fault
 			}
@@ -59,7 +62,8 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 				}
 			}
 			c.For = append(clues(weight, []Finding{dead}), clues(0, same, living)...)
-			c.Covers = []Cover{{Check: checks.ServiceClusterIP.ID, About: "default/kubernetes"}, {Check: checks.DatastoreLatency.ID, About: "service"},
+			c.Covers = []Cover{{Check: checks.ServiceClusterIP.ID, About: "default/kubernetes"},
+				{Check: checks.DatastoreLatency.ID, About: "service"},
 				{Check: checks.InitStall.ID}}
 			out = append(out, c)
 		}

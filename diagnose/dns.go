@@ -22,7 +22,8 @@ var namesFail = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
 // inService are the answers of the DNS Service that were good, asked in the same place and manner as another.
 func inService(f Findings, as Finding) []Finding {
 	return keep(toService(f.Of(checks.DNSCluster.ID)), func(r Finding) bool {
-		return r.Status == probe.OK && r.From == as.From && r.Facts.Str(checks.FactTransport) == as.Facts.Str(checks.FactTransport)
+		return r.Status == probe.OK && r.From == as.From &&
+			r.Facts.Str(checks.FactTransport) == as.Facts.Str(checks.FactTransport)
 	})
 }
 
@@ -160,11 +161,16 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID},
 	Explains: []string{"dns-down", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
-		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled, facts.EmptyNotMade,
+		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
+			facts.EmptyNotMade,
 			facts.EmptyPort, facts.EmptyController}
-		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool { return slices.Contains(known, r.Facts.Str(facts.Empty)) })
+		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool {
+			return slices.Contains(known, r.Facts.Str(facts.Empty))
+		})
 		failed := toService(f.Failed(checks.DNSCluster.ID))
-		given := keep(inRole(f.Of(checks.DNSCluster.ID), checks.RoleGiven), func(r Finding) bool { return r.Status == probe.OK })
+		given := keep(inRole(f.Of(checks.DNSCluster.ID), checks.RoleGiven), func(r Finding) bool {
+			return r.Status == probe.OK
+		})
 		if len(empty) == 0 || len(given) > 0 { // pods ask another server, and it answers
 			return nil
 		}

@@ -24,7 +24,9 @@ Told from a policy of the pod's, which makes this no finding, and from a firewal
 	},
 	RuledOut: []string{checks.KubeletHealth.ID},
 	Match: func(f Findings) []Case {
-		kept := keep(inRole(f.Bad(checks.PodTCP.ID), checks.RoleOwnNode), func(r Finding) bool { return r.Facts.Str(checks.FactToHost) != "" })
+		kept := keep(inRole(f.Bad(checks.PodTCP.ID), checks.RoleOwnNode), func(r Finding) bool {
+			return r.Facts.Str(checks.FactToHost) != ""
+		})
 		if len(kept) == 0 {
 			return nil
 		}

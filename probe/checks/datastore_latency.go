@@ -43,7 +43,7 @@ const (
 	FactAnswered probe.Fact = "answered"   // tries
 	FactTries    probe.Fact = "tries"      // tries
 	FactSetBy    probe.Fact = "set_by"     // what tells calico-node to look for the API server there
-	FactSlice    probe.Fact = "slice"      // the EndpointSlice of an API server's address, where another than the API server's own
+	FactSlice    probe.Fact = "slice"      // EndpointSlice of an API server's address, where none of theirs
 	FactRole     probe.Fact = "role"       // what was asked: the service's address, a server behind it, or another word
 )
 

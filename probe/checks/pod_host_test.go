@@ -28,13 +28,14 @@ func TestFromPod(t *testing.T) {
 		status  probe.Status
 		action  string
 	}{
-		"set to drop":               {[]probe.Target{felix("DROP"), pod, other}, lost, probe.Warn, "drop"},
-		"set to reject":             {[]probe.Target{felix("Reject"), pod}, lost, probe.Warn, "reject"},
-		"set to nothing":            {[]probe.Target{felix(""), pod}, lost, probe.Warn, "drop"},
-		"near: set to accept":       {[]probe.Target{felix("ACCEPT"), pod}, lost, probe.Info, ""},
-		"near: a policy":            {[]probe.Target{felix("DROP"), held}, lost, probe.Info, ""},
-		"near: no Felix":            {[]probe.Target{pod}, lost, probe.Info, ""},
-		"near: no route":            {[]probe.Target{felix("DROP"), pod}, lost.With(probe.FactReason, "net-unreachable"), probe.Info, ""},
+		"set to drop":         {[]probe.Target{felix("DROP"), pod, other}, lost, probe.Warn, "drop"},
+		"set to reject":       {[]probe.Target{felix("Reject"), pod}, lost, probe.Warn, "reject"},
+		"set to nothing":      {[]probe.Target{felix(""), pod}, lost, probe.Warn, "drop"},
+		"near: set to accept": {[]probe.Target{felix("ACCEPT"), pod}, lost, probe.Info, ""},
+		"near: a policy":      {[]probe.Target{felix("DROP"), held}, lost, probe.Info, ""},
+		"near: no Felix":      {[]probe.Target{pod}, lost, probe.Info, ""},
+		"near: no route": {[]probe.Target{felix("DROP"), pod}, lost.With(probe.FactReason, "net-unreachable"),
+			probe.Info, ""},
 		"near: the node lets it in": {[]probe.Target{felix("DROP"), pod}, probe.Found(probe.OK, "connected"), probe.OK, ""},
 	} {
 		got := fromPod(&probe.Pass{Targets: c.targets, From: "default/a"}, c.r)

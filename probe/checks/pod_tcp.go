@@ -31,7 +31,9 @@ const FactDeclared probe.Fact = "declared"
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {
-	each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(ask func(context.Context, *probe.Pass)) { ask(ctx, p) })
+	each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(ask func(context.Context, *probe.Pass)) {
+		ask(ctx, p)
+	})
 }
 
 func otherPods(ctx context.Context, p *probe.Pass) {
