@@ -18,17 +18,6 @@ import (
 // binds system:node-proxier.
 const proxyUser = "system:kube-proxy"
 
-// proxyNeeds are what every kube-proxy lists and watches.
-func proxyNeeds() []authorizationv1.ResourceAttributes {
-	var out []authorizationv1.ResourceAttributes
-	for _, of := range [][2]string{{"", "services"}, {"discovery.k8s.io", "endpointslices"}} {
-		for _, verb := range []string{"list", "watch"} {
-			out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: of[0], Resource: of[1]})
-		}
-	}
-	return out
-}
-
 // proxyAccount is the account of the node's kube-proxy, and whether it is known to be that.
 func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	for i := range running {
@@ -47,18 +36,7 @@ func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 // readProxyRights asks the API server what kube-proxy's account may do.
 func (c *Client) readProxyRights(ctx context.Context, running []corev1.Pod) (out rights, sure bool) {
 	who, sure := proxyAccount(running)
-	asks := proxyNeeds()
-	out = rights{account: who.user(), asked: len(asks)}
-	may, err := c.reviewed(ctx, who, asks)
-	if apierrors.IsForbidden(err) {
-		if granted, unread := c.granted(ctx, who, asks); unread == nil {
-			may, err, out.byRoles = granted, nil, true
-		}
-	}
-	if out.err = err; err == nil {
-		out.lacks = lacked(asks, may)
-	}
-	return out, sure
+	return c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"discovery.k8s.io", "endpointslices"})), sure
 }
 
 // lacked are the things asked about that an account may not do: VERB RESOURCE.

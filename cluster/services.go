@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -68,33 +67,13 @@ func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, 
 	svc := &list.Items[0]
 	out, err := c.readService(ctx, probe.KindDNS, svc)
 	if err == nil && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
-		empty := map[string]string{probe.AttrEmpty: c.whyEmpty(ctx, svc)}
+		says, why := c.whyEmpty(ctx, svc)
+		empty := map[string]string{probe.AttrEmpty: says, probe.AttrEmptyFor: why}
 		for i := range out {
 			out[i].Attrs = empty
 		}
 	}
 	return out, svc, err
-}
-
-// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it.
-func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) string {
-	says := fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
-	list, err := c.kube.AppsV1().Deployments(svc.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil || len(svc.Spec.Selector) == 0 {
-		return says
-	}
-	for _, d := range list.Items {
-		if !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) {
-			continue
-		}
-		wanted := int32(1) // what an absent number means
-		if d.Spec.Replicas != nil {
-			wanted = *d.Spec.Replicas
-		}
-		return fmt.Sprintf("%s: Deployment %s/%s asks for %d replicas, and %d are ready", says, d.Namespace, d.Name,
-			wanted, d.Status.ReadyReplicas)
-	}
-	return says
 }
 
 // readService lists a service's own addresses and those of its endpoints, as
@@ -103,9 +82,13 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) string {
 // of Typha, which is asked although no client is sent to it.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
+	slice := "" // that the API server has not made itself
 	add := func(into *[]probe.Target, name, node, addr string, port int32) {
 		a, err := netip.ParseAddr(addr)
 		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
+		if slice != "" {
+			t.Attrs = map[string]string{probe.AttrSlice: slice}
+		}
 		same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
 		if err == nil && !slices.ContainsFunc(*into, same) {
 			*into = append(*into, t)
@@ -125,6 +108,11 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
 	for _, part := range parts.Items {
+		if kind == probe.KindDatastore && part.Name != svc.Name { // those of the API servers are in one of its name
+			slice = part.Namespace + "/" + part.Name
+		} else {
+			slice = ""
+		}
 		for _, e := range part.Endpoints {
 			name, into := "endpoint", &out
 			if ready := e.Conditions.Ready; ready != nil && !*ready {

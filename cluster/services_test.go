@@ -21,19 +21,16 @@ func TestDNSEmpty(t *testing.T) {
 	const ready, unready = `{"addresses":["10.244.0.5"]}`, `{"addresses":["10.244.0.5"],"conditions":{"ready":false}}`
 	const none = "Service kube-system/kube-dns has no ready endpoint"
 	for name, c := range map[string]struct{ endpoints, deployments, want string }{
-		"scaled to none":      {"", scaled, none + ": Deployment kube-system/coredns asks for 0 replicas, and 0 are ready"},
-		"none is ready":       {unready, fmt.Sprintf(deployment, "coredns", 2, "kube-dns"), none + ": Deployment kube-system/coredns asks for 2 replicas, and 0 are ready"},
-		"of a DaemonSet":      {"", "", none},
-		"no right to know it": {"", "forbidden", none},
-		"well":                {ready, scaled, ""},
+		"scaled to none":  {"", scaled, none + ": Deployment kube-system/coredns asks for 0 replicas, and 0 are ready"},
+		"none is ready":   {unready, fmt.Sprintf(deployment, "coredns", 2, "kube-dns"), none + ": Deployment kube-system/coredns asks for 2 replicas, and 0 are ready"},
+		"there is no pod": {"", "", none + ": no pod of the namespace has the labels of its selector, k8s-app=kube-dns"},
+		"well":            {ready, scaled, ""},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			switch {
 			case strings.HasSuffix(r.URL.Path, "/endpointslices"):
 				fmt.Fprintf(w, `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","items":[{"ports":[{"port":53}],"endpoints":[%s]}]}`, c.endpoints)
-			case strings.HasSuffix(r.URL.Path, "/deployments") && c.deployments == "forbidden":
-				w.WriteHeader(http.StatusForbidden)
 			case strings.HasSuffix(r.URL.Path, "/deployments"):
 				fmt.Fprintf(w, `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[%s]}`, c.deployments)
 			default:

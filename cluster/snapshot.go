@@ -85,6 +85,7 @@ type Snapshot struct {
 	unready     []corev1.Pod
 	proxyRights rights           // of kube-proxy's account
 	proxySure   bool             // it surely is that
+	dnsServers  dnsServers       // the pods of CoreDNS
 	allServices []corev1.Service // nil = they could not be read
 	services    []probe.Target   // one TCP service with ready endpoints, at its addresses
 	serviceErr  error
@@ -171,6 +172,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
+	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })

@@ -10,7 +10,7 @@ import (
 )
 
 func datastoreRules() []*Rule {
-	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses,
+	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, apiUnhealthy, apiSlow, etcdRefuses,
 		typhaUnreachable, cniTokenExpired}
 }
 

@@ -13,7 +13,7 @@ import (
 func networkRules() []*Rule {
 	return slices.Concat(foreignRules(), addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
-		[]*Rule{peerNodePorts})
+		[]*Rule{hostActionDrops, peerNodePorts})
 }
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.

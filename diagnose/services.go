@@ -11,8 +11,8 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return []*Rule{proxyForbidden, kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
-		servicePathBroken, dnsDown, dnsNoUpstream}
+	return slices.Concat([]*Rule{proxyForbidden, kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
+		servicePathBroken}, dnsRules(), []*Rule{dnsDown, dnsNoUpstream})
 }
 
 // serviceless is what a node shows on which services do not work.
@@ -163,6 +163,11 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(clues(strong, dead), clues(hint, broken)...),
 			Covers: serviceless}
 		c.For = append(c.For, clues(0, direct)...)
+		for _, r := range f.Of(facts.CheckNodeReady) {
+			if _, known := r.Facts[facts.KubeProxy]; known && len(listOf(r, facts.KubeProxy)) == 0 {
+				c.Fix = &noProxyPod
+			}
+		}
 		for _, r := range f.Elsewhere(checks.KubeProxyHealth.ID) {
 			if r.Status == probe.OK { // so this cluster has kube-proxy
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
@@ -171,6 +176,17 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 		}
 		return []Case{c}
 	},
+}
+
+// noProxyPod is what to do where no pod of kube-proxy runs on the node: it may have none, or be a program
+// of the host.
+var noProxyPod = probe.Fix{
+	Says: "No kube-proxy pod runs on this node: see whether its DaemonSet skips the node, or a program of the host ended.",
+	Manifest: []string{
+		"kubectl -n kube-system get daemonsets,pods -o wide | grep -e kube-proxy -e NAME",
+		"ssh {node} \"pgrep -a kube-proxy; systemctl list-units --all --no-pager --type=service | grep -iE 'kube|k3s|rke2|k0s'\"",
+	},
+	Radius: "nothing: both only look",
 }
 
 // servicePathBroken is what is known when kube-proxy itself says nothing.
@@ -222,13 +238,13 @@ Told from broken services by the servers, which are asked directly, from a broke
 				}
 			}
 		}
-		if len(dead) == 0 || len(dead) < len(all) {
+		if len(dead) == 0 || len(dead) < len(all) || len(keep(dead, unknownName)) == len(dead) { // they do answer
 			return nil
 		}
 		says := cmp.Or(dead[0].Facts.Str(checks.FactUnserved), dead[0].Saw)
 		c := Case{
 			Says: "the cluster's DNS is down: " + says,
-			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
+			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckDNSService),
 		}
 		if f.Fine(checks.PodTCP.ID) { // so pods can be reached
 			c.For = append(c.For, clues(hint, podBeside(f, dead))...)
@@ -245,7 +261,9 @@ Told from broken services by the servers, which are asked directly, from a broke
 // podBeside is a pod that answers this node: if possible on the node of a server that does not, and
 // by a port that it declares.
 func podBeside(f Findings, dead []Finding) []Finding {
-	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool { return answered(r.Status) })
+	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool {
+		return answered(r.Status) && r.Facts.Str(checks.FactRole) != checks.RoleOwnNode
+	})
 	best := func(r Finding) int {
 		score := 0
 		if slices.ContainsFunc(dead, func(d Finding) bool { return nodeOf(d) != "" && nodeOf(d) == nodeOf(r) }) {

@@ -56,6 +56,13 @@ const (
 // what the API knows of the pods that should be there.
 const AttrEmpty = "empty"
 
+// AttrEmptyFor is beside AttrEmpty: in one word why that is, "" where it is not known.
+const AttrEmptyFor = "empty_for"
+
+// AttrSlice is on an endpoint of a KindDatastore target that is in an EndpointSlice which no API server
+// made: NAMESPACE/NAME.
+const AttrSlice = "slice"
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"
@@ -118,8 +125,8 @@ const (
 // where they are set: under the names that FelixConfiguration has for them.
 func FelixSettings() []string {
 	return []string{
-		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
-		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
+		"bpfEnabled", "defaultEndpointToHostAction", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode",
+		"programClusterRoutes", "vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
 		"wireguardHostEncryptionEnabled",
 		"wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}

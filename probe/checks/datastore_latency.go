@@ -43,6 +43,7 @@ const (
 	FactAnswered probe.Fact = "answered"   // tries
 	FactTries    probe.Fact = "tries"      // tries
 	FactSetBy    probe.Fact = "set_by"     // what tells calico-node to look for the API server there
+	FactSlice    probe.Fact = "slice"      // EndpointSlice of an API server's address, where none of theirs
 	FactRole     probe.Fact = "role"       // what was asked: the service's address, a server behind it, or another word
 )
 
@@ -107,6 +108,10 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 		if by := t.Attrs[probe.AttrSetBy]; by != "" {
 			r.Saw += "; set by " + by
 			r = r.With(FactSetBy, by)
+		}
+		if slice := t.Attrs[probe.AttrSlice]; slice != "" {
+			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server made"
+			r = r.With(FactSlice, slice)
 		}
 		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).
 			With(FactRole, t.Name).With(FactAddress, addr))

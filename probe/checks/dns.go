@@ -60,7 +60,7 @@ func dnsServers(p *probe.Pass, k kubelet) []probe.Target {
 		a, err := netip.ParseAddr(strings.TrimSpace(text))
 		known := func(t probe.Target) bool { return t.Addr == a }
 		if err == nil && !slices.ContainsFunc(servers, known) {
-			servers = append(servers, probe.Target{Kind: probe.KindDNS, Name: "clusterDNS", Addr: a, Port: dnsPort})
+			servers = append(servers, probe.Target{Kind: probe.KindDNS, Name: RoleGiven, Addr: a, Port: dnsPort})
 		}
 	}
 	return servers

@@ -21,6 +21,7 @@ var DNSCluster = &probe.Check{
 	Doc: `The name of the API server's service (kubernetes.default.svc in the cluster's domain) is asked of the DNS service's address, of each of its endpoints, and of the address the kubelet gives to pods where that is another one (NodeLocal DNSCache), by UDP and by TCP. Asked from the node, and again from inside one of its own pods.
 ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens; of a service without a ready endpoint it is said so, with the replicas of its Deployment. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
 When the node is answered and the pod is not, policy or forwarding between them is what is broken. A NetworkPolicy that keeps the asking pod from DNS makes it fail too.
+fail, unset: the kubelet runs with a configuration that names no clusterDNS, so new pods get the node's own servers.
 skip: the cluster has no DNS service with the usual label (k8s-app=kube-dns) and the kubelet names none, or there is no pod on this node to ask from.`,
 }
 
@@ -31,8 +32,16 @@ const (
 	FactQuestion  probe.Fact = "question"  // the name asked for
 	FactTransport probe.Fact = "transport" // udp or tcp
 	FactTruncated probe.Fact = "truncated" // true when the answer did not fit into UDP
+	FactGiven     probe.Fact = "given"     // list of the name servers that the kubelet gives to pods
 	FactUnserved  probe.Fact = "unserved"  // why nothing is behind the service, where it has no ready endpoint
 )
+
+// RoleGiven is the role of a name server that the kubelet gives to pods and that is not the Service of the
+// cluster's DNS.
+const RoleGiven = "clusterDNS"
+
+// ReasonUnset is the reason where the kubelet gives pods no name server of the cluster's.
+const ReasonUnset = "unset"
 
 func dnsCluster(ctx context.Context, p *probe.Pass) {
 	k, err := readKubelet(p.Host)
@@ -41,6 +50,10 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	if len(servers) == 0 {
 		p.Report(gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
 		return
+	}
+	if err == nil && k.givesNone() {
+		p.Report(probe.Found(probe.Fail, "the kubelet's configuration names no clusterDNS: new pods get the node's own name servers").
+			On(RoleGiven).With(FactRole, RoleGiven).With(probe.FactReason, ReasonUnset))
 	}
 	name := "kubernetes.default.svc." + domain + "."
 	each(servers, func(t probe.Target) {
@@ -55,12 +68,19 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		var udp, tcp probe.Result
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
 		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
+			if t.Name == RoleGiven {
+				r = r.With(FactGiven, k.ClusterDNS)
+			}
 			p.Report(withEndpoints(about(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
 				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)).
 				With(FactRole, t.Name))
 		}
 	})
 }
+
+// givesNone tells whether a kubelet surely has no name server of the cluster's for pods: one that is a
+// part of another program may have it by an argument.
+func (k kubelet) givesNone() bool { return k.pid > 0 && k.config != "" && len(k.ClusterDNS) == 0 }
 
 // withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
 func withEndpoints(r probe.Result, t probe.Target) probe.Result {

@@ -20,6 +20,7 @@ var PodTCP = &probe.Check{
 	Doc: `A TCP connection to a running workload pod on each of up to eight other nodes, and to some on this one: to a port the pod declares, or to an unused one if it declares none. It is opened and closed, without sending data. Asked from the node, and again from inside one of this node's own pods.
 ok: it was accepted, or reset from a port that the pod does not declare: the reset came from the pod, so the path is good. info: refused on a declared port: the path is good but nothing listens there. fail, timeout: packets are lost; when pod-ping to the same pod is good, this is the mark of broken checksums (a NIC's or VXLAN's offload), of a firewall, or of policy that lets ICMP through. fail, rejected: a firewall on the way says no by ICMP, and which machine it was; Calico's own policy drops without a word unless it was told to reject. fail, net-unreachable, host-unreachable, blackhole: no route, here or where the ICMP message came from.
 A NetworkPolicy that allows neither this node nor the asking pod to that very pod makes it fail too; pods of other namespaces then answer.
+own node, from inside a pod: the port of the kubelet on the node that it is on. warn: no answer, and Felix is set to keep pods from their node (defaultEndpointToHostAction). info: no answer for another reason: a policy, or the node's own firewall.
 skip: nobody to ask, or no pod on this node to ask from.`,
 }
 
@@ -30,6 +31,12 @@ const FactDeclared probe.Fact = "declared"
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {
+	each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(ask func(context.Context, *probe.Pass)) {
+		ask(ctx, p)
+	})
+}
+
+func otherPods(ctx context.Context, p *probe.Pass) {
 	targets := elsewhere(unique(p.Of(probe.KindPod, probe.KindLocal)))
 	if len(targets) == 0 {
 		p.Report(gap(p, probe.KindPod, "no other running workload pod is known"))

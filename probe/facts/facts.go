@@ -32,6 +32,7 @@ const (
 	CheckCalicoKind     = "calico-kind"
 	CheckServiceClaims  = "service-claims"
 	CheckProxyRights    = "proxy-rights"
+	CheckDNSService     = "dns-service"
 )
 
 // Facts of these checks.
@@ -49,6 +50,7 @@ const (
 	Container      probe.Fact = "container"       // container name
 	ControlPlane   probe.Fact = "server"          // whether the node is of the control plane, by its labels
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
+	Empty          probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
 	ExitCode       probe.Fact = "exit_code"       // of the last termination
 	FreeBlocks     probe.Fact = "free_blocks"     // blocks that nobody has yet, in the pools that the node may use
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
@@ -98,6 +100,18 @@ const (
 	Taints         probe.Fact = "taints"          // list of key=value:effect
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
+)
+
+// Words of the fact Empty.
+const (
+	EmptySelector   = "selector"    // no pod has the labels of its selector, and others are like those
+	EmptyAbsent     = "absent"      // no pod has them, and none is like those
+	EmptyNoSelector = "no-selector" // it has none, and nobody made an EndpointSlice that is ready
+	EmptyScaled     = "scaled"      // its Deployment asks for no replica
+	EmptyNotMade    = "not-made"    // the API server does not let the pods be made
+	EmptyUnready    = "unready"     // its pods are not ready
+	EmptyPort       = "port"        // its targetPort is no port of its pods
+	EmptyController = "controller"  // nobody makes its EndpointSlices
 )
 
 // Words of the fact Unready.

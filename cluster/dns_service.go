@@ -1,0 +1,307 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// shownKeys is how many labels of a selector are quoted.
+const shownKeys = 4
+
+// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, and
+// which of the Empty words that is, "" where it is not known.
+func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why string) {
+	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
+	if len(svc.Spec.Selector) == 0 {
+		return says + ": it has no selector, and no EndpointSlice that somebody made for it has a ready address",
+			facts.EmptyNoSelector
+	}
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	pods, podErr := c.kube.CoreV1().Pods(svc.Namespace).List(ctx, cached)
+	if podErr != nil {
+		pods = &corev1.PodList{}
+	}
+	wanted := labels.SelectorFromSet(svc.Spec.Selector)
+	there := slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil
+	})
+	selected := slices.DeleteFunc(slices.Clone(there), func(p corev1.Pod) bool {
+		return !wanted.Matches(labels.Set(p.Labels))
+	})
+	if len(selected) > 0 {
+		text, why := unserving(svc, selected)
+		return says + ": " + text, why
+	}
+	sets, setErr := c.kube.AppsV1().Deployments(svc.Namespace).List(ctx, cached)
+	if setErr == nil {
+		for _, d := range sets.Items {
+			if wanted.Matches(labels.Set(d.Spec.Template.Labels)) {
+				text, why := unmade(&d)
+				return says + ": " + text, why
+			}
+		}
+	}
+	if podErr != nil {
+		return says, ""
+	}
+	says += fmt.Sprintf(": no pod of the namespace has the labels of its selector, %s", shown(svc.Spec.Selector, svc.Spec.Selector))
+	if p := nearest(svc, there); p != nil {
+		return says + fmt.Sprintf("; pod %s has %s", nameOf(p), shown(p.Labels, svc.Spec.Selector)), facts.EmptySelector
+	}
+	return says, facts.EmptyAbsent
+}
+
+// unmade is why a Deployment has no pod.
+func unmade(d *appsv1.Deployment) (says, why string) {
+	wanted := int32(1) // what an absent number means
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	says = fmt.Sprintf("Deployment %s/%s asks for %d replicas, and %d are ready", d.Namespace, d.Name, wanted,
+		d.Status.ReadyReplicas)
+	if wanted == 0 {
+		return says, facts.EmptyScaled
+	}
+	for _, cond := range d.Status.Conditions {
+		if cond.Type == appsv1.DeploymentReplicaFailure && cond.Status == corev1.ConditionTrue {
+			return says + "; no pod can be made: " + quotedEvent(cond.Message), facts.EmptyNotMade
+		}
+	}
+	return says, ""
+}
+
+// quotedEvent is a message of the API's that a tenant may have had a part in, bounded.
+func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), longestEvent)]) }
+
+// unserving is why the pods that a service selects are no ready endpoint of it.
+func unserving(svc *corev1.Service, selected []corev1.Pod) (says, why string) {
+	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !podReady(&p) })
+	if len(ready) == 0 {
+		return fmt.Sprintf("it selects %s, and none is ready: pod %s %s", plural(len(selected), "pod"), nameOf(&selected[0]),
+			podState(&selected[0])), facts.EmptyUnready
+	}
+	for _, p := range svc.Spec.Ports {
+		has := func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }
+		if p.TargetPort.Type == intstr.String && !slices.ContainsFunc(ready, has) {
+			return fmt.Sprintf("its targetPort %s is no port of a container of pod %s, which is ready",
+				probe.Quoted(p.TargetPort.StrVal), nameOf(&ready[0])), facts.EmptyPort
+		}
+	}
+	return fmt.Sprintf("pod %s, which it selects, is ready, and nobody has made an EndpointSlice with it: "+
+		"does kube-controller-manager run?", nameOf(&ready[0])), facts.EmptyController
+}
+
+// declares tells whether a container of a pod has a port of that name.
+func declares(p *corev1.Pod, port string) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(of corev1.ContainerPort) bool { return of.Name == port })
+	})
+}
+
+// podState is why a pod is not ready, in the API's words.
+func podState(p *corev1.Pod) string {
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+			return "has no node: " + quotedEvent(cond.Reason+": "+cond.Message)
+		}
+	}
+	at := ""
+	if p.Spec.NodeName != "" {
+		at = " on " + p.Spec.NodeName
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		last := ""
+		if end := c.LastTerminationState.Terminated; end != nil {
+			last = fmt.Sprintf("; its last run ended with %s (exit %d)", cmp.Or(probe.OneLine(end.Reason), "an error"), end.ExitCode)
+		}
+		switch {
+		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
+			said := strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
+			return "waits" + at + ": " + quotedEvent(said) + last
+		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+			return fmt.Sprintf("ended%s with %s (exit %d)", at, cmp.Or(probe.OneLine(c.State.Terminated.Reason), "an error"),
+				c.State.Terminated.ExitCode)
+		case c.State.Running != nil && !c.Ready && last != "":
+			return fmt.Sprintf("runs%s and is not ready, %d restarts%s", at, c.RestartCount, last)
+		}
+	}
+	return "runs" + at + " and its readiness probe does not succeed"
+}
+
+// nearest is the pod that the selector of a service was most likely meant for, nil where none is like it.
+func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
+	var best *corev1.Pod
+	most := 0
+	for i := range pods {
+		p := &pods[i]
+		score := 0
+		for key, value := range svc.Spec.Selector {
+			have, has := p.Labels[key]
+			if has && (have == value || have == svc.Name || have == svc.Labels[key]) {
+				score += 2
+			}
+			if has && strings.Contains(p.Name, value) {
+				score += 2
+			}
+		}
+		if strings.HasPrefix(p.Name, svc.Name+"-") {
+			score += 2
+		}
+		for key, value := range svc.Labels { // a chart gives both the same
+			if key != "kubernetes.io/cluster-service" && p.Labels[key] == value {
+				score++
+			}
+		}
+		if score > most {
+			best, most = p, score
+		}
+	}
+	if most < 2 {
+		return nil
+	}
+	return best
+}
+
+// shown are the labels that a selector asks for, as some set has them.
+func shown(have, selector map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		if value, has := have[key]; has {
+			out = append(out, key+"="+value)
+		} else {
+			out = append(out, "no "+key)
+		}
+	}
+	if len(out) > shownKeys {
+		out = append(out[:shownKeys], "...")
+	}
+	return strings.Join(out, ",")
+}
+
+// rightsOf asks the API server which of some things an account may do, or reads it from roles and
+// bindings where that may not be asked.
+func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) rights {
+	out := rights{account: who.user(), asked: len(asks)}
+	may, err := c.reviewed(ctx, who, asks)
+	if apierrors.IsForbidden(err) {
+		if granted, unread := c.granted(ctx, who, asks); unread == nil {
+			may, err, out.byRoles = granted, nil, true
+		}
+	}
+	if out.err = err; err == nil {
+		out.lacks = lacked(asks, may)
+	}
+	return out
+}
+
+// watches are the rights to list and to watch some resources, GROUP and RESOURCE each.
+func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
+	var out []authorizationv1.ResourceAttributes
+	for _, r := range of {
+		for _, verb := range []string{"list", "watch"} {
+			out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: r[0], Resource: r[1]})
+		}
+	}
+	return out
+}
+
+// dnsServers is what the API has of the CoreDNS behind the cluster's DNS.
+type dnsServers struct {
+	rights rights
+	ready  int // how many of its pods are
+}
+
+// readDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
+// with the label needs other things and is not asked about.
+func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})
+	if err != nil {
+		return dnsServers{rights: rights{err: fmt.Errorf("listing CoreDNS' pods: %w", err)}}
+	}
+	var who account
+	for i := range list.Items {
+		p := &list.Items[i]
+		core := func(c corev1.Container) bool { return c.Name == "coredns" || strings.Contains(c.Image, "/coredns") }
+		if metav1.GetControllerOf(p) == nil || !slices.ContainsFunc(p.Spec.Containers, core) {
+			continue
+		}
+		if podReady(p) {
+			out.ready++
+		}
+		if name := p.Spec.ServiceAccountName; who.name == "" && name != "" {
+			who = account{namespace: p.Namespace, name: name}
+		}
+	}
+	if who.name == "" {
+		return out
+	}
+	out.rights = c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"", "namespaces"},
+		[2]string{"discovery.k8s.io", "endpointslices"}))
+	return out
+}
+
+// dnsService judges the Service of the cluster's DNS and the rights of its servers.
+func dnsService(s *Snapshot, report func(probe.Result)) {
+	if s.dnsErr != nil {
+		report(unread(s.dnsErr).On("endpoints"))
+		return
+	}
+	if s.dnsService == nil || len(s.dns) == 0 {
+		report(probe.Found(probe.Skip, "no Service of kube-system has the label k8s-app=kube-dns"))
+		return
+	}
+	name := s.dnsService.Namespace + "/" + s.dnsService.Name
+	if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
+		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
+			With(facts.Empty, s.dns[0].Attrs[probe.AttrEmptyFor]))
+	} else {
+		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
+	}
+	report(s.dnsRights().On("account"))
+}
+
+// dnsRights is the result about the account of CoreDNS.
+func (s *Snapshot) dnsRights() probe.Result {
+	said := ""
+	if s.dnsServers.rights.byRoles {
+		said = ", by the roles and bindings of the cluster"
+	}
+	switch r := s.dnsServers.rights; {
+	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
+		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints in place of endpointslices")
+	case apierrors.IsForbidden(r.err):
+		return probe.Found(probe.Skip, "what CoreDNS may do is not known: you may not ask, nor read the roles and bindings")
+	case r.err != nil:
+		return probe.Failed(r.err)
+	case r.account == "":
+		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
+	case len(r.lacks) == 0:
+		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.account, r.asked, said)
+	default:
+		status, more := probe.Fail, ""
+		if s.dnsServers.ready > 0 { // it knows what it has read, or its Corefile does without
+			status, more = probe.Warn, "; a CoreDNS that is ready goes on with what it knows"
+		} else if r.byRoles {
+			status = probe.Warn // another authorizer may grant it
+		}
+		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.account, strings.Join(r.lacks, ", "), said, more).
+			With(facts.Account, strings.TrimPrefix(r.account, "system:serviceaccount:")).With(facts.Lacks, r.lacks).
+			With(facts.Later, s.dnsServers.ready > 0)
+	}
+}

@@ -1,0 +1,84 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// apiEndpointDead is an address behind the Service kubernetes at which nobody answers.
+var apiEndpointDead = &Rule{
+	ID: "api-endpoint-dead", Layer: LayerDatastore, Title: "the Service kubernetes leads to an address at which no API server answers",
+	Doc: `Every connection to the Service kubernetes goes to one of its endpoints. API servers keep their own addresses in the EndpointSlice default/kubernetes and take out those that are gone. One that somebody else made for the same Service stays for ever, as does an address of a server that was replaced where they do not reconcile (--endpoint-reconciler-type=none): that part of all connections fails, now and then, from pods and nodes alike, while the others are well.
+Told from rules of kube-proxy that are lost, and from a node that is cut off, by the other API servers, which answer directly.`,
+	Fix: probe.Fix{
+		Says: "See whether that address is an API server's; take it out of the Service where it is not.",
+		Manifest: []string{
+			"kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o wide",
+			"kubectl -n kube-system get leases | grep apiserver  # the API servers that there are",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "it is one", Manifest: []string{"ssh {node} ip route get {server}", "# and look at that API server itself"}},
+		},
+		Radius: "it only reads",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID},
+	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "api-slow"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		direct := toServers(f.Of(checks.DatastoreLatency.ID))
+		living := keep(direct, func(r Finding) bool { return r.Status == probe.OK || r.Status == probe.Warn })
+		for _, dead := range keep(direct, func(r Finding) bool { return r.Status == probe.Fail }) {
+			if reason := reasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
+				reason == checks.CertificateExpired {
+				continue
+			}
+			at, host := dead.Facts.Str(checks.FactAddress), ""
+			if addr, err := netip.ParseAddrPort(at); err == nil {
+				host = addr.Addr().String()
+			}
+			same := keep(f.Elsewhere(checks.DatastoreLatency.ID), func(r Finding) bool {
+				return r.Target == dead.Target && answered(r.Status)
+			})
+			if len(keep(same, func(r Finding) bool { return r.Status != probe.Fail })) > 0 {
+				continue // it answers others: what lies between is at fault
+			}
+			slice, weight := dead.Facts.Str(checks.FactSlice), strong
+			c := Case{
+				About: at, Family: familyOf(dead),
+				Says: fmt.Sprintf("the Service kubernetes leads to %s, where no API server answers (EndpointSlice default/kubernetes); others do", at),
+				Args: map[string]Arg{"server": addressArg(host)},
+			}
+			if slice != "" {
+				c.Says = fmt.Sprintf("EndpointSlice %s, which no API server made, leads the Service kubernetes to %s, where no API server answers; others do",
+					slice, at)
+				_, name, _ := strings.Cut(slice, "/")
+				c.Fix, c.Args["slice"] = &foreignSlice, checked(name, isName(name), "SLICE")
+				if len(same) > 0 {
+					weight = proof
+				}
+			}
+			c.For = append(clues(weight, []Finding{dead}), clues(0, same, living)...)
+			c.Covers = []Cover{{Check: checks.ServiceClusterIP.ID, About: "default/kubernetes"},
+				{Check: checks.DatastoreLatency.ID, About: "service"},
+				{Check: checks.InitStall.ID}}
+			out = append(out, c)
+		}
+		return out[:min(len(out), 2)]
+	},
+}
+
+// foreignSlice is what to do where the address is in an EndpointSlice that no API server made.
+var foreignSlice = probe.Fix{
+	Says: "See who made that EndpointSlice, and take it away where the address is no API server's.",
+	Manifest: []string{
+		"kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o wide",
+		"kubectl -n default get endpointslice {slice} -o yaml --show-managed-fields  # who made it, and when",
+	},
+	OnlyIf: []probe.Conditional{{If: "the address is no API server's",
+		Manifest: []string{"kubectl -n default delete endpointslice {slice}"}}},
+	Radius: "without that slice every node sends its connections to the other API servers, at once",
+}

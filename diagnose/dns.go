@@ -1,0 +1,226 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// dnsRules are those of who serves names, and of what pods are told about that.
+func dnsRules() []*Rule {
+	return []*Rule{dnsForbidden, dnsUnserved, clusterDNSWrong, clusterDomainWrong}
+}
+
+// namesFail is what a node shows on which names do not resolve.
+var namesFail = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
+
+// inService are the answers of the DNS Service that were good, asked in the same place and manner as another.
+func inService(f Findings, as Finding) []Finding {
+	return keep(toService(f.Of(checks.DNSCluster.ID)), func(r Finding) bool {
+		return r.Status == probe.OK && r.From == as.From &&
+			r.Facts.Str(checks.FactTransport) == as.Facts.Str(checks.FactTransport)
+	})
+}
+
+// serverOf is the address in the target of a result of dns-cluster, "service 10.96.0.10:53 udp".
+func serverOf(r Finding) netip.Addr {
+	for _, word := range strings.Fields(r.Target) {
+		if at, err := netip.ParseAddrPort(word); err == nil {
+			return at.Addr()
+		}
+	}
+	return netip.Addr{}
+}
+
+// clusterDNSWrong is a kubelet that gives pods a name server that is not there.
+var clusterDNSWrong = &Rule{
+	ID: "cluster-dns-wrong", Layer: LayerServices, Title: "the kubelet gives pods a name server that does not serve the cluster's names",
+	Doc: `The kubelet writes the addresses of its setting clusterDNS into the resolv.conf of every pod that it makes; the Service of the cluster's DNS has another address. It is mostly a node that was joined with another cluster's settings, a Service that was made anew with another address, or a change of the range of services. Pods that are older keep what they were given, so the trouble begins pod by pod. Without any clusterDNS new pods get the node's own name servers, which know no Service.
+Where the address is link-local (169.254.20.10), it is the node's own DNS cache (NodeLocal DNSCache) that does not answer.
+Told from a DNS that is down by the Service, which answers in the same place.`,
+	Fix: probe.Fix{
+		Says: "Give the kubelet the address of the DNS Service, and make the pods anew that have the wrong one.",
+		Manifest: []string{
+			"kubectl -n kube-system get services -l k8s-app=kube-dns  # the address that it should be",
+			"ssh {node} sudo grep -n -A2 clusterDNS /var/lib/kubelet/config.yaml  # and the argument --cluster-dns, where there is one",
+		},
+		OnlyIf: []probe.Conditional{{If: "the setting is right now", Manifest: []string{
+			"ssh {node} sudo systemctl restart {kubelet}",
+			"kubectl get pods -A --field-selector spec.nodeName={node}  # those made meanwhile have to be made anew",
+		}}},
+		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.PodTCP.ID},
+	Explains: []string{"dns-down", "dns-no-upstream"},
+	Match: func(f Findings) []Case {
+		var wrong, served []Finding
+		for _, r := range inRole(f.Failed(checks.DNSCluster.ID), checks.RoleGiven) {
+			if reasonOf(r) == checks.ReasonUnset {
+				served = keep(toService(f.Of(checks.DNSCluster.ID)), func(s Finding) bool { return s.Status == probe.OK })
+			} else {
+				served = append(served, inService(f, r)...)
+			}
+			wrong = append(wrong, r)
+		}
+		if len(wrong) == 0 || len(served) == 0 {
+			return nil
+		}
+		at, given := serverOf(wrong[0]), listOf(wrong[0], checks.FactGiven)
+		c := Case{For: append(clues(proof, wrong), clues(0, served[:1])...), Covers: namesFail}
+		switch {
+		case reasonOf(wrong[0]) == checks.ReasonUnset:
+			c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
+		case at.IsLinkLocalUnicast():
+			c.Says = fmt.Sprintf("the node's own DNS cache at %s, which the kubelet on {node} gives to pods, does not serve names (%s); the DNS Service at %s does",
+				at, wrong[0].Saw, serverOf(served[0]))
+			c.Fix = &noCache
+		default:
+			c.Says = fmt.Sprintf("the kubelet on {node} gives pods name server %s (clusterDNS), and the cluster's DNS Service is %s: %s",
+				at, serverOf(served[0]), wrong[0].Saw)
+		}
+		if len(given) > 1 { // the resolver of a pod goes on to the next
+			c.For[0].Weight = strong
+		}
+		return []Case{c}
+	},
+}
+
+// noCache is what to do about NodeLocal DNSCache.
+var noCache = probe.Fix{
+	Says: "See why the node's DNS cache does not run.",
+	Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=node-local-dns -o wide --field-selector spec.nodeName={node}",
+		"kubectl -n kube-system logs -l k8s-app=node-local-dns --prefix --tail=20",
+		"ssh {node} ip -br address show nodelocaldns"},
+	Radius: "none, it only reads",
+}
+
+// unknownName tells whether a server answers that it does not know the name.
+func unknownName(r Finding) bool { return r.Facts.Str(checks.FactRcode) == "NXDOMAIN" }
+
+// clusterDomainWrong is a kubelet that gives pods another cluster domain than the DNS serves.
+var clusterDomainWrong = &Rule{
+	ID: "cluster-domain-wrong", Layer: LayerServices, Title: "the kubelet's cluster domain is not the one that the cluster's DNS serves",
+	Doc: `The kubelet puts its setting clusterDomain into the search list of every pod, and CoreDNS serves the domain that its Corefile names (plugin kubernetes). Where the two differ, every server answers NXDOMAIN for the names of Services that pods ask for; the servers are well.
+Told from a DNS that is down by these answers; which of the two is wrong a node shows on which they resolve.`,
+	Fix: probe.Fix{
+		Says: "Make the kubelet's clusterDomain and the domain in the Corefile the same.",
+		Manifest: []string{"ssh {node} sudo grep -n clusterDomain /var/lib/kubelet/config.yaml",
+			"kubectl -n kube-system get configmap coredns -o yaml | grep -n 'kubernetes '"},
+		OnlyIf: []probe.Conditional{{If: "the kubelet's is the wrong one, and is right now",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
+		Radius: "this node only; pods keep the search list that they were made with{together}",
+	},
+	Explains: []string{"dns-down"},
+	Match: func(f Findings) []Case {
+		asked := keep(f.Of(checks.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(checks.FactRcode) != "" })
+		unknown := keep(f.Failed(checks.DNSCluster.ID), unknownName)
+		if len(unknown) == 0 || len(unknown) < len(asked) {
+			return nil
+		}
+		domain := func(r Finding) string {
+			_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(checks.FactQuestion), "."), ".svc.")
+			return after
+		}
+		c := Case{
+			Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
+			For:  clues(strong, unknown), Covers: Covers(checks.DNSCluster.ID),
+		}
+		for _, r := range f.Elsewhere(checks.DNSCluster.ID) {
+			if d := domain(r); r.Status == probe.OK && d != "" && d != domain(unknown[0]) {
+				c.Says += fmt.Sprintf("; on %s it is %s, and names resolve", r.Node, d)
+				c.For[0].Weight = proof
+				c.For = append(c.For, clues(0, []Finding{r})...)
+				break
+			}
+		}
+		return []Case{c}
+	},
+}
+
+// dnsUnserved is a DNS Service that nothing stands behind, for a reason that is in the API's objects.
+var dnsUnserved = &Rule{
+	ID: "dns-unserved", Layer: LayerServices, Title: "nothing stands behind the cluster's DNS Service, for a reason that the API shows",
+	Doc: `A Service has the endpoints that its selector finds among ready pods. Where the selector names labels that no pod has (a chart or a manual install with other labels), its targetPort names a port that no container declares, its Deployment asks for no replica or is refused its pods, or nobody makes EndpointSlices, it has none, and all names fail in the whole cluster though CoreDNS itself may be well. kube-proxy refuses its address then.
+Told from a CoreDNS that does not run by the pods, which the API has.`,
+	Fix: probe.Fix{
+		Says: "Put right what is named: the Service's selector or targetPort, or the pods' labels.",
+		Manifest: []string{
+			"kubectl -n kube-system get services -l k8s-app=kube-dns -o yaml  # selector and ports",
+			"kubectl -n kube-system get deployments,pods -l k8s-app=kube-dns --show-labels -o wide",
+			"kubectl -n kube-system get endpointslices -o wide",
+		},
+		OnlyIf: []probe.Conditional{{If: "its Deployment has 0 replicas, and nobody wants that",
+			Manifest: []string{"kubectl -n kube-system scale deployment -l k8s-app=kube-dns --replicas=2"}}},
+		Radius: "looking touches nothing; a changed selector changes where every pod of the cluster asks, at once",
+	},
+	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID},
+	Explains: []string{"dns-down", "dns-no-upstream"},
+	Match: func(f Findings) []Case {
+		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
+			facts.EmptyNotMade,
+			facts.EmptyPort, facts.EmptyController}
+		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool {
+			return slices.Contains(known, r.Facts.Str(facts.Empty))
+		})
+		failed := toService(f.Failed(checks.DNSCluster.ID))
+		given := keep(inRole(f.Of(checks.DNSCluster.ID), checks.RoleGiven), func(r Finding) bool {
+			return r.Status == probe.OK
+		})
+		if len(empty) == 0 || len(given) > 0 { // pods ask another server, and it answers
+			return nil
+		}
+		weight := proof
+		if len(failed) == 0 {
+			weight = hint
+		}
+		return []Case{{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), clues(0, failed)...),
+			Covers: append(Covers(facts.CheckDNSService), namesFail...)}}
+	},
+}
+
+// dnsForbidden is a CoreDNS that may not read what it serves.
+var dnsForbidden = &Rule{
+	ID: "coredns-forbidden", Layer: LayerServices, Title: "CoreDNS' account lacks rights that it needs",
+	Doc: `CoreDNS lists and watches services, namespaces and endpointslices. Where its ClusterRole (system:coredns) or the binding lacks one of them, as when a newer CoreDNS was put in with the role of an older one, it waits for its plugin kubernetes and is not ready, or answers SERVFAIL: no name of the cluster resolves. One that runs goes on with what it knows until it is started anew.
+Told from a CoreDNS that does not reach the API server by what the API server says of its account.`,
+	Fix: probe.Fix{
+		Says: "Give the role its rights again, and see that it is bound to the account of CoreDNS.",
+		Manifest: []string{
+			"kubectl get clusterrole system:coredns -o yaml",
+			"kubectl get clusterrolebindings -o wide | grep -e coredns -e NAME",
+			"kubectl auth can-i --list --as=system:serviceaccount:{account}  # what it may do",
+		},
+		OnlyIf: []probe.Conditional{{If: "the role is right now, and CoreDNS does not become ready within a minute",
+			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}}},
+		Radius: "looking touches nothing; a restart of CoreDNS goes pod by pod",
+	},
+	Explains: []string{"dns-down", "dns-unserved", "dns-no-upstream", "coredns-ends"},
+	Match: func(f Findings) []Case {
+		lacks := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool { return len(listOf(r, facts.Lacks)) > 0 })
+		if len(lacks) == 0 {
+			return nil
+		}
+		failed := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool {
+			role := r.Facts.Str(checks.FactRole)
+			return (role == checks.RoleService || role == checks.RoleEndpoint) && !unknownName(r)
+		})
+		weight := hint
+		switch {
+		case lacks[0].Status == probe.Fail:
+			weight = proof
+		case len(failed) > 0 && lacks[0].Facts[facts.Later] != true: // by roles alone
+			weight = strong
+		}
+		namespace, name, _ := strings.Cut(lacks[0].Facts.Str(facts.Account), ":")
+		return []Case{{
+			Says: "CoreDNS may not read what it serves: " + lacks[0].Saw,
+			Args: map[string]Arg{"account": checked(namespace+":"+name, isName(namespace) && isName(name), "NAMESPACE:NAME")},
+			For:  append(clues(weight, lacks), clues(0, failed)...), Covers: append(Covers(facts.CheckDNSService), namesFail...),
+		}}
+	},
+}
