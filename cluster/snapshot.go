@@ -48,6 +48,10 @@ type Snapshot struct {
 	refused   []string           // what the API server answered each that wanted to make a pod last, "" = nothing
 	setsRead  bool               // they were asked for
 	setsErr   error
+	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
+	told      told        // what the kubelet says of a calico-node pod that is not ready
+	webhooks  webhooks
+	kept      []corev1.Pod // those that no scheduler has bound, where the node has a taint that a controller is to take away
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
 	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
@@ -90,6 +94,7 @@ type Snapshot struct {
 	serviceErr  error
 	typha       []probe.Target // Typha's endpoints
 	typhaErr    error
+	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
 	etcd        []probe.Target // etcd's, where Calico keeps its data there
 	etcdErr     error
 	peering     peering
@@ -146,6 +151,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
+	all.Go(func() { s.webhooks = c.readWebhooks(ctx) })
 	all.Wait()
 	if nodesErr != nil {
 		return nil, nodesErr
@@ -176,6 +182,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
 	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
+	all.Go(func() { c.readStart(ctx, s, env) })
 	all.Wait()
 	s.hideEtcd()
 	s.forgetRegistered()

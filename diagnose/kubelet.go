@@ -182,12 +182,13 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
 			}
-			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached), c.For)
+			// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
+			c.For = slices.Concat(clues(hint, here.ok[:1]), clues(hint, lease), clues(hint, unreached), c.For)
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
 			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +
 				": its way to the API server is broken, or its certificate or credentials are refused there"
-			c.For = slices.Concat(clues(strong, lives), clues(strong, lease), clues(hint, unreached))
+			c.For = slices.Concat(clues(hint, lives), clues(hint, lease), clues(hint, unreached))
 		case !here.answered() && len(there.open) > 0 && len(speaks(there.open, false)) == 0:
 			c.Says = "the kubelet's port on {node} accepts connections" + saying(there.open) +
 				" and the kubelet has not reported" + since(f) + ": it is cut off from the API, or frozen"
