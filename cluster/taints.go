@@ -18,7 +18,7 @@ import (
 // startsTaint are the keys of taints that a node is born with, and that a controller takes away once it has done
 // its part: node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
 // ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
-var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup[\w.-]*|not-initialized|initializing)$`)
+var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 
 // bornFor is how long a node may have such a taint before something is made of it.
 const bornFor = 2 * time.Minute

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -13,7 +14,7 @@ import (
 // keptRules are those of what keeps a node or calico-node from starting though nothing on the node is at fault:
 // the scheduler, volumes, limits, webhooks, taints, a Typha that is not there.
 func keptRules() []*Rule {
-	return []*Rule{webhookDead, nodeUninitialized, calicoPodWaits, calicoLimit, typhaMissing}
+	return []*Rule{webhookDead, kubeletRefused, nodeUninitialized, calicoPodWaits, calicoLimit, typhaMissing}
 }
 
 // unscheduledFix is for a calico-node pod that is made for the node and fits it not.
@@ -47,6 +48,15 @@ var (
 	volumeMissing = regexp.MustCompile(`(configmap|secret) "([^"]+)" not found|references non-existent (?:config|secret) key: (\S+)`)
 )
 
+// pathFix is for a path of the node that is of another kind than the pod wants.
+var pathFix = probe.Fix{
+	Says:     "Put what the pod wants in its place: a file, a directory or a socket; the kubelet tries again by itself, at the latest after two minutes.",
+	Manifest: []string{"ssh {node} ls -ld {path}", "kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it wants there"},
+	OnlyIf: []probe.Conditional{{If: "it is an empty directory in place of a file, as a container runtime makes for a mount of what is not there",
+		Manifest: []string{"ssh {node} sudo rmdir {path}"}}},
+	Radius: "looking touches nothing; the path: this node",
+}
+
 // calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
 var calicoPodWaits = &Rule{
 	ID: "calico-pod-waits", Layer: LayerStart, Title: "the kubelet cannot begin calico-node's pod, and says why",
@@ -59,11 +69,9 @@ Told from an init container that hangs by that: none was started. A volume whose
 			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it mounts",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "a path of the node is of another kind than it has to be, and nothing uses it", Manifest: []string{
-				"ssh {node} ls -ld {path}", "ssh {node} sudo rmdir {path}  # only where it is an empty directory in place of a file"}},
 			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again", Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
 		},
-		Radius: "looking touches nothing; the path: this node",
+		Radius: "looking touches nothing; a manifest that is applied again restarts calico-node where it changes something",
 	},
 	Explains: append([]string{"container-not-started"}, withoutStart...),
 	Match: func(f Findings) []Case {
@@ -75,10 +83,9 @@ Told from an init container that hangs by that: none was started. A volume whose
 			what := map[string]string{facts.StartsVolume: "a volume cannot be mounted", facts.StartsSandbox: "the runtime makes no sandbox",
 				facts.StartsNetwork: "the runtime has no network"}[starts]
 			c := Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
-				For: clues(strong, []Finding{r}), Covers: append(notStarted[:len(notStarted):len(notStarted)], calicoDown...),
-				Args: map[string]Arg{"path": checked("", false, "PATH")}}
+				For: clues(strong, []Finding{r}), Covers: slices.Concat(notStarted, calicoDown)}
 			if m := volumeOfNode.FindStringSubmatch(says); m != nil {
-				c.Args["path"] = fileArg(m[1])
+				c.Fix, c.Args = &pathFix, map[string]Arg{"path": fileArg(m[1])}
 			}
 			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
 				c.For = clues(proof, []Finding{r})
@@ -115,12 +122,12 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 		case len(said) > 0:
 			return []Case{{
 				Says: fmt.Sprintf("calico-node on {node} reaches a limit of %s: %s", limitWord(said[0]), said[0].Facts.Str(facts.ProbeSays)),
-				For:  append(clues(proof, said), clues(hint, wrote)...), Covers: calicoDown,
+				For:  append(clues(proof, said), clues(hint, wrote)...), Covers: slices.Concat(notStarted, calicoDown),
 			}}
 		case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
 			return []Case{{
 				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(checks.FactLine),
-				For:  clues(strong, wrote), Covers: calicoDown,
+				For:  clues(strong, wrote), Covers: slices.Concat(notStarted, calicoDown),
 			}}
 		}
 		return nil
@@ -187,11 +194,11 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "it cannot be brought back soon, and what it guards may go unguarded meanwhile",
-				Manifest: []string{"kubectl get {webhook} -o yaml > webhook.yaml  # to put it back", "kubectl delete {webhook}"}},
+				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back", "kubectl delete {webhook}"}},
 		},
 		Radius: "looking touches nothing; without the webhook everything that it matches is let through until it is back",
 	},
-	Explains: []string{"kubelet-cut-off", "kubelet-silent", "calico-pod-missing"},
+	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckWebhooks) {
@@ -218,6 +225,46 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 			out = append(out, c)
 		}
 		return out
+	},
+}
+
+// startsPods are the probes that the kubelet started in a new pod for this run: it hears of pods from the API server.
+func startsPods(f Findings) []Finding {
+	return keep(good(f, probe.CheckPlaced), func(r Finding) bool { return r.Way == "pod" })
+}
+
+// kubeletRefused is a kubelet that reads from the API server, and whose lease is not renewed.
+var kubeletRefused = &Rule{
+	ID: "kubelet-refused", Layer: LayerKubelet, Title: "the kubelet hears the API server, and what it writes of its node is refused",
+	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
+Told from a kubelet that is cut off by the pod that it started.`,
+	Fix: probe.Fix{
+		Says: "Ask the API server for its reason: the kubelet logs it at each try.",
+		Manifest: []string{
+			"ssh {node} \"sudo journalctl -u {kubelet} -n 200 --no-pager | grep -iE 'lease|node status|denied|forbidden|webhook' | tail -5\"",
+			"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicybindings",
+			"kubectl auth can-i update leases.coordination.k8s.io/{node} -n kube-node-lease --as=system:node:{node} --as-group=system:nodes",
+			"kubectl get --raw '/readyz?verbose'",
+		},
+		Radius: "only looks",
+	},
+	Explains: []string{"kubelet-silent", "api-cut-off"},
+	Match: func(f Findings) []Case {
+		lease, started := f.Failed(facts.CheckNodeLease), startsPods(f)
+		if len(lease) == 0 || len(started) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "the kubelet on {node} hears the API server, for it started a pod of this run, and its lease is not renewed" + since(f) +
+				": what it writes is refused, or is not stored",
+			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
+			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
+		}
+		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized, checks.SaysCertificate); len(says) > 0 {
+			c.Says += "; " + says[0].Saw
+			c.For = append(c.For, clues(hint, says)...)
+		}
+		return []Case{c}
 	},
 }
 

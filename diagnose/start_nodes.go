@@ -73,10 +73,13 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 		Says: "Let each node have its own: take CALICO_ROUTER_ID away where nodes have IPv4 addresses, else set it to hash.",
 		Manifest: []string{
 			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep CALICO_ROUTER_ID",
-			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID-  # or CALICO_ROUTER_ID=hash",
 		},
 		Operator: []string{"kubectl -n calico-system get ds calico-node -o yaml | grep -A1 CALICO_ROUTER_ID  # the operator has no such setting: who changed the DaemonSet?"},
-		Radius:   "every node: calico-node restarts on one after the other; sessions of a node drop for seconds meanwhile",
+		OnlyIf: []probe.Conditional{
+			{If: "it is set there, and nodes have IPv4 addresses", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID-"}},
+			{If: "it is set there, and nodes have none", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID=hash"}},
+		},
+		Radius: "every node: calico-node restarts on one after the other; sessions of a node drop for seconds meanwhile",
 	},
 	RuledOut: []string{checks.BGPPort.ID, checks.NodePing.ID},
 	Explains: []string{"bgp-rejected", "peer-bird-dead", "bgp-unknown-peer", "bgp-waits", "bgp-one-way", "peer-down", "bgp-restart-hold", "peer-pods"},

@@ -4,7 +4,7 @@ import "github.com/calico-probe/calico-probe/probe"
 
 // IDs of the checks that the API answers about what keeps a node or calico-node from starting.
 const (
-	CheckWebhooks       = "webhooks"
+	CheckWebhooks       = "webhooks-answer"
 	CheckTyphaService   = "typha-service"
 	CheckTunnelSettings = "tunnel-settings"
 )
