@@ -28,6 +28,7 @@ func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
 	switch {
 	case s.CalicoErr != nil:
 	case s.Calico == nil:
+		// It is the one thing that tells a DaemonSet that made none from a scheduler that placed none.
 		s.unplaced = c.readUnplaced(ctx, s.Node.Name)
 	case !podReady(s.Calico):
 		s.told = c.readTold(ctx, s.Calico)
