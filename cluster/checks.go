@@ -15,7 +15,8 @@ func Checks(s *Snapshot) []*probe.Check {
 	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind), resourceChecks(bind), startChecks(bind))
+	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind), resourceChecks(bind),
+		startChecks(bind))
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}

@@ -51,7 +51,7 @@ type Snapshot struct {
 	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
 	told      told        // what the kubelet says of a calico-node pod that is not ready
 	webhooks  webhooks
-	kept      []corev1.Pod // those that no scheduler has bound, where the node has a taint that a controller is to take away
+	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
 	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
@@ -138,7 +138,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	var all sync.WaitGroup
 	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
 	all.Go(func() {
-		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node,
+			metav1.GetOptions{})
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
@@ -151,7 +152,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
-	all.Go(func() { s.webhooks = c.readWebhooks(ctx) })
 	all.Wait()
 	if nodesErr != nil {
 		return nil, nodesErr
@@ -306,7 +306,8 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
 			s.logs = append(s.logs, t)
 		}
-		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" && metav1.GetControllerOf(&p) != nil {
+		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" &&
+			metav1.GetControllerOf(&p) != nil {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}

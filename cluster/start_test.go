@@ -26,8 +26,9 @@ import (
 
 // startWaits is a calico-node pod that is made for a node and not bound to it.
 func startWaits(says, cpu string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x", CreationTimestamp: ago(time.Minute),
-		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
+		CreationTimestamp: ago(time.Minute),
+		OwnerReferences:   []metav1.OwnerReference{{Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}}}
 	if says != "" {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Reason: "Unschedulable", Message: says}}
@@ -49,7 +50,8 @@ func TestStartUnplaced(t *testing.T) {
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.setsRead = true
-		s.sets, s.refused = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: "kube-system"}}}, []string{""}
+		s.sets, s.refused = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Name: "calico-node",
+			Namespace: "kube-system"}}}, []string{""}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		s.unplaced = startWaits(c.says, c.cpu)
 		got := ask(t, s, facts.CheckCalicoPod)
@@ -67,13 +69,15 @@ func TestStartTold(t *testing.T) {
 	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
 	s.Calico.Status.ContainerStatuses = nil
-	s.told.waits = &corev1.Event{Reason: eventMount, Message: `MountVolume.SetUp failed for volume "xtables-lock" : hostPath type check failed: /run/xtables.lock is not a file`}
+	s.told.waits = &corev1.Event{Reason: eventMount,
+		Message: `MountVolume.SetUp failed for volume "xtables-lock" : hostPath type check failed: /run/xtables.lock is not a file`}
 	got := ask(t, s, facts.CheckCalicoPod)
 	if len(got) == 0 || !strings.Contains(got[0].Saw, "the kubelet says: MountVolume.SetUp failed") ||
 		got[0].Facts.Str(facts.Starts) != facts.StartsVolume {
 		t.Errorf("%v", got)
 	}
-	s.told = told{probes: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable", limit: facts.LimitProcesses}
+	s.told = told{probes: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable",
+		limit: facts.LimitProcesses}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
@@ -100,7 +104,8 @@ func TestStartTypha(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
 	svc := func(port string) []corev1.Service {
 		return []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-typha"},
-			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: port, Port: 5473}}, Selector: map[string]string{"k8s-app": "calico-typha"}}}}
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: port, Port: 5473}},
+				Selector: map[string]string{"k8s-app": "calico-typha"}}}}
 	}
 	one := []probe.Target{{Kind: probe.KindTypha, Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.9"), Port: 5473}}
 	for name, c := range map[string]struct {
@@ -111,11 +116,14 @@ func TestStartTypha(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail, "there is no such Service"},
-		"no pods":                   {"kube-system/calico-typha", errNoTypha, svc(typhaPort), nil, probe.Fail, "no ready endpoint; its selector k8s-app=calico-typha"},
-		"another port":              {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail, "no port named calico-typha"},
-		"near: it is there":         {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
-		"near: none is wanted":      {"", nil, nil, nil, probe.Skip, "not configured"},
+		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail,
+			"there is no such Service"},
+		"no pods": {"kube-system/calico-typha", errNoTypha, svc(typhaPort), nil, probe.Fail,
+			"no ready endpoint; its selector k8s-app=calico-typha"},
+		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,
+			"no port named calico-typha"},
+		"near: it is there":    {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
+		"near: none is wanted": {"", nil, nil, nil, probe.Skip, "not configured"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.typhaName, s.typhaErr, s.allServices, s.typha = c.of, c.err, c.all, c.typha
@@ -132,7 +140,8 @@ func TestStartWebhooks(t *testing.T) {
 			APIVersions: []string{"*"}, Resources: []string{resource}}}}
 	}
 	named := func(key string, op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key,
+			Operator: op, Values: values}}}
 	}
 	leases := rule("coordination.k8s.io", "leases", admissionv1.Create, admissionv1.Update)
 	for name, c := range map[string]struct {
@@ -141,15 +150,22 @@ func TestStartWebhooks(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"recorded: leases":       {deadHook{rules: leases}, true, probe.Fail, "leases cannot be written"},
-		"not yet":                {deadHook{rules: leases}, false, probe.Warn, "leases cannot be written"},
-		"all":                    {deadHook{rules: rule("*", "*/*", admissionv1.OperationAll)}, true, probe.Fail, "leases, nodes/status, nodes, pods, calico cannot"},
-		"pods":                   {deadHook{rules: rule("", "pods", admissionv1.Create)}, false, probe.Fail, "pods cannot be written"},
-		"near: conditions":       {deadHook{rules: leases, conditions: true}, true, probe.Info, "where its conditions hold"},
-		"near: deletions":        {deadHook{rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none stands"},
-		"near: one namespace":    {deadHook{rules: rule("", "pods", admissionv1.Create), namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none stands"},
-		"near: without system's": {deadHook{rules: rule("", "pods", admissionv1.Create), namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system", "calico-system")}, false, probe.OK, "none stands"},
-		"near: other objects":    {deadHook{rules: rule("", "pods", admissionv1.Create), objects: named("app", metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "none stands"},
+		"recorded: leases": {deadHook{rules: leases}, true, probe.Fail, "leases cannot be written"},
+		"not yet":          {deadHook{rules: leases}, false, probe.Warn, "leases cannot be written"},
+		"all": {deadHook{rules: rule("*", "*/*", admissionv1.OperationAll)}, true,
+			probe.Fail, "leases, nodes/status, nodes, pods, calico cannot"},
+		"pods": {deadHook{rules: rule("", "pods", admissionv1.Create)}, false, probe.Fail,
+			"pods cannot be written"},
+		"near: conditions": {deadHook{rules: leases, conditions: true}, true, probe.Info,
+			"where its conditions hold"},
+		"near: deletions": {deadHook{rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none stands"},
+		"near: one namespace": {deadHook{rules: rule("", "pods", admissionv1.Create),
+			namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none stands"},
+		"near: without system's": {deadHook{rules: rule("", "pods", admissionv1.Create),
+			namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system",
+				"calico-system")}, false, probe.OK, "none stands"},
+		"near: other objects": {deadHook{rules: rule("", "pods", admissionv1.Create), objects: named("app",
+			metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "none stands"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		age := 2 * time.Second
@@ -157,7 +173,8 @@ func TestStartWebhooks(t *testing.T) {
 			age = time.Minute
 		}
 		s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
-		c.hook.name, c.hook.config, c.hook.why = "freeze.example.com", "validatingwebhookconfiguration/freeze", "there is no Service a/b"
+		c.hook.name, c.hook.config, c.hook.why = "freeze.example.com", "validatingwebhookconfiguration/freeze",
+			"there is no Service a/b"
 		s.webhooks.dead = []deadHook{c.hook}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckWebhooks), c.status, c.saw) })
 	}
@@ -173,7 +190,8 @@ func TestStartReadsWebhooks(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/validatingwebhookconfigurations"):
-			w.Write([]byte(`{"items":[{"metadata":{"name":"v"},"webhooks":[` + hook("Fail", "gone") + `,` + hook("Ignore", "gone2") + `,` + hook("Fail", "well") + `]}]}`))
+			w.Write([]byte(`{"items":[{"metadata":{"name":"v"},"webhooks":[` + hook("Fail",
+				"gone") + `,` + hook("Ignore", "gone2") + `,` + hook("Fail", "well") + `]}]}`))
 		case strings.HasSuffix(r.URL.Path, "/mutatingwebhookconfigurations"):
 			w.Write([]byte(`{"items":[{"metadata":{"name":"m"},"webhooks":[` + hook("Fail", "empty") + `]}]}`))
 		case strings.HasSuffix(r.URL.Path, "/endpointslices") && strings.Contains(r.URL.RawQuery, "well"):
@@ -210,7 +228,8 @@ func TestStartTaints(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"recorded":         {key, time.Hour, []corev1.Pod{*waits}, probe.Warn, "1 pod waits for a node and may not be here: kube-system/calico-node-x"},
+		"recorded": {key, time.Hour, []corev1.Pod{*waits}, probe.Warn,
+			"1 pod waits for a node and may not be here: kube-system/calico-node-x"},
 		"nobody waits":     {key, time.Hour, nil, probe.Warn, "has not"},
 		"a CSI driver's":   {"ebs.csi.aws.com/agent-not-ready", time.Hour, nil, probe.Warn, "has not"},
 		"near: just born":  {key, time.Minute, nil, probe.Info, key},
@@ -227,7 +246,8 @@ func TestStartTaints(t *testing.T) {
 // TestStartTunnels wants the settings told that differ between nodes, and who is the odd one.
 func TestStartTunnels(t *testing.T) {
 	config := func(name, key string, v any) unstructured.Unstructured {
-		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{key: v}}}
+		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name},
+			"spec": map[string]any{key: v}}}
 	}
 	vxlan := map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "vxlanMode": "Always"}}
 	for name, c := range map[string]struct {
@@ -238,11 +258,16 @@ func TestStartTunnels(t *testing.T) {
 	}{
 		"recorded": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4799))}, vxlan, probe.Fail,
 			"vxlanPort is 4799 on this node (FelixConfiguration node.a) and 4789 on b, c"},
-		"another node":              {[]unstructured.Unstructured{config("node.b", "vxlanPort", int64(4799))}, vxlan, probe.Warn, "and 4799 on b"},
-		"near: for all":             {[]unstructured.Unstructured{config("default", "vxlanPort", int64(4799))}, vxlan, probe.OK, "the same"},
-		"near: the default by name": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4789))}, vxlan, probe.OK, "the same"},
-		"near: no VXLAN":            {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4799))}, nil, probe.OK, "the same"},
-		"near: its log":             {[]unstructured.Unstructured{config("node.a", "logSeverityScreen", "Debug")}, vxlan, probe.OK, "the same"},
+		"another node": {[]unstructured.Unstructured{config("node.b", "vxlanPort", int64(4799))},
+			vxlan, probe.Warn, "and 4799 on b"},
+		"near: for all": {[]unstructured.Unstructured{config("default", "vxlanPort", int64(4799))},
+			vxlan, probe.OK, "the same"},
+		"near: the default by name": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4789))},
+			vxlan, probe.OK, "the same"},
+		"near: no VXLAN": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4799))},
+			nil, probe.OK, "the same"},
+		"near: its log": {[]unstructured.Unstructured{config("node.a", "logSeverityScreen",
+			"Debug")}, vxlan, probe.OK, "the same"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""), node("c", "10.0.0.3", ""))
 		s.felixConfigs, s.pools = c.configs, c.pools

@@ -37,7 +37,8 @@ func typhaService(s *Snapshot, report func(probe.Result)) {
 	case name == "":
 		report(probe.Found(probe.Skip, "calico-node is not configured to look for Typha"))
 	case apierrors.IsNotFound(s.typhaErr):
-		tell(probe.Found(probe.Fail, "there is no such Service, and calico-node is configured to look for Typha in it (FELIX_TYPHAK8SSERVICENAME)").
+		tell(probe.Found(probe.Fail,
+			"there is no such Service, and calico-node is configured to look for Typha in it (FELIX_TYPHAK8SSERVICENAME)").
 			With(probe.FactReason, facts.TyphaNoService))
 	case s.typhaErr != nil && !s.typhaEmpty():
 		tell(unread(s.typhaErr))
@@ -45,7 +46,8 @@ func typhaService(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
 			With(probe.FactReason, facts.TyphaNoPort))
 	case !slices.ContainsFunc(s.typha, func(t probe.Target) bool { return t.Name == "endpoint" }):
-		tell(probe.Found(probe.Fail, "it has no ready endpoint%s", s.typhaPods()).With(probe.FactReason, facts.TyphaNoPods))
+		tell(probe.Found(probe.Fail, "it has no ready endpoint%s", s.typhaPods()).With(probe.FactReason,
+			facts.TyphaNoPods))
 	default:
 		tell(probe.Found(probe.OK, "%s of Typha", plural(len(s.typha), "endpoint")))
 	}
@@ -67,7 +69,8 @@ func (s *Snapshot) typhaEmpty() bool { return len(s.typha) == 0 && s.typhaSvc() 
 // typhaNamed tells whether the Service has the port that Felix looks for, as far as is known.
 func (s *Snapshot) typhaNamed() bool {
 	svc := s.typhaSvc()
-	return svc == nil || slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == typhaPort })
+	return svc == nil || slices.ContainsFunc(svc.Spec.Ports,
+		func(p corev1.ServicePort) bool { return p.Name == typhaPort })
 }
 
 // typhaPods says what there is instead of a ready endpoint.

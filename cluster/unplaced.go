@@ -27,10 +27,12 @@ func (c *Client) readUnplaced(ctx context.Context, node string) *corev1.Pod {
 	for i := range list.Items {
 		p := &list.Items[i]
 		owner := metav1.GetControllerOf(p)
-		if owner == nil || owner.Kind != "DaemonSet" || p.Spec.NodeName != "" || !slices.Contains(c.calicoIn, p.Namespace) {
+		if owner == nil || owner.Kind != "DaemonSet" || p.Spec.NodeName != "" || !slices.Contains(c.calicoIn,
+			p.Namespace) {
 			continue
 		}
-		if slices.ContainsFunc(requiredOf(p.Spec.Affinity), func(t corev1.NodeSelectorTerm) bool { return isFor(t, node) }) {
+		if slices.ContainsFunc(requiredOf(p.Spec.Affinity),
+			func(t corev1.NodeSelectorTerm) bool { return isFor(t, node) }) {
 			return p
 		}
 	}
@@ -40,7 +42,8 @@ func (c *Client) readUnplaced(ctx context.Context, node string) *corev1.Pod {
 // isFor tells whether a term of an affinity is the one by which the DaemonSet controller binds a pod to a node.
 func isFor(t corev1.NodeSelectorTerm, node string) bool {
 	return slices.ContainsFunc(t.MatchFields, func(e corev1.NodeSelectorRequirement) bool {
-		return e.Key == metav1.ObjectNameField && e.Operator == corev1.NodeSelectorOpIn && slices.Contains(e.Values, node)
+		return e.Key == metav1.ObjectNameField && e.Operator == corev1.NodeSelectorOpIn &&
+			slices.Contains(e.Values, node)
 	})
 }
 
@@ -59,7 +62,8 @@ func (s *Snapshot) unscheduled(r probe.Result) probe.Result {
 	}
 	owner := metav1.GetControllerOf(p).Name
 	r.Saw += fmt.Sprintf("; pod %s is made for this node and not scheduled: %s", nameOf(p), why)
-	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner, probe.OneLine(owner)).
+	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner,
+		probe.OneLine(owner)).
 		With(facts.Pod, nameOf(p))
 }
 
@@ -99,7 +103,8 @@ func scheduling(p *corev1.Pod) string {
 // tooMuch says what a pod asks for beyond all that the node has, "" = nothing.
 func tooMuch(p *corev1.Pod, n *corev1.Node) string {
 	var out []string
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+		corev1.ResourceEphemeralStorage} {
 		have, known := n.Status.Allocatable[name]
 		var asks resource.Quantity
 		for _, c := range p.Spec.Containers {
@@ -111,7 +116,8 @@ func tooMuch(p *corev1.Pod, n *corev1.Node) string {
 			}
 		}
 		if known && asks.Cmp(have) > 0 {
-			out = append(out, fmt.Sprintf("it asks for %s %s, and the node has %s for pods", name, asks.String(), have.String()))
+			out = append(out, fmt.Sprintf("it asks for %s %s, and the node has %s for pods", name,
+				asks.String(), have.String()))
 		}
 	}
 	return strings.Join(out, "; ")

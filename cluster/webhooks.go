@@ -49,7 +49,8 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
 	}
 	asked := map[string]string{}
-	add := func(config string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig, h deadHook) {
+	add := func(config string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
+		h deadHook) {
 		if policy != nil && *policy != admissionv1.Fail || client.Service == nil {
 			return
 		}
@@ -67,13 +68,15 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 	}
 	for _, of := range validating.Items {
 		for _, h := range of.Webhooks {
-			add("validatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, deadHook{name: h.Name, rules: h.Rules,
-				namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
+			add("validatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig,
+				deadHook{name: h.Name, rules: h.Rules,
+					namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
 		}
 	}
 	for _, of := range mutating.Items {
 		for _, h := range of.Webhooks {
-			add("mutatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, deadHook{name: h.Name, rules: h.Rules,
+			add("mutatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, deadHook{name: h.Name,
+				rules:      h.Rules,
 				namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
 		}
 	}
@@ -116,8 +119,10 @@ var needed = []struct {
 	{facts.KeepsStatus, "", "nodes/status", []admissionv1.OperationType{admissionv1.Update}},
 	{facts.KeepsNodes, "", "nodes", []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}},
 	{facts.KeepsPods, "", "pods", []admissionv1.OperationType{admissionv1.Create}},
-	{facts.KeepsCalico, "crd.projectcalico.org", "ipamblocks", []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}},
-	{facts.KeepsCalico, "crd.projectcalico.org", "clusterinformations", []admissionv1.OperationType{admissionv1.Update}},
+	{facts.KeepsCalico, "crd.projectcalico.org", "ipamblocks", []admissionv1.OperationType{admissionv1.Create,
+		admissionv1.Update}},
+	{facts.KeepsCalico, "crd.projectcalico.org", "clusterinformations",
+		[]admissionv1.OperationType{admissionv1.Update}},
 }
 
 // keepsFrom lists what a webhook keeps from being written.
@@ -207,7 +212,8 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 			With(facts.WebhookOf, probe.OneLine(h.config)))
 	}
 	if told == 0 {
-		report(probe.Found(probe.OK, "of %s that refuse where nobody answers, none stands in the way of the node or of Calico",
+		report(probe.Found(probe.OK,
+			"of %s that refuse where nobody answers, none stands in the way of the node or of Calico",
 			plural(s.webhooks.of, "webhook")))
 	}
 }

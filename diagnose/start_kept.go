@@ -26,8 +26,10 @@ var unscheduledFix = probe.Fix{
 		"kubectl describe node {node} | grep -A12 'Allocated resources'",
 	},
 	OnlyIf: []probe.Conditional{
-		{If: "nobody has looked at it: the scheduler itself", Manifest: []string{"kubectl -n kube-system get pods -l component=kube-scheduler -o wide"}},
-		{If: "its requests were changed lately", Manifest: []string{"kubectl -n {namespace} rollout undo daemonset/{daemonset}"}},
+		{If: "nobody has looked at it: the scheduler itself",
+			Manifest: []string{"kubectl -n kube-system get pods -l component=kube-scheduler -o wide"}},
+		{If: "its requests were changed lately",
+			Manifest: []string{"kubectl -n {namespace} rollout undo daemonset/{daemonset}"}},
 	},
 	Radius: "looking touches nothing; a changed DaemonSet restarts calico-node on every node, one after the other",
 }
@@ -50,8 +52,9 @@ var (
 
 // pathFix is for a path of the node that is of another kind than the pod wants.
 var pathFix = probe.Fix{
-	Says:     "Put what the pod wants in its place: a file, a directory or a socket; the kubelet tries again by itself, at the latest after two minutes.",
-	Manifest: []string{"ssh {node} ls -ld {path}", "kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it wants there"},
+	Says: "Put what the pod wants in its place: a file, a directory or a socket; the kubelet tries again by itself, at the latest after two minutes.",
+	Manifest: []string{"ssh {node} ls -ld {path}",
+		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it wants there"},
 	OnlyIf: []probe.Conditional{{If: "it is an empty directory in place of a file, as a container runtime makes for a mount of what is not there",
 		Manifest: []string{"ssh {node} sudo rmdir {path}"}}},
 	Radius: "looking touches nothing; the path: this node",
@@ -69,7 +72,8 @@ Told from an init container that hangs by that: none was started. A volume whose
 			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it mounts",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again", Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
+			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again",
+				Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
 		},
 		Radius: "looking touches nothing; a manifest that is applied again restarts calico-node where it changes something",
 	},
@@ -80,7 +84,8 @@ Told from an init container that hangs by that: none was started. A volume whose
 			if starts == "" || says == "" {
 				continue
 			}
-			what := map[string]string{facts.StartsVolume: "a volume cannot be mounted", facts.StartsSandbox: "the runtime makes no sandbox",
+			what := map[string]string{facts.StartsVolume: "a volume cannot be mounted",
+				facts.StartsSandbox: "the runtime makes no sandbox",
 				facts.StartsNetwork: "the runtime has no network"}[starts]
 			c := Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
 				For: clues(strong, []Finding{r}), Covers: slices.Concat(notStarted, calicoDown)}
@@ -117,7 +122,8 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 	Explains: append([]string{"calico-ends"}, afterLog...),
 	Match: func(f Findings) []Case {
 		said := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.Limit) != "" })
-		wrote := keep(lastError(f), func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == checks.SaysNoRoom })
+		wrote := keep(lastError(f),
+			func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == checks.SaysNoRoom })
 		switch {
 		case len(said) > 0:
 			return []Case{{
@@ -156,8 +162,10 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		},
 		Operator: []string{"kubectl get tigerastatus calico -o yaml; kubectl -n calico-system get deployment calico-typha  # the operator makes it"},
 		OnlyIf: []probe.Conditional{
-			{If: "Typha is there and scaled to none", Manifest: []string{"kubectl -n {namespace} scale deployment calico-typha --replicas=1"}},
-			{If: "no Typha is wanted", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_TYPHAK8SSERVICENAME-"}},
+			{If: "Typha is there and scaled to none",
+				Manifest: []string{"kubectl -n {namespace} scale deployment calico-typha --replicas=1"}},
+			{If: "no Typha is wanted",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_TYPHAK8SSERVICENAME-"}},
 		},
 		Radius: "looking touches nothing; the variable restarts calico-node on every node, one after the other",
 	},
@@ -184,7 +192,8 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 
 // webhookDead is a webhook that nobody answers for, and that stops what it would be asked about.
 var webhookDead = &Rule{
-	ID: "webhook-dead", Layer: LayerKubelet, Title: "a webhook that nobody answers for keeps the node or Calico from writing",
+	ID: "webhook-dead", Layer: LayerKubelet,
+	Title: "a webhook that nobody answers for keeps the node or Calico from writing",
 	Doc: `A webhook with failurePolicy Fail refuses what it is not asked about. Where its Service is gone or has no ready endpoint, every write that its rules match fails: of leases or node status, then the nodes become NotReady within a minute, all of them, though their kubelets are well and reach the API server ("failed calling webhook"); of pods, then calico-node is not made on a node that lacks it; of Calico's resources, then IPAM gives no address. The Service may be behind pods that cannot start for the same reason.
 Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
 	Fix: probe.Fix{
@@ -194,7 +203,8 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "it cannot be brought back soon, and what it guards may go unguarded meanwhile",
-				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back", "kubectl delete {webhook}"}},
+				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
+					"kubectl delete {webhook}"}},
 		},
 		Radius: "looking touches nothing; without the webhook everything that it matches is let through until it is back",
 	},
@@ -212,11 +222,13 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 				switch what {
 				case facts.KeepsLeases:
 					c.For = append(c.For, clues(hint, f.Failed(facts.CheckNodeLease))...)
-					c.Covers = append(c.Covers, Covers(facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints)...)
+					c.Covers = append(c.Covers, Covers(facts.CheckNodeLease, facts.CheckNodeReady,
+						facts.CheckNodeTaints)...)
 				case facts.KeepsStatus, facts.KeepsNodes:
 					c.Covers = append(c.Covers, Covers(facts.CheckNodeReady)...)
 				case facts.KeepsPods:
-					c.For = append(c.For, clues(hint, f.With(facts.CheckCalicoPod, probe.FactReason, facts.ReasonNoPod))...)
+					c.For = append(c.For, clues(hint, f.With(facts.CheckCalicoPod, probe.FactReason,
+						facts.ReasonNoPod))...)
 				}
 			}
 			if r.Status == probe.Warn { // what it stops has not stopped yet
@@ -235,7 +247,8 @@ func startsPods(f Findings) []Finding {
 
 // kubeletRefused is a kubelet that reads from the API server, and whose lease is not renewed.
 var kubeletRefused = &Rule{
-	ID: "kubelet-refused", Layer: LayerKubelet, Title: "the kubelet hears the API server, and what it writes of its node is refused",
+	ID: "kubelet-refused", Layer: LayerKubelet,
+	Title: "the kubelet hears the API server, and what it writes of its node is refused",
 	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
 Told from a kubelet that is cut off by the pod that it started.`,
 	Fix: probe.Fix{
@@ -260,7 +273,8 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
 			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
 		}
-		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized, checks.SaysCertificate); len(says) > 0 {
+		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized,
+			checks.SaysCertificate); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
 			c.For = append(c.For, clues(hint, says)...)
 		}
@@ -270,7 +284,8 @@ Told from a kubelet that is cut off by the pod that it started.`,
 
 // nodeUninitialized is a node that a controller has not set up.
 var nodeUninitialized = &Rule{
-	ID: "node-uninitialized", Layer: LayerKubelet, Title: "no controller has taken away a taint that the node was born with",
+	ID: "node-uninitialized", Layer: LayerKubelet,
+	Title: "no controller has taken away a taint that the node was born with",
 	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
 Told from a taint that somebody set by its name.`,
 	Fix: probe.Fix{

@@ -16,7 +16,8 @@ func unlikeRules() []*Rule { return []*Rule{addressUnanswered, bgpRouterID, tunn
 
 // addressUnanswered is a node that lives, and nobody answers for its address.
 var addressUnanswered = &Rule{
-	ID: "address-unanswered", Layer: LayerKernel, Title: "the node lives, and nobody answers for the address it is registered with",
+	ID: "address-unanswered", Layer: LayerKernel,
+	Title: "the node lives, and nobody answers for the address it is registered with",
 	Doc: `The Node and Calico have an address that no machine on the link answers ARP or NDP for any more, while the node itself lives: its lease is renewed, its address of the other family answers, or its pods do. Its address was changed (DHCP gave it another, the interface was configured anew, a cloud moved it), and the Node still has the old one: the kubelet was started with --node-ip, or has not been started since. The API server does not reach the kubelet, so nothing can be read of the node or placed there, and peers lose its routes.
 Told from a node that is off by what answers; from a firewall by ARP and NDP, which lie below it.`,
 	Fix: probe.Fix{
@@ -29,7 +30,8 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
 		Radius: "looking touches nothing; a new address ends this node's BGP sessions and tunnels for seconds",
 	},
-	Explains: []string{"kubelet-silent", "kubelet-cut-off", "node-unreachable", "peer-down", "node-cut-off", "kubelet-port-blocked"},
+	Explains: []string{"kubelet-silent", "kubelet-cut-off", "node-unreachable", "peer-down", "node-cut-off",
+		"kubelet-port-blocked"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, mute := range f.Elsewhere(checks.NeighbourReach.ID) {
@@ -40,7 +42,8 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 				continue
 			}
 			lives := keep(f.Elsewhere(checks.NeighbourReach.ID), func(r Finding) bool {
-				return nodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node && !strings.Contains(r.Target, address)
+				return nodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node &&
+					!strings.Contains(r.Target, address)
 			})
 			renewed := good(f, facts.CheckNodeLease)
 			if len(lives) == 0 && len(renewed) == 0 ||
@@ -76,13 +79,16 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 		},
 		Operator: []string{"kubectl -n calico-system get ds calico-node -o yaml | grep -A1 CALICO_ROUTER_ID  # the operator has no such setting: who changed the DaemonSet?"},
 		OnlyIf: []probe.Conditional{
-			{If: "it is set there, and nodes have IPv4 addresses", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID-"}},
-			{If: "it is set there, and nodes have none", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID=hash"}},
+			{If: "it is set there, and nodes have IPv4 addresses",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID-"}},
+			{If: "it is set there, and nodes have none",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID=hash"}},
 		},
 		Radius: "every node: calico-node restarts on one after the other; sessions of a node drop for seconds meanwhile",
 	},
 	RuledOut: []string{checks.BGPPort.ID, checks.NodePing.ID},
-	Explains: []string{"bgp-rejected", "peer-bird-dead", "bgp-unknown-peer", "bgp-waits", "bgp-one-way", "peer-down", "bgp-restart-hold", "peer-pods"},
+	Explains: []string{"bgp-rejected", "peer-bird-dead", "bgp-unknown-peer", "bgp-waits", "bgp-one-way",
+		"peer-down", "bgp-restart-hold", "peer-pods"},
 	Match: func(f Findings) []Case {
 		by := map[int][]Finding{}
 		for _, r := range f.Bad(checks.BGPSession.ID) {
@@ -96,12 +102,14 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 			if len(down) == 0 {
 				continue
 			}
-			c := Case{About: familyName(family), Family: family, For: clues(proof, down), Covers: pathFollows(f, family, "")}
+			c := Case{About: familyName(family), Family: family, For: clues(proof, down), Covers: pathFollows(f,
+				family, "")}
 			var peers []string
 			for _, r := range down {
 				peers = append(peers, r.Target)
 			}
-			c.Says = fmt.Sprintf("BIRD on {node} and its peer %s have the same router ID", strings.Join(peers[:min(len(peers), 3)], ", "))
+			c.Says = fmt.Sprintf("BIRD on {node} and its peer %s have the same router ID",
+				strings.Join(peers[:min(len(peers), 3)], ", "))
 			for _, bird := range birdOf(f, checks.BirdSocket.ID, family) {
 				id := bird.Facts.Str(checks.FactRouterID)
 				if id == "" {
@@ -109,7 +117,8 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 				}
 				c.Says += " " + id
 				c.For = append(c.For, clues(0, []Finding{bird})...)
-				if own := keep(f.Of(facts.CheckIPRegistered), func(r Finding) bool { return r.Facts.Str(facts.Registered) == id }); len(own) == 0 {
+				if own := keep(f.Of(facts.CheckIPRegistered),
+					func(r Finding) bool { return r.Facts.Str(facts.Registered) == id }); len(own) == 0 {
 					c.Says += ", which is not {node}'s address: CALICO_ROUTER_ID sets it, for all nodes of the DaemonSet"
 				} else {
 					c.Says += ", which is {node}'s address: the other end has it from CALICO_ROUTER_ID, or is a copy of this node"
@@ -124,7 +133,8 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 
 // tunnelSettings are two ends of a tunnel that are not set alike.
 var tunnelSettings = &Rule{
-	ID: "tunnel-settings", Layer: LayerCalico, Title: "this node's settings of tunnels are not those of the other nodes",
+	ID: "tunnel-settings", Layer: LayerCalico,
+	Title: "this node's settings of tunnels are not those of the other nodes",
 	Doc: `A FelixConfiguration for this node alone (node.NAME, or one whose nodeSelector takes it) gives it another VXLAN port or VNI, or switches a tunnel, WireGuard or eBPF on or off for it. Each end sends to its own port: the other hears nothing there, and nothing is wrong with the devices, routes and neighbours of either. Nodes ping each other, pods of different nodes do not.
 Told from a firewall by the settings themselves, which the API has.`,
 	Fix: probe.Fix{
@@ -137,13 +147,15 @@ Told from a firewall by the settings themselves, which the API has.`,
 		Radius: "this node: Felix restarts and makes the tunnel anew; pods lose those of other nodes for a second",
 	},
 	RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
-	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-refused", "tunnel-filtered", "tunnel-source-unknown", "peer-pods", "peer-nodeports"},
+	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-refused", "tunnel-filtered",
+		"tunnel-source-unknown", "peer-pods", "peer-nodeports"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		lost := overPods(f)
 		for _, r := range f.Bad(facts.CheckTunnelSettings) {
 			c := Case{About: r.Target, Says: "{node}'s tunnel does not fit those of the other nodes: " + r.Saw,
-				Args:   map[string]Arg{"setting": checked(r.Target, isWord(r.Target) && !strings.ContainsAny(r.Target, "./"), "SETTING")},
+				Args: map[string]Arg{"setting": checked(r.Target, isWord(r.Target) &&
+					!strings.ContainsAny(r.Target, "./"), "SETTING")},
 				Covers: lost}
 			switch {
 			case r.Status == probe.Fail && len(lost) > 0:
