@@ -157,12 +157,11 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 			status = probe.Warn
 		}
 	}
-	switch {
-	case len(texts) == 0:
+	if len(texts) == 0 {
 		report(probe.Found(probe.OK, "no taints"))
-	default:
-		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))
+		return
 	}
+	report(s.uninitialized(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts)))
 }
 
 // message is what a component wrote into an object, as it may be shown: a container's may be the end of

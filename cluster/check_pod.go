@@ -46,6 +46,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	pod := s.Calico
 	name := pod.Namespace + "/" + pod.Name
 	tell := func(r probe.Result) {
+		r = s.kubeletSays(r)
 		if r.Status == probe.OK && KubeletSilent(s) { // a dead kubelet's last words
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw

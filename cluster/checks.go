@@ -15,7 +15,8 @@ func Checks(s *Snapshot) []*probe.Check {
 	bind := func(look look) func(context.Context, *probe.Pass) {
 		return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 	}
-	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind), resourceChecks(bind))
+	checks := slices.Concat(nodeChecks(bind), serviceChecks(bind), calicoChecks(bind), resourceChecks(bind),
+		startChecks(bind))
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
@@ -47,7 +48,7 @@ Ages are taken by the API server's clock, not by the clock of the machine that a
 		{
 			ID: facts.CheckNodeTaints, Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
 			Doc: `Taints say what the control plane and people think of the node. Those of node.kubernetes.io/* with effect NoExecute evict pods.
-ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...).`,
+ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...); or one with which nodes are born, such as node.cloudprovider.kubernetes.io/uninitialized, that its controller has not taken away within two minutes. Pods that wait for a node and do not tolerate it are named.`,
 		},
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
@@ -95,7 +96,8 @@ ok: which kind it is. info, about a part of it: no check looks at that, so a hea
 		{
 			ID: facts.CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
-Where there is none, the DaemonSet is read to say why: its nodeSelector, its node affinity, or a taint of the node that it does not tolerate.
+Where there is none, the DaemonSet is read to say why: its nodeSelector, its node affinity, or a taint of the node that it does not tolerate; and a pod that it has made for this node and that the scheduler does not bind, with the scheduler's words.
+Of one that is not ready the kubelet's events are read: why nothing of it has begun (a volume, the sandbox), or why its liveness or readiness probe failed last.
 ok: running and ready, no restart in the last ten minutes. warn: restarted recently, or starting for less than two minutes. fail: no such pod, an init container or the pod stuck, crash-looping, not ready.
 Anybody can give a pod the label of calico-node, so a pod is believed only if a DaemonSet controls it and it is in namespace kube-system or calico-system, or in the one that --calico-namespace names. info: another pod on the node has the label; it is ignored. unknown: two DaemonSets that may be Calico's claim the node, or only one in another namespace does; the line says what to name with --calico-namespace. skip: there is none, and none belongs here: the node is virtual or runs Windows, or a migration from flannel has not come to it yet.
 Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver, mount-bpffs or ebpf-bootstrap; Init:0/3 means the first has not finished.

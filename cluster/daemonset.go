@@ -85,6 +85,9 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
 		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
 	}
+	if s.unplaced != nil {
+		return s.unscheduled(r)
+	}
 	for i := range s.sets {
 		if why := s.refused[i]; why != "" {
 			set := &s.sets[i]

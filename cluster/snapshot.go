@@ -48,6 +48,10 @@ type Snapshot struct {
 	refused   []string           // what the API server answered each that wanted to make a pod last, "" = nothing
 	setsRead  bool               // they were asked for
 	setsErr   error
+	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
+	told      told        // what the kubelet says of a calico-node pod that is not ready
+	webhooks  webhooks
+	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
 	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
@@ -91,6 +95,7 @@ type Snapshot struct {
 	serviceErr  error
 	typha       []probe.Target // Typha's endpoints
 	typhaErr    error
+	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
 	etcd        []probe.Target // etcd's, where Calico keeps its data there
 	etcdErr     error
 	peering     peering
@@ -134,7 +139,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	var all sync.WaitGroup
 	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
 	all.Go(func() {
-		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node,
+			metav1.GetOptions{})
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
@@ -178,6 +184,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
 	}
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
+	all.Go(func() { c.readStart(ctx, s, env) })
 	all.Wait()
 	s.hideEtcd()
 	s.forgetRegistered()
@@ -301,7 +308,8 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
 			s.logs = append(s.logs, t)
 		}
-		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" && metav1.GetControllerOf(&p) != nil {
+		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" &&
+			metav1.GetControllerOf(&p) != nil {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}

@@ -101,8 +101,8 @@ var birdUnfed = &Rule{
 		}) {
 			// Seconds of this are part of every start; then why the start does not end is the cause.
 			weight := proof
-			if unsettled(f) {
-				weight = strong
+			if unsettled(f) || len(f.Bad(checks.FelixReady.ID)) > 0 {
+				weight = strong // Felix does not get what confd waits for either
 			}
 			out = append(out, Case{
 				About: familyName(familyOf(file)), Family: familyOf(file),

@@ -337,6 +337,9 @@ var calicoPodMissing = &Rule{
 		if len(none) == 0 {
 			return nil
 		}
+		if none[0].Facts.Str(facts.Skips) == facts.SkipsUnscheduled {
+			return []Case{unscheduled(none)}
+		}
 		// Why is proof; that there is none is what is to be explained.
 		weight, skips := strong, none[0].Facts.Str(facts.Skips)
 		if skips != "" && skips != facts.SkipsUnsaid {

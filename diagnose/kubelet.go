@@ -44,7 +44,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		Radius: "this node's kubelet; running pods stay{together}",
 	},
 	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent",
-		"kubelet-cut-off"},
+		"kubelet-cut-off", "kubelet-refused"},
 	Match: func(f Findings) []Case {
 		expired := f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired)
 		if len(expired) == 0 {
@@ -149,7 +149,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 // kubeletCutOff is a kubelet that is well and whose reports do not arrive.
 var kubeletCutOff = &Rule{
 	ID: "kubelet-cut-off", Layer: LayerKubelet, Title: "the kubelet runs and does not get through to the API server",
-	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
+	Doc: `The kubelet answers on its own ports and its lease runs out all the same: the kubelet starts no new pod either, and its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{
 		Says: "Read what the kubelet logs when it calls the API server; then mend its way there, or its certificate.",
@@ -170,7 +170,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
 		switch {
-		case len(lease) == 0:
+		case len(lease) == 0, len(startsPods(f)) > 0: // then see kubelet-refused
 			return nil
 		case len(here.ok) > 0 && len(here.silent) == 0 && len(here.refused) == 0:
 			c.Says = "the kubelet on {node} works, and the API server has had no report of it" + since(f)
@@ -182,7 +182,9 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
 			}
-			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached), c.For)
+			// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
+			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(0, lease), clues(hint, unreached),
+				clues(hint, notPlaced(f, facts.ReasonKubelet)), c.For)
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
 			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +

@@ -99,5 +99,5 @@ func clues(weight int, of ...[]Finding) []Clue {
 // Rules are all there are. Of two causes that are alike in all that Explain sorts by, confidence,
 // being a reason, evidence, what it explains and layer, the earlier comes first.
 func Rules() []*Rule {
-	return slices.Concat(nodeRules(), saysRules(), podsRules(), startRules(), networkRules())
+	return slices.Concat(nodeRules(), keptRules(), saysRules(), podsRules(), unlikeRules(), startRules(), networkRules())
 }

@@ -99,7 +99,7 @@ func logged(f Findings, what string, lines []Finding) Case {
 	switch {
 	case slices.ContainsFunc(f.Bad(facts.CheckCalicoPod), restarts):
 		weight = proof
-	case !f.Answered(facts.CheckCalicoPod):
+	case !f.Answered(facts.CheckCalicoPod), startsOver(f):
 		weight = strong
 	}
 	out.For = clues(weight, lines)
@@ -107,6 +107,11 @@ func logged(f Findings, what string, lines []Finding) Case {
 		out.Covers = slices.Concat(Covers(checks.CalicoLog.ID), calicoDown, notStarted)
 	}
 	return out
+}
+
+// startsOver tells whether runit may have begun Felix again in a container that goes on: nothing of it is ready.
+func startsOver(f Findings) bool {
+	return len(f.Bad(facts.CheckCalicoPod)) > 0 && len(f.Bad(checks.FelixReady.ID)) > 0
 }
 
 // restarts tells whether what the API says of calico-node's pod is of a container that ended.

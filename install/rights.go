@@ -131,6 +131,10 @@ func reading() []Right {
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
 		"whether the accounts of calico-node and kube-proxy may do what they need is not known")...)
 	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "why a node has no calico-node is not known")...)
+	for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		out = append(out, lost(Cluster, "admissionregistration.k8s.io", kind, []string{"list"},
+			"whether a webhook that nobody answers for stops the node is not known")...)
+	}
 	for _, kind := range []string{"adminnetworkpolicies", "clusternetworkpolicies"} {
 		out = append(out, lost(Cluster, "policy.networking.k8s.io", kind, []string{"list"},
 			"whether a policy surely denies what was asked is not known")...)

@@ -1,6 +1,9 @@
 package checks
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // A signature is a line that stands for a known fault.
 type signature struct {
@@ -30,6 +33,7 @@ const (
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
 	saysBIRDConfig     = "bird-config"     // BIRD does not take its configuration
 	saysNoPools        = "no-pools"        // no IP pool fits this node
+	SaysNoRoom         = "no-room"         // no more processes, threads or open files
 	saysOutOfMemory    = "out-of-memory"   // the process got no memory
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
 	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
@@ -49,7 +53,7 @@ var (
 	byStart   = regexp.MustCompile(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
 	byInstall = regexp.MustCompile(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
 	byIPAM    = regexp.MustCompile(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
-	byFelix   = regexp.MustCompile(`^(?:felix/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
+	byFelix   = regexp.MustCompile(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
 	byTables  = regexp.MustCompile(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
 	byHealth  = regexp.MustCompile(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
 	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
@@ -74,7 +78,11 @@ var signatures = []*signature{
 	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
 	{saysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
 	{saysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
-		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha)`)},
+		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha|Typha discovery enabled but discovery failed)`)},
+	{SaysNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*regexp.Regexp{byTables, byHealth}),
+		regexp.MustCompile(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
+	{SaysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
+		regexp.MustCompile(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
 	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// startsTaint are the keys of taints that a node is born with, and that a controller takes away once it has done
+// its part: node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
+// ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
+var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
+
+// bornFor is how long a node may have such a taint before something is made of it.
+const bornFor = 2 * time.Minute
+
+// keptMost bounds the pods without a node that are read.
+const keptMost = 500
+
+// startTaints are the node's taints that a controller has yet to take away.
+func startTaints(n *corev1.Node) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
+		return strings.HasPrefix(t.Key, "node.kubernetes.io/") || !startsTaint.MatchString(t.Key) ||
+			t.Effect == corev1.TaintEffectPreferNoSchedule
+	})
+}
+
+// readKept lists the pods that no scheduler has found a node for, nil where they cannot be listed.
+func (c *Client) readKept(ctx context.Context) []corev1.Pod {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: keptMost,
+	})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+// uninitialized adds to the node's taints which of them a controller has yet to take away, and the pods that wait
+// for that.
+func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
+	taints := startTaints(s.Node)
+	if len(taints) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < bornFor {
+		return r
+	}
+	var texts, names []string
+	for _, t := range taints {
+		texts = append(texts, taintText(t))
+	}
+	for i := range s.kept {
+		if p := &s.kept[i]; keptBy(p, s.Node, taints) {
+			names = append(names, nameOf(p))
+		}
+	}
+	r.Status = probe.Warn
+	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
+		probe.Age(s.Now.Sub(s.Node.CreationTimestamp.Time)), strings.Join(texts, ", "))
+	r = r.With(facts.Unstarted, texts)
+	if len(names) > 0 {
+		r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), few(names))
+		r = r.With(facts.WaitingFor, names[:min(len(names), sampled)])
+	}
+	return r
+}
+
+func waitFor(n int) string {
+	if n == 1 {
+		return "1 pod waits"
+	}
+	return fmt.Sprintf("%d pods wait", n)
+}
+
+// keptBy tells whether a pod waits for a node because of taints: the scheduler says so, it does not tolerate one
+// of these, and its own selectors take the node.
+func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint) bool {
+	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), "taint") {
+		return false
+	}
+	for key, want := range p.Spec.NodeSelector {
+		if n.Labels[key] != want {
+			return false
+		}
+	}
+	if terms := requiredOf(p.Spec.Affinity); terms != nil &&
+		!slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return termFits(t, n) }) {
+		return false
+	}
+	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
+		return !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) })
+	})
+}
+
+// scheduledWith is the scheduler's message about a pod that it found no node for.
+func scheduledWith(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message[:min(len(c.Message), longestEvent)]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// webhooksMost bounds how many webhooks without an answer are told, and how many Services are looked at.
+const webhooksMost = 20
+
+// webhooks are those that nobody answers for and that are to refuse then.
+type webhooks struct {
+	dead []deadHook
+	of   int // how many webhooks refuse what their Service does not answer
+	err  error
+}
+
+// A deadHook is a webhook whose Service has nobody behind it.
+type deadHook struct {
+	config, name string
+	why          string // the Service, and what it lacks
+	rules        []admissionv1.RuleWithOperations
+	namespaces   *metav1.LabelSelector
+	objects      *metav1.LabelSelector
+	conditions   bool // it has conditions of its own, which are not evaluated
+}
+
+// readWebhooks lists the webhooks that refuse what they are not asked about, and keeps those whose Service has
+// no ready endpoint.
+func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
+	api := c.kube.AdmissionregistrationV1()
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
+	}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
+	}
+	asked := map[string]string{}
+	add := func(config string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
+		h deadHook) {
+		if policy != nil && *policy != admissionv1.Fail || client.Service == nil {
+			return
+		}
+		out.of++
+		at := client.Service.Namespace + "/" + client.Service.Name
+		why, known := asked[at]
+		if !known && len(asked) < webhooksMost {
+			why = c.unanswered(ctx, client.Service.Namespace, client.Service.Name)
+			asked[at] = why
+		}
+		if why != "" && len(out.dead) < webhooksMost {
+			h.config, h.why = config, why
+			out.dead = append(out.dead, h)
+		}
+	}
+	for _, of := range validating.Items {
+		for _, h := range of.Webhooks {
+			add("validatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig,
+				deadHook{name: h.Name, rules: h.Rules,
+					namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
+		}
+	}
+	for _, of := range mutating.Items {
+		for _, h := range of.Webhooks {
+			add("mutatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, deadHook{name: h.Name,
+				rules:      h.Rules,
+				namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
+		}
+	}
+	return out
+}
+
+// unanswered says why nobody answers for a Service, "" where somebody does, or that is not known.
+func (c *Client) unanswered(ctx context.Context, namespace, name string) string {
+	at := probe.OneLine(namespace + "/" + name)
+	parts, err := c.kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+	if err != nil {
+		return ""
+	}
+	for _, part := range parts.Items {
+		for _, e := range part.Endpoints {
+			if ready := e.Conditions.Ready; ready == nil || *ready {
+				return ""
+			}
+		}
+	}
+	svc, err := c.kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil && denied(err):
+		return ""
+	case err != nil:
+		return "there is no Service " + at
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return ""
+	}
+	return "Service " + at + " has no ready endpoint"
+}
+
+// What a node and Calico need to write. Labels are those of the namespace, and of the object.
+var needed = []struct {
+	what, group, resource string
+	operations            []admissionv1.OperationType
+}{
+	{facts.KeepsLeases, "coordination.k8s.io", "leases", []admissionv1.OperationType{admissionv1.Update}},
+	{facts.KeepsStatus, "", "nodes/status", []admissionv1.OperationType{admissionv1.Update}},
+	{facts.KeepsNodes, "", "nodes", []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}},
+	{facts.KeepsPods, "", "pods", []admissionv1.OperationType{admissionv1.Create}},
+	{facts.KeepsCalico, "crd.projectcalico.org", "ipamblocks", []admissionv1.OperationType{admissionv1.Create,
+		admissionv1.Update}},
+	{facts.KeepsCalico, "crd.projectcalico.org", "clusterinformations",
+		[]admissionv1.OperationType{admissionv1.Update}},
+}
+
+// keepsFrom lists what a webhook keeps from being written.
+func (h deadHook) keepsFrom(calicoIn []string) []string {
+	var out []string
+	for _, need := range needed {
+		in := map[string][]string{facts.KeepsLeases: {corev1.NamespaceNodeLease}, facts.KeepsPods: calicoIn}[need.what]
+		if !slices.Contains(out, need.what) && h.selects(in, need.what == facts.KeepsPods) &&
+			slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
+				return matches(r, need.group, need.resource, need.operations)
+			}) {
+			out = append(out, need.what)
+		}
+	}
+	return out
+}
+
+// selects tells whether the selectors of a webhook surely take an object in one of these namespaces, none for
+// one of the whole cluster. Of a namespace the label is known that every one has, of a pod of calico-node its own.
+func (h deadHook) selects(namespaces []string, pod bool) bool {
+	set := labels.Set{}
+	if pod {
+		set["k8s-app"] = "calico-node"
+	}
+	if !surely(h.objects, set) {
+		return false
+	}
+	return len(namespaces) == 0 || slices.ContainsFunc(namespaces, func(name string) bool {
+		return surely(h.namespaces, labels.Set{corev1.LabelMetadataName: name})
+	})
+}
+
+func surely(s *metav1.LabelSelector, of labels.Set) bool {
+	if s == nil {
+		return true
+	}
+	selects, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selects.Matches(of)
+}
+
+// matches tells whether a rule is about a resource and one of the operations.
+func matches(r admissionv1.RuleWithOperations, group, resource string, operations []admissionv1.OperationType) bool {
+	name, sub, _ := strings.Cut(resource, "/")
+	resources := []string{"*/*", resource, name + "/*"}
+	if sub == "" {
+		resources = []string{"*", "*/*", name, name + "/*"}
+	} else {
+		resources = append(resources, "*/"+sub)
+	}
+	any := func(have []string, want ...string) bool {
+		return slices.ContainsFunc(have, func(s string) bool { return slices.Contains(want, s) })
+	}
+	return any(r.APIGroups, "*", group) && any(r.Resources, resources...) &&
+		slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool {
+			return o == admissionv1.OperationAll || slices.Contains(operations, o)
+		})
+}
+
+func deadWebhooks(s *Snapshot, report func(probe.Result)) {
+	if s.webhooks.err != nil {
+		r := unread(s.webhooks.err)
+		if denied(s.webhooks.err) {
+			r = probe.Found(probe.Skip, "you may not list webhooks")
+		}
+		report(r)
+		return
+	}
+	told := 0
+	for _, h := range s.webhooks.dead {
+		keeps := h.keepsFrom(s.calicoIn)
+		if len(keeps) == 0 {
+			continue
+		}
+		told++
+		r := probe.Found(probe.Warn, "nobody answers for webhook %s (%s), and it refuses then: %s cannot be written",
+			probe.Quoted(h.name), h.why, strings.Join(keeps, ", "))
+		stops := slices.Contains(keeps, facts.KeepsLeases) && KubeletSilent(s) ||
+			slices.Contains(keeps, facts.KeepsPods) && s.Calico == nil && s.CalicoErr == nil && notCalicos(s.Node) == ""
+		switch {
+		case h.conditions:
+			r.Status = probe.Info
+			r.Saw += " where its conditions hold, which are not looked at"
+		case stops:
+			r.Status = probe.Fail
+		}
+		report(r.On(probe.OneLine(h.config)).With(facts.KeepsFrom, keeps).With(facts.Webhook, probe.Quoted(h.name)).
+			With(facts.WebhookOf, probe.OneLine(h.config)))
+	}
+	if told == 0 {
+		report(probe.Found(probe.OK,
+			"of %s that refuse where nobody answers, none stands in the way of the node or of Calico",
+			plural(s.webhooks.of, "webhook")))
+	}
+}

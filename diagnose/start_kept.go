@@ -1,0 +1,320 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// keptRules are those of what keeps a node or calico-node from starting though nothing on the node is at fault:
+// the scheduler, volumes, limits, webhooks, taints, a Typha that is not there.
+func keptRules() []*Rule {
+	return []*Rule{webhookDead, kubeletRefused, nodeUninitialized, calicoPodWaits, calicoLimit, typhaMissing}
+}
+
+// unscheduledFix is for a calico-node pod that is made for the node and fits it not.
+var unscheduledFix = probe.Fix{
+	Says: "Make room for it, or have it ask for less: the scheduler says what does not fit.",
+	Manifest: []string{
+		"kubectl -n {namespace} describe pod {waiting} | tail -5  # the scheduler's words, in full",
+		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[*].resources}{.spec.template.spec.priorityClassName}'",
+		"kubectl describe node {node} | grep -A12 'Allocated resources'",
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "nobody has looked at it: the scheduler itself",
+			Manifest: []string{"kubectl -n kube-system get pods -l component=kube-scheduler -o wide"}},
+		{If: "its requests were changed lately",
+			Manifest: []string{"kubectl -n {namespace} rollout undo daemonset/{daemonset}"}},
+	},
+	Radius: "looking touches nothing; a changed DaemonSet restarts calico-node on every node, one after the other",
+}
+
+// unscheduled is the case of a node whose calico-node pod no scheduler binds to it.
+func unscheduled(none []Finding) Case {
+	_, pod, _ := strings.Cut(none[0].Facts.Str(facts.Pod), "/")
+	return Case{
+		Says: fmt.Sprintf("Calico does not run on {node}, for its pod %s cannot be scheduled there: %s", pod,
+			none[0].Facts.Str(facts.SkippedFor)),
+		Args: map[string]Arg{"waiting": podArg(pod)}, Fix: &unscheduledFix, For: clues(proof, none), Covers: notStarted,
+	}
+}
+
+// What the kubelet's message about a volume surely names.
+var (
+	volumeOfNode  = regexp.MustCompile(`hostPath type check failed: (\S+) is not `)
+	volumeMissing = regexp.MustCompile(`(configmap|secret) "([^"]+)" not found|references non-existent (?:config|secret) key: (\S+)`)
+)
+
+// pathFix is for a path of the node that is of another kind than the pod wants.
+var pathFix = probe.Fix{
+	Says: "Put what the pod wants in its place: a file, a directory or a socket; the kubelet tries again by itself, at the latest after two minutes.",
+	Manifest: []string{"ssh {node} ls -ld {path}",
+		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it wants there"},
+	OnlyIf: []probe.Conditional{{If: "it is an empty directory in place of a file, as a container runtime makes for a mount of what is not there",
+		Manifest: []string{"ssh {node} sudo rmdir {path}"}}},
+	Radius: "looking touches nothing; the path: this node",
+}
+
+// calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
+var calicoPodWaits = &Rule{
+	ID: "calico-pod-waits", Layer: LayerStart, Title: "the kubelet cannot begin calico-node's pod, and says why",
+	Doc: `The pod is bound to the node, and not one container of it has begun: a volume cannot be mounted (a hostPath that is of another kind than the pod wants, such as a directory where /run/xtables.lock should be a file; a ConfigMap or Secret that does not exist), or the runtime makes no sandbox for it. The pod stands in Init:0/3 or ContainerCreating and its log is empty, for there is none; only the kubelet's events say why.
+Told from an init container that hangs by that: none was started. A volume whose ConfigMap is on its way is no fault in the first two minutes.`,
+	Fix: probe.Fix{
+		Says: "Mend what the message names; the kubelet tries again by itself, at the latest after two minutes.",
+		Manifest: []string{
+			"kubectl -n {namespace} describe pod {pod} | tail -12  # the kubelet's words, in full",
+			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it mounts",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again",
+				Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
+		},
+		Radius: "looking touches nothing; a manifest that is applied again restarts calico-node where it changes something",
+	},
+	Explains: append([]string{"container-not-started"}, withoutStart...),
+	Match: func(f Findings) []Case {
+		for _, r := range f.Bad(facts.CheckCalicoPod) {
+			starts, says := r.Facts.Str(facts.Starts), r.Facts.Str(facts.Message)
+			if starts == "" || says == "" {
+				continue
+			}
+			what := map[string]string{facts.StartsVolume: "a volume cannot be mounted",
+				facts.StartsSandbox: "the runtime makes no sandbox",
+				facts.StartsNetwork: "the runtime has no network"}[starts]
+			c := Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
+				For: clues(strong, []Finding{r}), Covers: slices.Concat(notStarted, calicoDown)}
+			if m := volumeOfNode.FindStringSubmatch(says); m != nil {
+				c.Fix, c.Args = &pathFix, map[string]Arg{"path": fileArg(m[1])}
+			}
+			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
+				c.For = clues(proof, []Finding{r})
+			} else if r.Status == probe.Warn {
+				c.For = clues(hint, []Finding{r})
+			}
+			return []Case{c}
+		}
+		return nil
+	},
+}
+
+// calicoLimit is a calico-node that gets no more processes or files.
+var calicoLimit = &Rule{
+	ID: "calico-limit", Layer: LayerStart, Title: "calico-node reaches a limit of processes or open files",
+	Doc: `calico-node is a dozen programs, each of many threads: Felix, confd, two BIRDs, runit, and those that its probes start. Where the kubelet's podPidsLimit, the cgroup's pids.max, or a limit of the node's (kernel.pid_max, threads-max, file-max) is too low, a part of them does not start, or ends: "fork/exec ...: resource temporarily unavailable", "failed to create new OS thread", "too many open files". Felix is missing one time, BIRD the next, whichever came last.
+Told from a Felix or a BIRD that ends of itself by that message: it is the kernel's, and not theirs.`,
+	Fix: probe.Fix{
+		Says: "Raise the limit: podPidsLimit in the kubelet's configuration, or the node's own.",
+		Manifest: []string{
+			"ssh {node} \"sudo grep -rs . /sys/fs/cgroup/kubepods*/pids.max /sys/fs/cgroup/kubepods*/*/pids.max /sys/fs/cgroup/kubepods*/*/*/pids.max /sys/fs/cgroup/kubepods.slice/*/*/pids.max | grep -v :max\"  # which limit",
+			"ssh {node} sudo grep -n podPidsLimit /var/lib/kubelet/config.yaml",
+			"ssh {node} sysctl kernel.pid_max kernel.threads-max fs.file-nr",
+		},
+		OnlyIf: []probe.Conditional{{If: "podPidsLimit is raised, or taken out of that file (1024 is little, 4096 is common): the pod gets it when it is made anew",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}", restartCalico}}},
+		Radius: "this node's kubelet, whose running pods stay{together}; " + restartRadius,
+	},
+	Explains: append([]string{"calico-ends"}, afterLog...),
+	Match: func(f Findings) []Case {
+		said := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.Limit) != "" })
+		wrote := keep(lastError(f),
+			func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == checks.SaysNoRoom })
+		switch {
+		case len(said) > 0:
+			return []Case{{
+				Says: fmt.Sprintf("calico-node on {node} reaches a limit of %s: %s", limitWord(said[0]), said[0].Facts.Str(facts.ProbeSays)),
+				For:  append(clues(proof, said), clues(hint, wrote)...), Covers: slices.Concat(notStarted, calicoDown),
+			}}
+		case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
+			return []Case{{
+				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(checks.FactLine),
+				For:  clues(strong, wrote), Covers: slices.Concat(notStarted, calicoDown),
+			}}
+		}
+		return nil
+	},
+}
+
+func limitWord(r Finding) string {
+	if what := r.Facts.Str(facts.Limit); what == facts.LimitProcesses {
+		return "processes (podPidsLimit of the kubelet, or pids.max of its cgroup)"
+	} else if what == facts.LimitFiles {
+		return "open files"
+	}
+	return "memory"
+}
+
+// typhaMissing is a Typha that is configured and not there.
+var typhaMissing = &Rule{
+	ID: "typha-missing", Layer: LayerDatastore, Title: "calico-node is to use a Typha that is not there",
+	Doc: `FELIX_TYPHAK8SSERVICENAME names a Service that does not exist, that has no ready endpoint, or whose port is not named calico-typha. Felix ends at each start ("Typha discovery enabled but discovery failed"), confd waits for Typha and writes no configuration for BIRD, so BIRD does not run either: three symptoms of one setting. A calico-node that runs goes on until its next start where its Typhas are still there.
+Told from Typhas that do not answer by the API, which knows of none.`,
+	Fix: probe.Fix{
+		Says: "Give calico-node the Typha that it is to use, or take the setting away where there is to be none.",
+		Manifest: []string{
+			"kubectl get services,deployments,pods -A -l k8s-app=calico-typha -o wide",
+			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep -i typha",
+		},
+		Operator: []string{"kubectl get tigerastatus calico -o yaml; kubectl -n calico-system get deployment calico-typha  # the operator makes it"},
+		OnlyIf: []probe.Conditional{
+			{If: "Typha is there and scaled to none",
+				Manifest: []string{"kubectl -n {namespace} scale deployment calico-typha --replicas=1"}},
+			{If: "no Typha is wanted",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_TYPHAK8SSERVICENAME-"}},
+		},
+		Radius: "looking touches nothing; the variable restarts calico-node on every node, one after the other",
+	},
+	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable"}, afterLog...),
+	Match: func(f Findings) []Case {
+		none := f.Failed(facts.CheckTyphaService)
+		if len(none) == 0 {
+			return nil
+		}
+		c := Case{
+			Says:   fmt.Sprintf("calico-node on {node} looks for Typha in Service %s: %s", none[0].Facts.Str(facts.Service), none[0].Saw),
+			Covers: append(Covers(checks.FelixReady.ID, checks.FelixLive.ID, checks.TyphaReach.ID), calicoDown...),
+		}
+		// With Felix in sync it has its data from somewhere.
+		ill := append(f.Bad(checks.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+		c.For = append(clues(strong, none), clues(hint, ill)...)
+		if len(ill) == 0 {
+			c.For = clues(hint, none)
+			c.Says += "; Felix runs with what it has, until its next start"
+		}
+		return []Case{c}
+	},
+}
+
+// webhookDead is a webhook that nobody answers for, and that stops what it would be asked about.
+var webhookDead = &Rule{
+	ID: "webhook-dead", Layer: LayerKubelet,
+	Title: "a webhook that nobody answers for keeps the node or Calico from writing",
+	Doc: `A webhook with failurePolicy Fail refuses what it is not asked about. Where its Service is gone or has no ready endpoint, every write that its rules match fails: of leases or node status, then the nodes become NotReady within a minute, all of them, though their kubelets are well and reach the API server ("failed calling webhook"); of pods, then calico-node is not made on a node that lacks it; of Calico's resources, then IPAM gives no address. The Service may be behind pods that cannot start for the same reason.
+Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
+	Fix: probe.Fix{
+		Says: "Bring back what answers for the webhook, or have it leave out what is not its own; where neither is quick, let it pass what it cannot be asked about.",
+		Manifest: []string{
+			"kubectl get {webhook} -o yaml  # its rules, its Service, its selectors",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "it cannot be brought back soon, and what it guards may go unguarded meanwhile",
+				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
+					"kubectl delete {webhook}"}},
+		},
+		Radius: "looking touches nothing; without the webhook everything that it matches is let through until it is back",
+	},
+	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Bad(facts.CheckWebhooks) {
+			keeps := listOf(r, facts.KeepsFrom)
+			config := r.Facts.Str(facts.WebhookOf)
+			kind, name, _ := strings.Cut(config, "/")
+			c := Case{About: r.Facts.Str(facts.Webhook), For: clues(strong, []Finding{r}),
+				Says: fmt.Sprintf("%s (%s)", r.Saw, config),
+				Args: map[string]Arg{"webhook": checked(config, isName(kind) && isName(name), "KIND/NAME")}}
+			for _, what := range keeps {
+				switch what {
+				case facts.KeepsLeases:
+					c.For = append(c.For, clues(hint, f.Failed(facts.CheckNodeLease))...)
+					c.Covers = append(c.Covers, Covers(facts.CheckNodeLease, facts.CheckNodeReady,
+						facts.CheckNodeTaints)...)
+				case facts.KeepsStatus, facts.KeepsNodes:
+					c.Covers = append(c.Covers, Covers(facts.CheckNodeReady)...)
+				case facts.KeepsPods:
+					c.For = append(c.For, clues(hint, f.With(facts.CheckCalicoPod, probe.FactReason,
+						facts.ReasonNoPod))...)
+				}
+			}
+			if r.Status == probe.Warn { // what it stops has not stopped yet
+				c.For = clues(hint, []Finding{r})
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// startsPods are the probes that the kubelet started in a new pod for this run: it hears of pods from the API server.
+func startsPods(f Findings) []Finding {
+	return keep(good(f, probe.CheckPlaced), func(r Finding) bool { return r.Way == "pod" })
+}
+
+// kubeletRefused is a kubelet that reads from the API server, and whose lease is not renewed.
+var kubeletRefused = &Rule{
+	ID: "kubelet-refused", Layer: LayerKubelet,
+	Title: "the kubelet hears the API server, and what it writes of its node is refused",
+	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
+Told from a kubelet that is cut off by the pod that it started.`,
+	Fix: probe.Fix{
+		Says: "Ask the API server for its reason: the kubelet logs it at each try.",
+		Manifest: []string{
+			"ssh {node} \"sudo journalctl -u {kubelet} -n 200 --no-pager | grep -iE 'lease|node status|denied|forbidden|webhook' | tail -5\"",
+			"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicybindings",
+			"kubectl auth can-i update leases.coordination.k8s.io/{node} -n kube-node-lease --as=system:node:{node} --as-group=system:nodes",
+			"kubectl get --raw '/readyz?verbose'",
+		},
+		Radius: "only looks",
+	},
+	Explains: []string{"kubelet-silent", "api-cut-off"},
+	Match: func(f Findings) []Case {
+		lease, started := f.Failed(facts.CheckNodeLease), startsPods(f)
+		if len(lease) == 0 || len(started) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "the kubelet on {node} hears the API server, for it started a pod of this run, and its lease is not renewed" + since(f) +
+				": what it writes is refused, or is not stored",
+			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
+			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
+		}
+		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized,
+			checks.SaysCertificate); len(says) > 0 {
+			c.Says += "; " + says[0].Saw
+			c.For = append(c.For, clues(hint, says)...)
+		}
+		return []Case{c}
+	},
+}
+
+// nodeUninitialized is a node that a controller has not set up.
+var nodeUninitialized = &Rule{
+	ID: "node-uninitialized", Layer: LayerKubelet,
+	Title: "no controller has taken away a taint that the node was born with",
+	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
+Told from a taint that somebody set by its name.`,
+	Fix: probe.Fix{
+		Says: "See why the controller that owns the taint has not taken it away: whether it runs, and what it logs of this node.",
+		Manifest: []string{
+			"kubectl get pods -A -o wide | grep -E 'cloud-controller|csi|karpenter|capi'",
+			"kubectl get node {node} -o jsonpath='{.spec.providerID}{\"\\n\"}{.spec.taints}{\"\\n\"}'",
+		},
+		OnlyIf: []probe.Conditional{{If: "no such controller is to run in this cluster, and the kubelet was not to expect one (--cloud-provider)",
+			Manifest: []string{"kubectl taint node {node} {taint}-"}}},
+		Radius: "looking touches nothing; without the taint pods are placed on this node at once, though what the controller was to set up (addresses, zone, providerID) is missing",
+	},
+	Match: func(f Findings) []Case {
+		born := keep(f.Bad(facts.CheckNodeTaints), func(r Finding) bool { return len(listOf(r, facts.Unstarted)) > 0 })
+		if len(born) == 0 {
+			return nil
+		}
+		taints, waiting := listOf(born[0], facts.Unstarted), listOf(born[0], facts.WaitingFor)
+		key, _, _ := strings.Cut(taints[0], "=")
+		key, _, _ = strings.Cut(key, ":")
+		c := Case{
+			Says: fmt.Sprintf("{node} keeps taint %s, which its controller has not taken away", strings.Join(taints, ", ")),
+			For:  clues(strong, born), Args: map[string]Arg{"taint": checked(key, isWord(key), "TAINT")},
+			Covers: Covers(facts.CheckNodeTaints),
+		}
+		if len(waiting) > 0 {
+			c.Says += fmt.Sprintf(": it keeps pods off that wait for a node (%s)", strings.Join(waiting, ", "))
+			c.For = clues(proof, born)
+		}
+		return []Case{c}
+	},
+}

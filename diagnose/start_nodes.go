@@ -1,0 +1,172 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// unlikeRules are those of what two nodes must not share, or must: a router ID, settings of tunnels, an address
+// that is on the node.
+func unlikeRules() []*Rule { return []*Rule{addressUnanswered, bgpRouterID, tunnelSettings} }
+
+// addressUnanswered is a node that lives, and nobody answers for its address.
+var addressUnanswered = &Rule{
+	ID: "address-unanswered", Layer: LayerKernel,
+	Title: "the node lives, and nobody answers for the address it is registered with",
+	Doc: `The Node and Calico have an address that no machine on the link answers ARP or NDP for any more, while the node itself lives: its lease is renewed, its address of the other family answers, or its pods do. Its address was changed (DHCP gave it another, the interface was configured anew, a cloud moved it), and the Node still has the old one: the kubelet was started with --node-ip, or has not been started since. The API server does not reach the kubelet, so nothing can be read of the node or placed there, and peers lose its routes.
+Told from a node that is off by what answers; from a firewall by ARP and NDP, which lie below it.`,
+	Fix: probe.Fix{
+		Says: "Give the node its address back; or register the new one with the kubelet and with Calico.",
+		Manifest: []string{
+			"kubectl get node {node} -o wide  # what is registered",
+			"# on the node, by its console, or by ssh at its other address: ip -br addr; grep -rn node-ip /var/lib/kubelet/kubeadm-flags.env /etc/default/kubelet /etc/systemd/system/kubelet.service.d",
+		},
+		OnlyIf: []probe.Conditional{{If: "the new address is to stay, and the kubelet's --node-ip has it: calico-node looks for it at its start",
+			Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
+		Radius: "looking touches nothing; a new address ends this node's BGP sessions and tunnels for seconds",
+	},
+	Explains: []string{"kubelet-silent", "kubelet-cut-off", "node-unreachable", "peer-down", "node-cut-off",
+		"kubelet-port-blocked"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, mute := range f.Elsewhere(checks.NeighbourReach.ID) {
+			got, asked := mute.Facts.Num(checks.FactReceived)
+			entry := mute.Facts.Str(checks.FactNeighbour)
+			address, icmp := strings.CutSuffix(strings.TrimPrefix(mute.Target, f.Node+" "), " icmp")
+			if !icmp || nodeOf(mute) != f.Node || !asked || got > 0 || entry != "incomplete" && entry != "failed" {
+				continue
+			}
+			lives := keep(f.Elsewhere(checks.NeighbourReach.ID), func(r Finding) bool {
+				return nodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node &&
+					!strings.Contains(r.Target, address)
+			})
+			renewed := good(f, facts.CheckNodeLease)
+			if len(lives) == 0 && len(renewed) == 0 ||
+				slices.ContainsFunc(out, func(c Case) bool { return c.Family == familyOf(mute) }) {
+				continue
+			}
+			c := Case{About: address, Family: familyOf(mute), Args: map[string]Arg{"address": addressArg(address)},
+				For: append(clues(strong, []Finding{mute}), clues(hint, append(lives, renewed...))...)}
+			what := "its lease is renewed"
+			if len(lives) > 0 {
+				what = strings.TrimPrefix(lives[0].Target, f.Node+" ") + " of it answers"
+			}
+			c.Says = fmt.Sprintf("no machine answers for {node}'s address %s, and {node} lives (%s): its address is another now, and %s is what is registered", address, what, address)
+			c.Covers = append(slices.Clone(kubeletGone), Covers(probe.CheckPlaced)...)
+			if has := f.With(checks.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
+				c.For = append(c.For, clues(hint, has)...)
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// bgpRouterID is one router ID of two BIRDs.
+var bgpRouterID = &Rule{
+	ID: "bgp-router-id", Layer: LayerCalico, Title: "two BGP peers have the same router ID",
+	Doc: `Each BGP speaker has a router ID, and a session between two with the same one is refused at once by both ("Bad BGP identifier"). calico-node takes the node's IPv4 address, or what CALICO_ROUTER_ID says: one fixed value there, in the DaemonSet that all nodes share, gives them all the same. "hash" gives each its own, of its name, which on a cluster without IPv4 it has to be. Machines that were cloned with their address have the same ID too.
+Told from a peer that does not answer by its answer; from a wrong AS number by BIRD's words.`,
+	Fix: probe.Fix{
+		Says: "Let each node have its own: take CALICO_ROUTER_ID away where nodes have IPv4 addresses, else set it to hash.",
+		Manifest: []string{
+			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep CALICO_ROUTER_ID",
+		},
+		Operator: []string{"kubectl -n calico-system get ds calico-node -o yaml | grep -A1 CALICO_ROUTER_ID  # the operator has no such setting: who changed the DaemonSet?"},
+		OnlyIf: []probe.Conditional{
+			{If: "it is set there, and nodes have IPv4 addresses",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID-"}},
+			{If: "it is set there, and nodes have none",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node CALICO_ROUTER_ID=hash"}},
+		},
+		Radius: "every node: calico-node restarts on one after the other; sessions of a node drop for seconds meanwhile",
+	},
+	RuledOut: []string{checks.BGPPort.ID, checks.NodePing.ID},
+	Explains: []string{"bgp-rejected", "peer-bird-dead", "bgp-unknown-peer", "bgp-waits", "bgp-one-way",
+		"peer-down", "bgp-restart-hold", "peer-pods"},
+	Match: func(f Findings) []Case {
+		by := map[int][]Finding{}
+		for _, r := range f.Bad(checks.BGPSession.ID) {
+			if reasonOf(r) == "bad-id" {
+				by[familyOf(r)] = append(by[familyOf(r)], r)
+			}
+		}
+		var out []Case
+		for _, family := range []int{4, 6} {
+			down := by[family]
+			if len(down) == 0 {
+				continue
+			}
+			c := Case{About: familyName(family), Family: family, For: clues(proof, down), Covers: pathFollows(f,
+				family, "")}
+			var peers []string
+			for _, r := range down {
+				peers = append(peers, r.Target)
+			}
+			c.Says = fmt.Sprintf("BIRD on {node} and its peer %s have the same router ID",
+				strings.Join(peers[:min(len(peers), 3)], ", "))
+			for _, bird := range birdOf(f, checks.BirdSocket.ID, family) {
+				id := bird.Facts.Str(checks.FactRouterID)
+				if id == "" {
+					continue
+				}
+				c.Says += " " + id
+				c.For = append(c.For, clues(0, []Finding{bird})...)
+				if own := keep(f.Of(facts.CheckIPRegistered),
+					func(r Finding) bool { return r.Facts.Str(facts.Registered) == id }); len(own) == 0 {
+					c.Says += ", which is not {node}'s address: CALICO_ROUTER_ID sets it, for all nodes of the DaemonSet"
+				} else {
+					c.Says += ", which is {node}'s address: the other end has it from CALICO_ROUTER_ID, or is a copy of this node"
+				}
+				break
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// tunnelSettings are two ends of a tunnel that are not set alike.
+var tunnelSettings = &Rule{
+	ID: "tunnel-settings", Layer: LayerCalico,
+	Title: "this node's settings of tunnels are not those of the other nodes",
+	Doc: `A FelixConfiguration for this node alone (node.NAME, or one whose nodeSelector takes it) gives it another VXLAN port or VNI, or switches a tunnel, WireGuard or eBPF on or off for it. Each end sends to its own port: the other hears nothing there, and nothing is wrong with the devices, routes and neighbours of either. Nodes ping each other, pods of different nodes do not.
+Told from a firewall by the settings themselves, which the API has.`,
+	Fix: probe.Fix{
+		Says: "Give all nodes the same setting: in the FelixConfiguration default, and in no other.",
+		Manifest: []string{
+			"kubectl get felixconfigurations.crd.projectcalico.org -o yaml | grep -nE '^    name:|vxlan|ipip|wireguardEnabled|bpfEnabled|nodeSelector'",
+		},
+		OnlyIf: []probe.Conditional{{If: "node.{node} has it and the others are right",
+			Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/{setting}"}]'`}}},
+		Radius: "this node: Felix restarts and makes the tunnel anew; pods lose those of other nodes for a second",
+	},
+	RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-refused", "tunnel-filtered",
+		"tunnel-source-unknown", "peer-pods", "peer-nodeports"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		lost := overPods(f)
+		for _, r := range f.Bad(facts.CheckTunnelSettings) {
+			c := Case{About: r.Target, Says: "{node}'s tunnel does not fit those of the other nodes: " + r.Saw,
+				Args: map[string]Arg{"setting": checked(r.Target, isWord(r.Target) &&
+					!strings.ContainsAny(r.Target, "./"), "SETTING")},
+				Covers: lost}
+			switch {
+			case r.Status == probe.Fail && len(lost) > 0:
+				c.For = clues(proof, []Finding{r})
+			case len(lost) > 0:
+				c.For = clues(strong, []Finding{r})
+			default:
+				c.For = clues(hint, []Finding{r})
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
