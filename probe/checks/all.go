@@ -53,6 +53,10 @@ func All() []*probe.Check {
 		RouteBlocks,
 		RoutePods,
 		RouteRules,
+		RouteSpecial,
+		PodGateway,
+		XFRMPolicies,
+		Untracked,
 		OverlayTunnels,
 		IPSetHosts,
 		CNIMTU,
@@ -86,6 +90,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours,
+		NodeLimits,
 		EncapProof,
 		NeighbourReach,
 	}
