@@ -23,8 +23,8 @@ var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unrea
 // badPaths are the bad answers of what goes over the network, of both families or one.
 func badPaths(f Findings, family int) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID,
-		checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID, checks.BGPSession.ID} {
+	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
+		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID, checks.BGPSession.ID} {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool {
 			return family == 0 || familyOf(r) == 0 || familyOf(r) == family
 		})...)
@@ -69,10 +69,12 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 			out = append(out, Case{
 				About: r.Target, Family: familyOf(r),
 				Says: fmt.Sprintf("%s is %.0f on {node}: %s", name, 1-wanted, r.Saw),
-				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(checks.FactSysctl)), "setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
-					"wanted": own(fmt.Sprintf("%.0f", wanted))},
+				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(checks.FactSysctl)),
+					"setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
+					"wanted":  own(fmt.Sprintf("%.0f", wanted))},
 				For: seenOn(r, badPaths(f, familyOf(r))),
-				Covers: Covers(checks.PodGateway.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID,
+				Covers: Covers(checks.PodGateway.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+					checks.ServiceClusterIP.ID,
 					checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart),
 			})
 		}
@@ -205,8 +207,10 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 				r.Facts.Str(checks.FactSelector), direction, r.Saw),
 			Args: map[string]Arg{"from": blockArg(r.Facts.Str(checks.FactFrom)), "to": blockArg(r.Facts.Str(checks.FactTo)),
 				"direction": own(direction)},
-			For: append(seenOn(r, lost), clues(0, slices.DeleteFunc(slices.Clone(bad), func(o Finding) bool { return o.Target == r.Target }))...),
-			Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.XFRMPolicies.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
+			For: append(seenOn(r, lost), clues(0, slices.DeleteFunc(slices.Clone(bad),
+				func(o Finding) bool { return o.Target == r.Target }))...),
+			Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.XFRMPolicies.ID,
+				checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
 				checks.DNSExternal.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID)...),
 		}}
 	},
@@ -237,7 +241,8 @@ Told from rules of kube-proxy that are missing or stale by the rule itself, whic
 			if rule == "" {
 				continue
 			}
-			lost := slices.Concat(f.Bad(checks.DNSCluster.ID), f.Bad(checks.ServiceClusterIP.ID), f.Bad(checks.DatastoreLatency.ID))
+			lost := slices.Concat(f.Bad(checks.DNSCluster.ID), f.Bad(checks.ServiceClusterIP.ID),
+				f.Bad(checks.DatastoreLatency.ID))
 			if r.Status != probe.Fail {
 				lost = nil
 			}

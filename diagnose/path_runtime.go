@@ -51,7 +51,8 @@ Told from a file that was removed by the file, which is there in the other folde
 			out = append(out, Case{
 				Says: "no new pod gets a network on {node}: " + r.Saw,
 				Args: map[string]Arg{"folder": fileArg(folder), "file": fileArg(file)},
-				For:  slices.Concat(clues(proof, []Finding{r}), clues(0, kubeletSaid(f, facts.UnreadyNetwork)), clues(0, notReadyNetwork(f))),
+				For: slices.Concat(clues(proof, []Finding{r}), clues(0, kubeletSaid(f, facts.UnreadyNetwork)),
+					clues(0, notReadyNetwork(f))),
 				Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
 					facts.CheckNodeTaints), podsUnconnected...),
 			})

@@ -32,8 +32,8 @@ const (
 	FactPlugins  probe.Fact = "plugins"  // types it names, in order
 	FactMissing  probe.Fact = "missing"  // of these, not in the plugin directory
 	FactBehind   probe.Fact = "behind"   // Calico's file, when another comes first
-	FactFolder   probe.Fact = "folder"   // that of the plugins, where it is mounted noexec; where the runtime reads, when Calico's file is elsewhere
-	FactBinaries probe.Fact = "found_in" // the folder in which the missing plugins are, where the runtime does not look
+	FactFolder   probe.Fact = "folder"   // that of the plugins, if mounted noexec; that the runtime reads, if not Calico's
+	FactBinaries probe.Fact = "found_in" // where the missing plugins are, and the runtime does not look
 )
 
 // Why Calico's network configuration is not used.

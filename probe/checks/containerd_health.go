@@ -101,8 +101,8 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	askEach(ctx, p, socket, "", questions)
 }
 
-// FactPlugin is the plugin of containerd's that did not load.
-const FactPlugin probe.Fact = "plugin"
+// factPlugin is the plugin of containerd's that did not load.
+const factPlugin probe.Fact = "plugin"
 
 // withPluginError adds what containerd itself says of its CRI plugin, or of one that this needs: it keeps the
 // error of each plugin that it could not load.
@@ -117,18 +117,18 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 		there = there || ofCRI
 		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
 			r.Saw = fmt.Sprintf("its CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
-			return r.With(FactPlugin, p.GetID())
+			return r.With(factPlugin, p.GetID())
 		}
 	}
 	if !there {
 		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration turns it off"
-		r = r.With(FactPluginOff, true)
+		r = r.With(factPluginOff, true)
 	}
 	return r
 }
 
-// FactPluginOff is true where containerd was told not to load its CRI plugin.
-const FactPluginOff probe.Fact = "plugin_off"
+// factPluginOff is true where containerd was told not to load its CRI plugin.
+const factPluginOff probe.Fact = "plugin_off"
 
 func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	v, err := c.Version(ctx)

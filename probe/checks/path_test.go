@@ -80,7 +80,8 @@ func TestUntrackedFor(t *testing.T) {
 		{"default/web 10.244.1.2", "pod", netip.MustParseAddrPort("10.244.1.2:8080"), []int{protoTCP}},
 	}
 	local := []netip.Addr{netip.MustParseAddr("10.244.1.2")}
-	rule := kernel.UntrackedRule{Family: 4, Table: "raw", Chain: "PREROUTING", To: prefix("10.96.0.10/32"), Proto: protoUDP,
+	rule := kernel.UntrackedRule{Family: 4, Table: "raw", Chain: "PREROUTING", To: prefix("10.96.0.10/32"),
+		Proto:   protoUDP,
 		ToPorts: [2]int{53, 53}}
 	with := func(change func(*kernel.UntrackedRule)) kernel.UntrackedRule { r := rule; change(&r); return r }
 	for name, c := range map[string]struct {
@@ -114,8 +115,10 @@ func TestNarrowest(t *testing.T) {
 	if got == nil || got.To != routes[1].To {
 		t.Errorf("%v, want the host route", got)
 	}
-	r := misled{route: *got, hits: []string{"node-b 10.88.0.12"}, kinds: []string{"node"}, nodes: []string{"node-b"}}.result()
-	if r.Status != probe.Fail || !strings.Contains(r.Saw, "blackhole 10.88.0.12") || r.Facts.Str(FactRouteProto) != "boot" {
+	r := misled{route: *got, hits: []string{"node-b 10.88.0.12"}, kinds: []string{"node"},
+		nodes: []string{"node-b"}}.result()
+	if r.Status != probe.Fail || !strings.Contains(r.Saw, "blackhole 10.88.0.12") ||
+		r.Facts.Str(FactRouteProto) != "boot" {
 		t.Errorf("%v: the route and who made it are to be named", r)
 	}
 	for _, made := range []int{2, 12, 80} {
@@ -156,12 +159,14 @@ func TestAstray(t *testing.T) {
 func TestNodeLimits(t *testing.T) {
 	t.Parallel()
 	h := node(t, map[string]string{
-		"proc/loadavg": "0.20 0.18 0.12 1/990 11206\n", "proc/sys/kernel/pid_max": "32768\n", "proc/sys/kernel/threads-max": "1000\n",
-		"proc/sys/fs/file-nr": "1000\t0\t1000\n",
+		"proc/loadavg": "0.20 0.18 0.12 1/990 11206\n", "proc/sys/kernel/pid_max": "32768\n",
+		"proc/sys/kernel/threads-max":          "1000\n",
+		"proc/sys/fs/file-nr":                  "1000\t0\t1000\n",
 		"sys/fs/cgroup/kubepods/pod1/pids.max": "20\n", "sys/fs/cgroup/kubepods/pod1/pids.current": "19\n",
 		"sys/fs/cgroup/kubepods/pids.max": "max\n", "sys/fs/cgroup/kubepods/pids.current": "19\n",
 	})
-	want := map[string]probe.Status{"kernel.pid_max": probe.OK, "kernel.threads-max": probe.Warn, "fs.file-max": probe.Fail}
+	want := map[string]probe.Status{"kernel.pid_max": probe.OK, "kernel.threads-max": probe.Warn,
+		"fs.file-max": probe.Fail}
 	for _, l := range limitsOfKernel(h) {
 		if status, is := want[l.holder]; is && l.result().Status != status {
 			t.Errorf("%s: %v, want %s", l.holder, l.result(), status)
@@ -200,7 +205,7 @@ func TestCNIConfigElsewhere(t *testing.T) {
 		t.Errorf("%v: both folders are to be named", r)
 	}
 	gone := node(t, map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/.keep": "", "etc/cni/net.d/05-bridge.conf": `{"type":"bridge"}`})
-	if r := foundElsewhere(gone, networksAt(gone, []cniPlace{told}, true), told); r.Facts.Str(probe.FactReason) != CNINone {
+	if r := foundElsewhere(gone, networksAt(gone, []cniPlace{told}, true), told); pathReason(r) != CNINone {
 		t.Errorf("%v: Calico's file is nowhere", r)
 	}
 	bins := cniPlace{"/etc/cni/net.d", []string{"/usr/lib/cni"}}
@@ -210,3 +215,5 @@ func TestCNIConfigElsewhere(t *testing.T) {
 		t.Errorf("%v: the folder with the plugins is to be named", r)
 	}
 }
+
+func pathReason(r probe.Result) string { return r.Facts.Str(probe.FactReason) }

@@ -57,7 +57,8 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 	}
 	var pods, ways []string
 	for _, d := range all {
-		tunnel := slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == d.Name && e.family == 4 })
+		tunnel := slices.ContainsFunc(encapsulations,
+			func(e encapsulation) bool { return e.device == d.Name && e.family == 4 })
 		switch {
 		case isPods(d) && d.Up && d.Carrier:
 			pods = append(pods, d.Name)

@@ -19,16 +19,19 @@ func TestUntrackedBy(t *testing.T) {
 	}
 	is := func(data ...byte) expr.Any { return &expr.Cmp{Op: expr.CmpOpEq, Data: data} }
 	got, ok := untrackedBy([]expr.Any{field(expr.PayloadBaseNetworkHeader, 16, 4), is(10, 96, 0, 10),
-		&expr.Meta{Key: expr.MetaKeyL4PROTO}, is(17), &expr.Match{Name: "udp", Info: &xt.Udp{SrcPorts: [2]uint16{0, 65535}, DstPorts: [2]uint16{53, 53}}},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO}, is(17), &expr.Match{Name: "udp",
+			Info: &xt.Udp{SrcPorts: [2]uint16{0, 65535}, DstPorts: [2]uint16{53, 53}}},
 		&expr.Counter{}, &expr.Target{Name: "CT", Info: &ct}})
 	if !ok || got.Partly || got.String() != " : to 10.96.0.10/32 udp port 53 notrack" {
 		t.Errorf("iptables-nft: %v %v", got, ok)
 	}
 	got, ok = untrackedBy([]expr.Any{field(expr.PayloadBaseNetworkHeader, 12, 2), is(10, 244), &expr.Notrack{}})
-	if !ok || got.From != netip.MustParsePrefix("10.244.0.0/16") || got.Matches(netip.MustParseAddrPort("10.96.0.1:443"), 6) != true {
+	if !ok || got.From != netip.MustParsePrefix("10.244.0.0/16") ||
+		!got.Matches(netip.MustParseAddrPort("10.96.0.1:443"), 6) {
 		t.Errorf("nft: %v %v", got, ok)
 	}
-	if got, _ := untrackedBy([]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME}, is('l', 'o', 0), &expr.Notrack{}}); !got.Partly {
+	got, _ = untrackedBy([]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME}, is('l', 'o', 0), &expr.Notrack{}})
+	if !got.Partly {
 		t.Errorf("%v: the interface is left out", got)
 	}
 	if _, ok := untrackedBy([]expr.Any{&expr.Target{Name: "CT", Info: &xt.Unknown{0, 0, 1, 0}}}); ok {
