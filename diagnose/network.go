@@ -11,7 +11,8 @@ import (
 
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
-	return slices.Concat(foreignRules(), addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(),
+	return slices.Concat(pathRules(), foreignRules(), addressRules(),
+		birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
 		[]*Rule{hostActionDrops, peerNodePorts})
 }

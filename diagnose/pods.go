@@ -12,7 +12,8 @@ import (
 
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
-	return []*Rule{ipamExhausted, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, resolvConfMissing, sandboxFails,
+	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
+		ipamExhausted, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, resolvConfMissing, sandboxFails,
 		registriesUnreachable}
 }
 

@@ -112,7 +112,7 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 	Match: func(f Findings) []Case {
 		without := keep(f.Failed(checks.ContainerdHealth.ID), because("unimplemented"))
 		if len(without) == 0 {
-			return nil
+			return withoutCRIByKubelet(f)
 		}
 		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, checks.SaysPlugin)
 		if len(line) > 0 {

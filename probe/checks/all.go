@@ -52,7 +52,7 @@ func All() []*probe.Check {
 		RouteCanReach,
 		RouteBlocks,
 		RoutePods,
-		RouteRules,
+		RouteRules, RouteSpecial, PodGateway, XFRMPolicies, Untracked,
 		OverlayTunnels,
 		IPSetHosts,
 		CNIMTU,
@@ -85,7 +85,7 @@ func All() []*probe.Check {
 		NodeClock,
 		NodeConntrack,
 		NodeSysctl,
-		NodeNeighbours,
+		NodeNeighbours, NodeLimits,
 		EncapProof,
 		NeighbourReach,
 	}

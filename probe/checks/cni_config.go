@@ -28,20 +28,23 @@ unknown: there is none in the usual places, and the runtime, which is another or
 
 // Facts of cni-config.
 const (
-	FactFile    probe.Fact = "file"    // the one the runtime uses
-	FactPlugins probe.Fact = "plugins" // types it names, in order
-	FactMissing probe.Fact = "missing" // of these, not in the plugin directory
-	FactBehind  probe.Fact = "behind"  // Calico's file, when another comes first
-	FactFolder  probe.Fact = "folder"  // that of the plugins, where it is mounted noexec
+	FactFile     probe.Fact = "file"     // the one the runtime uses
+	FactPlugins  probe.Fact = "plugins"  // types it names, in order
+	FactMissing  probe.Fact = "missing"  // of these, not in the plugin directory
+	FactBehind   probe.Fact = "behind"   // Calico's file, when another comes first
+	FactFolder   probe.Fact = "folder"   // that of the plugins, if mounted noexec; that the runtime reads, if not Calico's
+	FactBinaries probe.Fact = "found_in" // where the missing plugins are, and the runtime does not look
 )
 
 // Why Calico's network configuration is not used.
 const (
-	CNINone     = "none"     // there is no file at all
-	CNIUnusable = "unusable" // the first file cannot be understood
-	CNIShadowed = "shadowed" // another network's file comes first
-	CNIPlugins  = "plugins"  // a program that it names is not there
-	CNINoExec   = "noexec"   // none of its programs may be executed
+	CNINone = "none" // there is no file at all
+	// there is no file where the runtime reads, and Calico's is in another folder
+	CNIElsewhere = "elsewhere"
+	CNIUnusable  = "unusable" // the first file cannot be understood
+	CNIShadowed  = "shadowed" // another network's file comes first
+	CNIPlugins   = "plugins"  // a program that it names is not there
+	CNINoExec    = "noexec"   // none of its programs may be executed
 )
 
 // cniPlace is where files and plugins are.
@@ -74,7 +77,40 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 		places, sure = []cniPlace{told}, true
 	}
 	kind, _ := runtimeOf(p)
-	p.Report(networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker"))
+	r := networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker")
+	if sure {
+		r = foundElsewhere(p.Host, r, places[0])
+	}
+	p.Report(r)
+}
+
+// foundElsewhere looks where Calico writes for what is not where the runtime says that it reads
+// (projectcalico/calico#4308).
+func foundElsewhere(h *probe.Host, r probe.Result, told cniPlace) probe.Result {
+	for _, place := range cniPlaces {
+		switch {
+		case r.Facts.Str(probe.FactReason) == CNINone && place.config != told.config:
+			networks, err := networksIn(h, place.config)
+			i := slices.IndexFunc(networks, func(n network) bool { return slices.Contains(n.plugins, "calico") })
+			if err != nil || i < 0 {
+				continue
+			}
+			return probe.Found(probe.Fail, "the runtime reads %s, where no network configuration is; Calico's is %s",
+				told.config, networks[i].file).With(FactFolder, told.config).With(FactBehind, networks[i].file).
+				With(probe.FactReason, CNIElsewhere)
+		case r.Facts.Str(probe.FactReason) == CNIPlugins && !slices.Contains(told.plugins, place.plugins[0]):
+			if _, err := h.ReadDir(place.plugins[0]); err != nil {
+				continue
+			}
+			missing, _ := r.Facts[FactMissing].([]string)
+			if len(missingPlugins(h, missing, place.plugins)) > 0 {
+				continue
+			}
+			r.Saw += fmt.Sprintf("; they are in %s, where the runtime does not look", place.plugins[0])
+			return r.With(FactBinaries, place.plugins[0])
+		}
+	}
+	return r
 }
 
 // toldPlace asks containerd where it reads; false when it does not say.

@@ -92,11 +92,43 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 				r = probe.Found(probe.Skip,
 					"its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
 			}
+			if r.Facts.Str(probe.FactReason) == "unimplemented" && r.Status == probe.Fail {
+				r = withPluginError(ctx, client, r)
+			}
 			return r, err
 		}})
 	}
 	askEach(ctx, p, socket, "", questions)
 }
+
+// factPlugin is the plugin of containerd's that did not load.
+const factPlugin probe.Fact = "plugin"
+
+// withPluginError adds what containerd itself says of its CRI plugin, or of one that this needs: it keeps the
+// error of each plugin that it could not load.
+func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
+	a, err := c.IntrospectionService().Plugins(ctx)
+	if err != nil {
+		return r
+	}
+	there := false
+	for _, p := range a.GetPlugins() {
+		ofCRI := p.GetID() == "cri" || strings.HasPrefix(p.GetType(), "io.containerd.cri.")
+		there = there || ofCRI
+		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
+			r.Saw = fmt.Sprintf("its CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
+			return r.With(factPlugin, p.GetID())
+		}
+	}
+	if !there {
+		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration turns it off"
+		r = r.With(factPluginOff, true)
+	}
+	return r
+}
+
+// factPluginOff is true where containerd was told not to load its CRI plugin.
+const factPluginOff probe.Fact = "plugin_off"
 
 func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	v, err := c.Version(ctx)

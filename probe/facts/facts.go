@@ -194,6 +194,7 @@ const (
 	ReasonKubelet   Reason = "kubelet"   // the kubelet does not start the pod
 	ReasonRejected  Reason = "rejected"  // the kubelet rejects the pod, and says why
 	ReasonRuntime   Reason = "runtime"   // the container runtime does not start the container
+	ReasonNoCRI     Reason = "no-cri"    // the runtime answers, and the part of it that the kubelet asks is not loaded
 	ReasonNoCalico  Reason = "no-calico" // there is no calico-node pod to join
 	ReasonSupport   Reason = "support"   // this cluster does not support the access method
 	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to

@@ -21,6 +21,9 @@ const (
 	ObstacleResolvConf    = "resolv-conf"    // the file that the kubelet takes DNS servers from cannot be opened
 	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program may not be executed
+	ObstacleOpenFiles     = "open-files"     // somebody may not open one more file
+	ObstacleProcesses     = "processes"      // somebody may not start one more process or thread
+	ObstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
@@ -54,7 +57,7 @@ func SandboxFailed(text string) Sandbox {
 	for _, o := range obstacles {
 		m := o.words.FindStringSubmatch(s.Message)
 		// What the kubelet fails in itself has no code of the runtime's.
-		if m == nil || o.of != s.Starts || o.own && strings.Contains(said, "rpc error") {
+		if m == nil || o.of != "" && o.of != s.Starts || o.own && strings.Contains(said, "rpc error") {
 			continue
 		}
 		at := ""
@@ -86,6 +89,12 @@ var obstacles = []struct {
 	own    bool // the kubelet's own words, and not the runtime's
 	words  *regexp.Regexp
 }{
+	{is: ObstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
+	{is: ObstacleProcesses, words: regexp.MustCompile(
+		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
+			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
+	{of: StartsSandbox, is: ObstacleSnapshotter, words: regexp.MustCompile(
+		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
 	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},

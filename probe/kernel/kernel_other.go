@@ -44,6 +44,12 @@ func NFTChains(func(Chain) bool) ([]Chain, error) { return nil, errNotLinux }
 // LegacyChains needs Linux.
 func LegacyChains(*probe.Host, string) ([]Chain, error) { return nil, errNotLinux }
 
+// XFRMPolicies needs Linux.
+func XFRMPolicies() ([]XFRMPolicy, error) { return nil, errNotLinux }
+
+// Untracked needs Linux.
+func Untracked(*probe.Host) ([]UntrackedRule, error) { return nil, errNotLinux }
+
 // NFTSet needs Linux.
 func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }
 

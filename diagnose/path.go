@@ -1,0 +1,261 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// pathRules are those of what somebody set, made or left in the kernel of this node that takes packets from
+// Calico. Each is read on the node itself, so none is a guess from what does not work.
+func pathRules() []*Rule {
+	return []*Rule{podInterfaceSetting, routeDrops, ipsecTakes, untrackedService}
+}
+
+// lostPaths are the symptoms of packets that the kernel of this node loses.
+var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unreachable", "bgp-filtered", "bgp-waits",
+	"tunnel-filtered", "tunnel-peers", "service-path-broken", "dns-down", "dns-no-upstream"}
+
+// badPaths are the bad answers of what goes over the network, of both families or one.
+func badPaths(f Findings, family int) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
+		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID, checks.BGPSession.ID} {
+		out = append(out, keep(f.Bad(check), func(r Finding) bool {
+			return family == 0 || familyOf(r) == 0 || familyOf(r) == family
+		})...)
+	}
+	return out
+}
+
+// seenOn weighs what was read on the node: as proof where packets do get lost, else as what will.
+func seenOn(r Finding, lost []Finding) []Clue {
+	if len(lost) == 0 {
+		return clues(strong, []Finding{r})
+	}
+	return append(clues(proof, []Finding{r}), clues(0, lost[:1])...)
+}
+
+// podInterfaceSetting is projectcalico/calico#4186.
+var podInterfaceSetting = &Rule{
+	ID: "pod-interface-setting", Layer: LayerKernel, Title: "a setting of the pods' interfaces keeps packets from them",
+	Doc: `Felix sets each pod's interface (cali*) when the pod comes: proxy_arp, by which the node answers ARP for the pods' gateway 169.254.1.1 that nobody has, and forwarding. It does not look again. A file in sysctl.d ("net.ipv4.conf.*.proxy_arp = 0", hardening roles, sysctl --system at an update) takes them back for all interfaces that are there: pods lose their gateway as soon as their ARP entry expires, say "host unreachable" from their own address, and new pods are well until the next time. forwarding = 0 of the node's own interface or a tunnel loses what comes in by it for pods.
+Told from forwarding that is off as a whole, and from policy, by the setting itself.`,
+	Fix: probe.Fix{
+		Says: "Set it again, and take it out of what sets it; a restart of calico-node sets all interfaces of pods too.",
+		Manifest: []string{
+			"ssh {node} 'grep -H . /proc/sys/net/ipv[46]/conf/*/{setting}'",
+			"ssh {node} sudo grep -rn {setting} /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
+			"ssh {node} sudo sysctl -w {sysctl}={wanted}  # each interface that has it wrong",
+		},
+		OnlyIf: []probe.Conditional{{If: "they are the interfaces of pods (cali*): for all at once", Manifest: []string{restartCalico}}},
+		Radius: "this node only, at once; a restart of calico-node leaves running pods their routes and policy",
+	},
+	RuledOut: []string{checks.RoutePods.ID, checks.NodeFirewall.ID, checks.NodePing.ID},
+	Explains: append([]string{"policy-forbids"}, lostPaths...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.PodGateway.ID) {
+			names := listOf(r, checks.FactWrongOn)
+			name := strings.ReplaceAll(r.Facts.Str(checks.FactSysctl), "/", ".")
+			wanted, _ := r.Facts.Num(checks.FactWanted)
+			if len(names) == 0 || name == "" {
+				continue
+			}
+			out = append(out, Case{
+				About: r.Target, Family: familyOf(r),
+				Says: fmt.Sprintf("%s is %.0f on {node}: %s", name, 1-wanted, r.Saw),
+				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(checks.FactSysctl)),
+					"setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
+					"wanted":  own(fmt.Sprintf("%.0f", wanted))},
+				For: seenOn(r, badPaths(f, familyOf(r))),
+				Covers: Covers(checks.PodGateway.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+					checks.ServiceClusterIP.ID,
+					checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart),
+			})
+		}
+		return out
+	},
+}
+
+// routeDrops is fail2ban/fail2ban#104 and its like.
+var routeDrops = &Rule{
+	ID: "route-drops", Layer: LayerKernel, Title: "a route that somebody made drops packets for nodes, pods, Services or the API server",
+	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches, before any firewall. Calico has such routes only for the blocks of the node itself. Others make them for single addresses or whole ranges: fail2ban and other bans (an address of another node that failed to log in too often), VPN clients that keep traffic from leaking, a leftover of maintenance, systemd-networkd's Type=blackhole. BGP stays up for a while, for its connection has its route still, or goes down with the address.
+A host route of somebody's that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
+Told from a node that is down, and from a blackhole for a block, by the route itself, which the kernel names.`,
+	Fix: probe.Fix{
+		Says: "See who made the route, and take it away there; then here.",
+		Manifest: []string{
+			"ssh {node} 'ip route show table all | grep -e blackhole -e unreachable -e prohibit -e {match}'",
+			"ssh {node} 'sudo fail2ban-client status; grep -rn {address} /etc/systemd/network /etc/network /etc/sysconfig/network-scripts'",
+			"ssh {node} sudo ip route del {route}  # it is made again where a service makes it",
+		},
+		Radius: "this node only, at once; what was kept from passing by it passes again",
+	},
+	RuledOut: []string{checks.NodeUplink.ID, checks.NodeFirewall.ID},
+	Explains: append([]string{"route-swallowed", "route-elsewhere", "route-not-in-kernel", "route-not-made", "api-cut-off",
+		"typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"}, lostPaths...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Of(checks.RouteSpecial.ID) {
+			if c, is := dropsBy(f, r); is {
+				out = append(out, c)
+			}
+		}
+		return out
+	},
+}
+
+// dropsBy is the case of one route; false where it is none.
+func dropsBy(f Findings, r Finding) (Case, bool) {
+	route, kind := r.Facts.Str(checks.FactRoute), r.Facts.Str(checks.FactRouteType)
+	if route == "" {
+		return Case{}, false
+	}
+	match := r.Facts.Str(checks.FactMatch)
+	address, _, _ := strings.Cut(match, "/")
+	hits := strings.Join(listOf(r, checks.FactMeant), ", ")
+	lost := badPaths(f, familyOf(r))
+	typed := match
+	if kind != "" {
+		typed = kind + " " + match
+	}
+	if table, ok := r.Facts.Num(checks.FactTable); ok && table > 0 && table != 254 {
+		typed += fmt.Sprintf(" table %.0f", table)
+	}
+	c := Case{
+		About: r.Target, Peer: nodeOf(r), Family: familyOf(r),
+		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", route, r.Facts.Str(checks.FactRouteProto), hits),
+		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(typed, match)},
+		For:  seenOn(r, lost),
+		Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
+			checks.RouteBlocks.ID)...),
+	}
+	towards := listOf(r, checks.FactTowards)
+	if slices.Contains(towards, "api") || slices.Contains(towards, "service") {
+		c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
+			checks.DNSExternal.ID)...)
+	}
+	if slices.Contains(towards, "gateway") || slices.Contains(towards, "pod") {
+		c.Covers = append(c.Covers, Covers(checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID)...)
+	}
+	if kind == "" {
+		astray := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && nodeOf(p) == nodeOf(r) })
+		if len(astray) == 0 {
+			return Case{}, false
+		}
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", route, r.Facts.Str(checks.FactRouteProto), hits)
+		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
+	}
+	return c, true
+}
+
+// routeArg is a route to be deleted: its type, range and table.
+func routeArg(route, match string) Arg {
+	if !isBlock(match) {
+		return checked(route, false, "ROUTE")
+	}
+	return own(route)
+}
+
+// ipsecTakes is projectcalico/calico#4744.
+var ipsecTakes = &Rule{
+	ID: "ipsec-policy", Layer: LayerKernel, Title: "a policy of IPsec on this node takes packets from Calico",
+	Doc: `An IPsec daemon (strongSwan, Libreswan, the agent of a cloud's VPN) gives the kernel policies by ranges of addresses. One whose ranges are those of pods, Services or nodes wants Calico's packets encrypted, for an end that knows nothing of them; with no security association for it the kernel drops them, with action block it always does. "ip route get" and the firewall's counters look well, tcpdump on the uplink shows nothing. The policies outlive a daemon that was killed.
+Told from a firewall or a route by the policy, which the kernel shows with its selector.`,
+	Fix: probe.Fix{
+		Says: "See whose the policy is, and give that connection other ranges; with no daemon left, delete the policy.",
+		Manifest: []string{
+			"ssh {node} 'sudo ip xfrm policy; sudo ip -s xfrm state'",
+			"ssh {node} 'pgrep -a -e charon -e pluto -e starter; sudo grep -rn -e leftsubnet -e rightsubnet -e local_ts -e remote_ts /etc/ipsec.conf /etc/ipsec.d /etc/swanctl'",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr  # ranges that no VPN may have",
+		},
+		OnlyIf: []probe.Conditional{{If: "nothing makes it again and no VPN of this node is used",
+			Manifest: []string{"ssh {node} sudo ip xfrm policy delete src {from} dst {to} dir {direction}"}}},
+		Radius: "looking touches nothing; without the policy packets of that range leave unencrypted, by the routes",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeFirewall.ID, checks.RouteCanReach.ID},
+	Explains: append([]string{"api-cut-off", "typha-unreachable", "policy-forbids"}, lostPaths...),
+	Match: func(f Findings) []Case {
+		bad := f.Bad(checks.XFRMPolicies.ID)
+		if len(bad) == 0 {
+			return nil
+		}
+		r := bad[0]
+		for _, other := range bad {
+			if other.Status == probe.Fail {
+				r = other
+				break
+			}
+		}
+		lost := badPaths(f, familyOf(r))
+		if len(lost) == 0 && r.Status != probe.Fail {
+			return nil
+		}
+		direction := r.Facts.Str(checks.FactDirection)
+		if !slices.Contains([]string{"in", "out", "fwd"}, direction) {
+			return nil
+		}
+		return []Case{{
+			Family: familyOf(r),
+			Says: fmt.Sprintf("the IPsec policy %s (dir %s) on {node}, which is not Calico's, takes its packets: %s",
+				r.Facts.Str(checks.FactSelector), direction, r.Saw),
+			Args: map[string]Arg{"from": blockArg(r.Facts.Str(checks.FactFrom)), "to": blockArg(r.Facts.Str(checks.FactTo)),
+				"direction": own(direction)},
+			For: append(seenOn(r, lost), clues(0, slices.DeleteFunc(slices.Clone(bad),
+				func(o Finding) bool { return o.Target == r.Target }))...),
+			Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.XFRMPolicies.ID,
+				checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
+				checks.DNSExternal.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID)...),
+		}}
+	},
+}
+
+// untrackedService is kubernetes/kubernetes#98758.
+var untrackedService = &Rule{
+	ID: "untracked-rule", Layer: LayerKernel, Title: "a NOTRACK rule keeps packets for a Service from being translated",
+	Doc: `A Service's address is translated to a pod's once for each connection that the kernel tracks. A rule with NOTRACK (iptables' table raw, "notrack" of nftables) that matches the Service's address and port keeps its packets out of that: they leave with the Service's address and are lost, while the pods behind it answer, kube-proxy runs and its rules are there. NodeLocal DNSCache makes such rules for the DNS Service, where it listens on that address itself; they stay when it is deleted, crashes or loses its interface nodelocaldns. Others are tuning against a full table of connections.
+Told from rules of kube-proxy that are missing or stale by the rule itself, which stands before them.`,
+	Fix: probe.Fix{
+		Says: "Delete the rule, and what makes it; where NodeLocal DNSCache is used, have it run on this node again.",
+		Manifest: []string{
+			"ssh {node} 'sudo iptables-save -t raw; sudo iptables-legacy-save -t raw; sudo nft list ruleset | grep -n -B5 notrack'",
+			"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node} | grep -i node-local",
+			"ssh {node} ip -br addr show nodelocaldns",
+		},
+		OnlyIf: []probe.Conditional{{If: "nobody listens on that address on this node, and nothing makes the rule again",
+			Manifest: []string{"ssh {node} 'sudo iptables -t raw -S | grep -n -i -e NOTRACK -e notrack'  # then the same line with -D in place of -A"}}},
+		Radius: "this node only; packets that match are tracked from then on, which costs an entry for each connection",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeConntrack.ID},
+	Explains: append([]string{"kube-proxy-stuck", "policy-forbids", "kube-proxy-rules-lost"}, lostPaths...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Bad(checks.Untracked.ID) {
+			rule := r.Facts.Str(checks.FactRule)
+			if rule == "" {
+				continue
+			}
+			lost := slices.Concat(f.Bad(checks.DNSCluster.ID), f.Bad(checks.ServiceClusterIP.ID),
+				f.Bad(checks.DatastoreLatency.ID))
+			if r.Status != probe.Fail {
+				lost = nil
+			}
+			if r.Status != probe.Fail && len(badPaths(f, 0)) == 0 {
+				continue
+			}
+			out = append(out, Case{
+				Says: fmt.Sprintf("the firewall rule %q on {node} keeps packets from being tracked: %s", rule, r.Saw),
+				For:  seenOn(r, lost),
+				Covers: Covers(checks.Untracked.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.ServiceClusterIP.ID,
+					checks.ServiceNodePort.ID, checks.DatastoreLatency.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID),
+			})
+		}
+		return out[:min(len(out), 1)]
+	},
+}

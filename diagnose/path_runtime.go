@@ -1,0 +1,134 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// withoutCRIByKubelet is a runtime without the part that the kubelet asks, as the kubelet was told when the probe
+// was to go into a container.
+func withoutCRIByKubelet(f Findings) []Case {
+	told := notPlaced(f, facts.ReasonNoCRI)
+	if len(told) == 0 || f.Answered(checks.ContainerdHealth.ID) {
+		return nil
+	}
+	return []Case{{
+		Says: "the container runtime on {node} runs, and the part of it that the kubelet asks (CRI) is not loaded, as by disabled_plugins in containerd's configuration: " + told[0].Saw,
+		For:  slices.Concat(clues(proof, told[:1]), clues(0, kubeletSaid(f, facts.UnreadyRuntime))), Covers: runtimeGone,
+	}}
+}
+
+// cniConfigElsewhere is projectcalico/calico#4308.
+var cniConfigElsewhere = &Rule{
+	ID: "cni-config-elsewhere", Layer: LayerCalico, Title: "the runtime reads network configurations in another folder than Calico writes to",
+	Doc: `containerd and CRI-O have the folder of network configurations in their own configuration (conf_dir; network_dir), and that of the plugins (bin_dir; plugin_dirs). Calico's install-cni writes into /etc/cni/net.d and /opt/cni/bin of the node, or where the Installation or the volumes of its DaemonSet say. Where a configuration of containerd's was made anew, or taken from k3s, RKE2 or MicroK8s, the two differ: "cni plugin not initialized", and the node is NotReady, with everything of Calico's well. Starting calico-node anew changes nothing.
+Told from a file that was removed by the file, which is there in the other folder.`,
+	Fix: probe.Fix{
+		Says: "Have both use one folder: the runtime's configuration, or Calico's (the volumes of the DaemonSet; cniConfDir and cniBinDir of the Installation).",
+		Manifest: []string{
+			"ssh {node} 'sudo crictl info | grep -i -e confDir -e binDir; grep -rn -e conf_dir -e bin_dir /etc/containerd'",
+			"ssh {node} ls -la {folder} {file}",
+			"kubectl -n {namespace} get ds {daemonset} -o yaml | grep -B2 -A3 -e cni-net-dir -e cni-bin-dir",
+		},
+		OnlyIf: []probe.Conditional{{If: "the runtime's configuration is right now", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},
+		Radius: "this node only; containers go on running while the runtime is restarted",
+	},
+	RuledOut: []string{checks.InitStall.ID, facts.CheckCalicoPod},
+	Explains: []string{"cni-config-missing", "cni-plugin-missing", "cni-plugin-fails"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.CNIConfig.ID) {
+			folder, file := r.Facts.Str(checks.FactFolder), r.Facts.Str(checks.FactBehind)
+			if bin := r.Facts.Str(checks.FactBinaries); bin != "" {
+				folder, file = bin, r.Facts.Str(checks.FactFile)
+			} else if reasonOf(r) != checks.CNIElsewhere {
+				continue
+			}
+			out = append(out, Case{
+				Says: "no new pod gets a network on {node}: " + r.Saw,
+				Args: map[string]Arg{"folder": fileArg(folder), "file": fileArg(file)},
+				For: slices.Concat(clues(proof, []Finding{r}), clues(0, kubeletSaid(f, facts.UnreadyNetwork)),
+					clues(0, notReadyNetwork(f))),
+				Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+					facts.CheckNodeTaints), podsUnconnected...),
+			})
+		}
+		return out
+	},
+}
+
+// limitReached is containerd/cri#448, Azure/aks-engine#1270 and their like.
+var limitReached = &Rule{
+	ID: "limit-reached", Layer: LayerMachine, Title: "a limit of open files, processes or inotify instances is reached",
+	Doc: `A process may have so many files open (LimitNOFILE of its unit, prlimit), a cgroup so many processes and threads (podPidsLimit of the kubelet for each pod, TasksMax of a unit, pids.max), the machine so many processes (kernel.pid_max, kernel.threads-max) and root so many inotify instances (fs.inotify.max_user_instances). At the limit everything fails that needs one more: "too many open files", "resource temporarily unavailable", "failed to create new OS thread", "netplugin failed with no error message". What runs goes on, so it looks like a plugin or a runtime that is broken.
+Told from those by the numbers, or by these words in what the runtime says of new pods.`,
+	Fix: probe.Fix{
+		Says: "Raise the limit that is reached, and see what uses so many.",
+		Manifest: []string{
+			"ssh {node} 'for n in containerd kubelet calico-node; do for p in $(pgrep -x $n); do echo $n $p $(sudo ls /proc/$p/fd | wc -l) $(grep -e files -e processes /proc/$p/limits | tr -s \" \"); done; done'",
+			"ssh {node} 'systemctl show -p LimitNOFILE -p TasksMax {kubelet} {runtime}; sudo grep -n -i podPidsLimit /var/lib/kubelet/config.yaml; sysctl kernel.pid_max kernel.threads-max fs.file-max fs.inotify.max_user_instances'",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "it is the runtime's limit of open files", Manifest: []string{"ssh {node} sudo systemctl edit {runtime}  # [Service] LimitNOFILE=1048576, then restart it"}},
+			{If: "it is that of inotify instances", Manifest: []string{"ssh {node} sudo sysctl -w fs.inotify.max_user_instances=8192"}},
+		},
+		Radius: "looking touches nothing; containers go on running while the runtime is restarted",
+	},
+	RuledOut: []string{checks.NodeDisk.ID, checks.CNIConfig.ID},
+	Explains: append([]string{"cni-plugin-fails", "felix-down", "felix-stuck", "bird-dead", "calico-ends", "runtime-ends",
+		"containerd-without-cri"}, withoutSandbox...),
+	Match: func(f Findings) []Case {
+		var told []Finding
+		for _, r := range waitingPods(f, facts.StartsSandbox, facts.StartsCNI) {
+			if word := r.Facts.Str(facts.Obstacle); word == facts.ObstacleOpenFiles || word == facts.ObstacleProcesses {
+				told = append(told, r)
+			}
+		}
+		full := f.Failed(checks.NodeLimits.ID)
+		covers := append(Covers(checks.NodeLimits.ID, probe.CheckPlaced), podsUnconnected...)
+		if len(full) == 0 && len(told) == 0 {
+			return nil
+		}
+		if len(full) > 0 {
+			return []Case{{
+				Says: fmt.Sprintf("%s on {node} is at its limit: %s", full[0].Facts.Str(checks.FactLimitOf), full[0].Saw),
+				For:  slices.Concat(clues(proof, full), clues(0, told)), Covers: append(covers, calicoDown...),
+			}}
+		}
+		what := map[string]string{facts.ObstacleOpenFiles: "open files", facts.ObstacleProcesses: "processes or threads"}
+		return []Case{{
+			Says: fmt.Sprintf("the container runtime of {node}, or what it starts for a pod, may have no more %s: %s",
+				what[told[0].Facts.Str(facts.Obstacle)], told[0].Facts.Str(facts.Message)),
+			For: slices.Concat(said(told), clues(hint, f.Bad(checks.NodeLimits.ID))), Covers: covers,
+		}}
+	},
+}
+
+// snapshotterMissing is a runtime whose images nobody unpacks.
+var snapshotterMissing = &Rule{
+	ID: "snapshotter-missing", Layer: LayerRuntime, Title: "the runtime lacks the snapshotter that its configuration names",
+	Doc: `containerd unpacks images by a snapshotter, overlayfs where nobody chose another. Where the configuration names one that is not loaded (stargz or nydus whose daemon is away, zfs or devmapper without their setup, overlayfs in a kernel without the module overlay) no sandbox is made for any pod. Pods that run go on.
+Told from a pause image that is missing by the words.`,
+	Fix: probe.Fix{
+		Says: "See why it is not loaded, or name another one; then restart the runtime.",
+		Manifest: []string{"ssh {node} 'sudo ctr plugins ls | grep -i snapshotter; grep -rn -i snapshotter /etc/containerd'",
+			"ssh {node} 'grep -w overlay /proc/filesystems || sudo modprobe -n -v overlay'"},
+		OnlyIf: []probe.Conditional{{If: "the configuration is right now", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},
+		Radius: "this node only; containers go on running while the runtime is restarted",
+	},
+	RuledOut: []string{checks.NodeDisk.ID}, Explains: withoutSandbox,
+	Match: func(f Findings) []Case {
+		pods, name := obstructed(f, facts.ObstacleSnapshotter)
+		if len(pods) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("no pod can start on {node}: the runtime's snapshotter %s is not loaded: %s", name, pods[0].Facts.Str(facts.Message)),
+			For:  said(pods), Covers: Covers(probe.CheckPlaced),
+		}}
+	},
+}

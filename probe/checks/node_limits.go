@@ -1,0 +1,223 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// NodeLimits asks for the limits at which programs fail in words of their own (containerd/cri#448,
+// Azure/aks-engine#1270).
+var NodeLimits = &probe.Check{
+	ID: "node-limits", Asks: "is there room below the limits of open files, processes and inotify instances?", From: probe.FromNode,
+	Tags: []string{tagHost, tagRuntime}, Access: []string{"proc", "sys/fs/cgroup", "uid 0"}, Run: nodeLimits,
+	Doc: `A program at its limit of open files says "too many open files", one that may not start one more process or thread "resource temporarily unavailable", and each fails somewhere else: no sandbox is made, a plugin ends without a message, a Go program ends with "failed to create new OS thread".
+Read are the limit of open files and the files that are open of kubelet, container runtime, calico-node and kube-proxy; the limit of processes (pids.max) of the cgroups that they are in, each with those above it, where the kubelet's podPidsLimit and systemd's TasksMax are; the kernel's limits of processes, threads and open files; and how many inotify instances root has (fs.inotify.max_user_instances), of which kubelet and containerd need some.
+ok: less than 90 % of each is used. warn: 90 % or more. fail: none is left, or so few open files that no process can be started. skip: neither is to be seen.`,
+}
+
+// Facts of node-limits.
+const (
+	FactLimit   probe.Fact = "limit"    // what: open-files, processes, inotify-instances
+	FactLimitOf probe.Fact = "limit_of" // who has it: a program, a cgroup, the kernel
+	FactUsedOf  probe.Fact = "used_n"
+)
+
+// Words of the fact limit.
+const (
+	LimitOpenFiles = "open-files"
+	LimitProcesses = "processes"
+	LimitInotify   = "inotify-instances"
+)
+
+// fewFiles are those that a program has to have left to start another one: pipes and sockets.
+const fewFiles = 4
+
+// limited is one limit and how much of it is used.
+type limited struct {
+	what, holder, words string
+	used, most          uint64
+	few                 uint64 // as good as none
+}
+
+func nodeLimits(_ context.Context, p *probe.Pass) {
+	found := append(limitsOfKernel(p.Host), limitsOfPrograms(p.Host)...)
+	if len(found) == 0 {
+		p.Report(unseen(fmt.Errorf("the node's limits: %w", probe.ErrNotVisible)))
+		return
+	}
+	reported := false
+	for _, l := range found {
+		if r := l.result(); r.Status != probe.OK {
+			p.Report(r)
+			reported = true
+		}
+	}
+	if !reported {
+		p.Report(probe.Found(probe.OK, "less than 90 %% of %d limits is used", len(found)))
+	}
+}
+
+func (l limited) result() probe.Result {
+	r := probe.Found(probe.OK, "%d of %d %s", l.used, l.most, l.words)
+	switch {
+	case l.used+l.few >= l.most:
+		r.Status = probe.Fail
+		r.Saw += ": none is left"
+		if l.used < l.most {
+			r.Saw = fmt.Sprintf("%d of %d %s: too few are left to start a process", l.used, l.most, l.words)
+		}
+	case l.used*100 >= l.most*90:
+		r.Status = probe.Warn
+	}
+	return r.On(l.what+" of "+l.holder).With(FactLimit, l.what).With(FactLimitOf, l.holder).
+		With(FactUsedOf, int(l.used)).With(FactMax, int(l.most))
+}
+
+// limitsOfKernel are those of the whole machine.
+func limitsOfKernel(h *probe.Host) []limited {
+	var out []limited
+	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
+		// 0.20 0.18 0.12 1/80 11206: running and all
+		if f := strings.Fields(text); len(f) > 3 {
+			_, all, _ := strings.Cut(f[3], "/")
+			used, err := strconv.ParseUint(all, 10, 63)
+			for _, name := range []string{"pid_max", "threads-max"} {
+				most, other := kernel.Sysctl(h, "kernel/"+name)
+				if err == nil && other == nil && most > 0 {
+					out = append(out, limited{LimitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
+				}
+			}
+		}
+	}
+	if text, err := kernel.ReadProc(h, "sys/fs/file-nr"); err == nil {
+		if f := strings.Fields(text); len(f) == 3 {
+			used, err := strconv.ParseUint(f[0], 10, 63)
+			most, other := strconv.ParseUint(f[2], 10, 63)
+			if err == nil && other == nil && most > 0 {
+				out = append(out, limited{LimitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+			}
+		}
+	}
+	if most, err := kernel.Sysctl(h, "fs/inotify/max_user_instances"); err == nil && most > 0 {
+		if used, err := inotifyOfRoot(h); err == nil {
+			out = append(out, limited{LimitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
+				uint64(most), 0})
+		}
+	}
+	return out
+}
+
+// mostProcesses bounds the processes whose open files are looked at.
+const mostProcesses = 3000
+
+// inotifyOfRoot counts the inotify instances of root's processes.
+func inotifyOfRoot(h *probe.Host) (uint64, error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return 0, err
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return 0, err
+	}
+	used, seen := uint64(0), false
+	for _, p := range all[:min(len(all), mostProcesses)] {
+		if uid, err := userOf(p); err != nil || uid != 0 {
+			continue
+		}
+		files, err := p.FileDescriptorTargets()
+		if err != nil {
+			continue
+		}
+		seen = true
+		for _, name := range files {
+			if strings.HasPrefix(name, "anon_inode:inotify") || name == "inotify" {
+				used++
+			}
+		}
+	}
+	if !seen {
+		return 0, errors.New("no process's open files are to be seen")
+	}
+	return used, nil
+}
+
+// limitsOfPrograms are those of the programs that a node with Calico needs, and of their cgroups.
+func limitsOfPrograms(h *probe.Host) []limited {
+	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
+	pods := []string{"calico-node", "kube-proxy"}
+	all, _ := processesOf(h, outsidePods, func(comm string) bool { return slices.Contains(daemons, comm) })
+	inPods, _ := processesOf(h, inNodesNetwork, func(comm string) bool { return slices.Contains(pods, comm) })
+	var out []limited
+	groups := map[string]bool{}
+	for _, p := range append(all, inPods...) {
+		comm, err := p.Comm()
+		if err != nil {
+			continue
+		}
+		holder := fmt.Sprintf("%s (process %d)", comm, p.PID)
+		most, err := p.Limits()
+		used, other := p.FileDescriptorsLen()
+		if err == nil && other == nil && most.OpenFiles > 0 && most.OpenFiles < 1<<40 {
+			out = append(out, limited{LimitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
+		}
+		text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/cgroup")
+		if err != nil {
+			continue
+		}
+		for _, dir := range pidsGroups(text) {
+			if l, is := groupLimit(h, dir, comm); is && !groups[dir] {
+				groups[dir] = true
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// pidsGroups are the folders of a process's cgroup for the number of processes, and of those above it.
+func pidsGroups(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 || strings.Contains(f[2], "..") || f[1] != "" && f[1] != "pids" {
+			continue
+		}
+		root := "/sys/fs/cgroup"
+		if f[1] == "pids" {
+			root += "/pids"
+		}
+		for dir := path.Clean(f[2]); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			out = append(out, root+dir)
+		}
+	}
+	return out
+}
+
+// groupLimit reads the limit of one cgroup; false where it has none, or is not to be seen.
+func groupLimit(h *probe.Host, dir, comm string) (limited, bool) {
+	most, err := h.ReadFile(dir + "/pids.max")
+	if err != nil || strings.TrimSpace(string(most)) == "max" {
+		return limited{}, false
+	}
+	used, err := h.ReadFile(dir + "/pids.current")
+	if err != nil {
+		return limited{}, false
+	}
+	m, err := strconv.ParseUint(strings.TrimSpace(string(most)), 10, 63)
+	u, other := strconv.ParseUint(strings.TrimSpace(string(used)), 10, 63)
+	if err != nil || other != nil || m == 0 {
+		return limited{}, false
+	}
+	return limited{LimitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
+}

@@ -1,0 +1,167 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// RouteSpecial asks for routes that somebody made to drop packets, or to lead them past the link that a node
+// is on (fail2ban/fail2ban#104, projectcalico/calico#11607).
+var RouteSpecial = &probe.Check{
+	ID: "route-special", Asks: "does a route of others drop what is for a node, a pod, a Service or the API server, or lead it astray?",
+	From: probe.FromNode, Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeSpecial,
+	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches. BIRD and Felix make blackhole routes for the blocks of pod addresses of the node itself; for the address of another node, of a Service or of the API server nobody of Calico's or Kubernetes' makes one: such a route is a ban (fail2ban's route action, a script against attackers), a VPN's or a firewall's, in any routing table that a rule leads to.
+The kernel is asked for the way to each; where it refuses, the routes of these types are listed and the narrowest that matches is named, with who made it (its protocol: static or boot is a person, a script or systemd-networkd). Asked too is the gateway of pods, 169.254.1.1: where a route drops what is for it, the node does not answer its pods.
+ok: none. fail: such a route drops what is for one of these. info: a route of its own leads to another node that is on the same link by a gateway or by another interface, which somebody made. Blackhole routes of BIRD and Felix are those of route-blocks.`,
+}
+
+// Facts of route-special.
+const (
+	FactRoute     probe.Fact = "route"      // as 'ip route' shows it
+	FactRouteType probe.Fact = "route_type" // blackhole, unreachable, prohibit; "" = an astray one
+	FactMeant     probe.Fact = "meant_for"  // list of the targets that it is about
+	FactTowards   probe.Fact = "towards"    // list of the kinds of these: node, pod, service, api, gateway
+)
+
+// gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
+var gatewayOfPods = netip.MustParseAddr("169.254.1.1")
+
+// mostSpecial bounds the routes of these types that are kept: a list of banned addresses may be long.
+const mostSpecial = 20000
+
+// wordFor are the kinds of target that packets go to from a node, and the word for each.
+var wordFor = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", probe.KindSession: "node",
+	probe.KindPod: "pod", probe.KindLocal: "pod", probe.KindService: "service", probe.KindDNS: "service",
+	probe.KindDatastore: "api", probe.KindTypha: "typha", probe.KindEncap: "node"}
+
+// misled are the targets that one route is about.
+type misled struct {
+	route  kernel.Route
+	nodes  []string
+	hits   []string
+	kinds  []string
+	astray bool
+}
+
+func routeSpecial(_ context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindNode, probe.KindPeer, probe.KindDatastore, probe.KindPod, probe.KindLocal, probe.KindService,
+		probe.KindDNS, probe.KindTypha, probe.KindSession)
+	if len(p.Of(probe.KindLocal)) > 0 {
+		targets = append(targets, probe.Target{Kind: "gateway", Name: "the gateway of pods", Addr: gatewayOfPods})
+	}
+	targets = slices.DeleteFunc(unique(targets), func(t probe.Target) bool { return !t.Addr.IsValid() })
+	if len(targets) == 0 {
+		p.Report(gap(p, probe.KindNode, "no other node or pod is known"))
+		return
+	}
+	links, err := kernel.Links()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	var found []misled
+	for f, of := range splitByFamily(targets) {
+		special, err := kernel.Routes(f, 0, mostSpecial, isSpecial)
+		if err != nil {
+			p.Report(unseen(err).On(familyText(f)).With(FactFamily, f))
+			continue
+		}
+		found = append(found, misledBy(special, links, of[:min(len(of), 200)])...)
+	}
+	for _, m := range found {
+		p.Report(m.result())
+	}
+	if len(found) == 0 {
+		p.Report(probe.Found(probe.OK, "no route of others drops what is for %d nodes, pods and Services", len(targets)))
+	}
+}
+
+// isSpecial tells whether a route drops packets, and is neither the kernel's own nor one for a block.
+func isSpecial(r kernel.Route) bool {
+	made := kernel.ProtocolName(r.Proto)
+	return slices.Contains(dropping, r.TypeName()) && !slices.Contains([]string{"kernel", "bird", "felix"}, made)
+}
+
+var dropping = []string{"blackhole", "unreachable", "prohibit"}
+
+// misledBy asks the kernel for the way to each target, and finds the routes that it goes wrong by.
+func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Target) []misled {
+	var out []misled
+	for _, t := range targets {
+		way, matched, err := kernel.RouteOf(kernel.Packet{To: t.Addr})
+		var by *kernel.Route
+		switch {
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
+			by = narrowest(special, t.Addr)
+		case err == nil && matched != nil && wordFor[t.Kind] == "node" && astray(links, t.Addr, way, *matched):
+			by = matched
+		}
+		if by == nil {
+			continue
+		}
+		i := slices.IndexFunc(out, func(m misled) bool { return m.route.String() == by.String() })
+		if i < 0 {
+			i, out = len(out), append(out, misled{route: *by, astray: err == nil})
+		}
+		out[i].hits = append(out[i].hits, t.String())
+		if kind := wordFor[t.Kind]; !slices.Contains(out[i].kinds, kind) {
+			out[i].kinds = append(out[i].kinds, kind)
+		}
+		if t.Node != "" && !slices.Contains(out[i].nodes, t.Node) {
+			out[i].nodes = append(out[i].nodes, t.Node)
+		}
+	}
+	return out
+}
+
+// narrowest is the route for the fewest addresses that matches one.
+func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
+	var out *kernel.Route
+	for i, r := range routes {
+		if r.To.Contains(a.Unmap()) && (out == nil || r.To.Bits() > out.To.Bits()) {
+			out = &routes[i]
+		}
+	}
+	return out
+}
+
+// astray tells whether the way to a node on the link of one of this node's interfaces is by another interface or
+// through a gateway, for a route that neither the kernel nor a routing daemon made.
+func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
+	made := kernel.ProtocolName(matched.Proto)
+	if len(way.Hops) == 0 || way.Type == kernel.Local || made != "static" && made != "boot" {
+		return false
+	}
+	for _, l := range links {
+		for _, own := range l.Addrs {
+			if !l.Up || !own.Contains(to.Unmap()) || own.IsSingleIP() || matched.To.Bits() <= own.Bits() {
+				continue
+			}
+			return way.Hops[0].Gateway.IsValid() && way.Hops[0].Gateway != to || way.Hops[0].Device != l.Name
+		}
+	}
+	return false
+}
+
+func (m misled) result() probe.Result {
+	made := kernel.ProtocolName(m.route.Proto)
+	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, some(m.hits))
+	if m.astray {
+		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, some(m.hits))
+	}
+	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(FactRoute, m.route.String()).
+		With(FactRouteType, m.route.TypeName()).With(FactMatch, m.route.To.String()).With(FactRouteProto, made).
+		With(FactTable, m.route.Table).With(FactFamily, family(m.route.To.Addr())).
+		With(FactMeant, first(m.hits)).With(FactTowards, m.kinds)
+	if len(m.nodes) == 1 {
+		r = r.With(FactNode, m.nodes[0])
+	}
+	return r
+}

@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// UntrackedRule is a rule of a firewall for whose packets the kernel keeps no connection, so that none of them is
+// translated to the address behind a Service.
+type UntrackedRule struct {
+	Family       int // 4, 6, or 0 for both
+	Table, Chain string
+	From, To     netip.Prefix // invalid = any
+	Proto        int          // 0 = any
+	ToPorts      [2]int       // first and last; 0, 0 = any
+	FromPorts    [2]int
+	// Partly is true where the rule asks for more than is told here: an interface, a set, a mark.
+	Partly bool
+}
+
+// String is the rule in one line.
+func (r UntrackedRule) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s:", r.Table, r.Chain)
+	if r.From.IsValid() {
+		fmt.Fprintf(&b, " from %s", r.From)
+	}
+	if r.To.IsValid() {
+		fmt.Fprintf(&b, " to %s", r.To)
+	}
+	if r.Proto != 0 {
+		name := map[int]string{6: "tcp", 17: "udp", 1: "icmp", 132: "sctp"}[r.Proto]
+		if name == "" {
+			name = fmt.Sprintf("proto %d", r.Proto)
+		}
+		fmt.Fprintf(&b, " %s", name)
+	}
+	for _, ports := range []struct {
+		name string
+		of   [2]int
+	}{{"port", r.ToPorts}, {"from port", r.FromPorts}} {
+		switch {
+		case ports.of == [2]int{}:
+		case ports.of[0] == ports.of[1]:
+			fmt.Fprintf(&b, " %s %d", ports.name, ports.of[0])
+		default:
+			fmt.Fprintf(&b, " %s %d-%d", ports.name, ports.of[0], ports.of[1])
+		}
+	}
+	return b.String() + " notrack"
+}
+
+// Matches tells whether packets to an address and port are such; a port of 0 is any.
+func (r UntrackedRule) Matches(to netip.AddrPort, proto int) bool {
+	family := 4
+	if to.Addr().Is6() {
+		family = 6
+	}
+	port := int(to.Port())
+	return (r.Family == 0 || r.Family == family) && (!r.To.IsValid() || r.To.Contains(to.Addr())) &&
+		(r.Proto == 0 || r.Proto == proto) && (r.ToPorts == [2]int{} || port >= r.ToPorts[0] && port <= r.ToPorts[1])
+}
+
+// legacyUntracked lists such rules among the entries of a table of legacy iptables.
+func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]UntrackedRule, error) {
+	const target = 32 // bytes of struct xt_entry_target
+	var out []UntrackedRule
+	chain := ""
+	for at := 0; at < len(entries); {
+		rest := entries[at:]
+		if len(rest) < l.entry {
+			return nil, errLegacy
+		}
+		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])), int(binary.NativeEndian.Uint16(rest[l.match+6:]))
+		if begin < l.entry || next < begin+target || next > len(rest) {
+			return nil, errLegacy
+		}
+		name, data := text(rest[begin+2:begin+target-1]), rest[begin+target:next]
+		switch {
+		case name == "ERROR":
+			chain = text(data)
+		case name == "NOTRACK", name == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0:
+			r := legacyMatch(l, rest[:begin])
+			r.Chain = chain
+			for hook, builtIn := range map[int]string{0: "PREROUTING", 3: "OUTPUT"} {
+				if info.Hooks&(1<<hook) != 0 && at >= int(info.First[hook]) && at <= int(info.Last[hook]) {
+					r.Chain = builtIn
+				}
+			}
+			out = append(out, r)
+		}
+		at += next
+	}
+	return out, nil
+}
+
+// legacyMatch reads what an entry of legacy iptables matches (struct ipt_ip, ip6t_ip6, and the matches behind).
+func legacyMatch(l legacyLayout, entry []byte) UntrackedRule {
+	var r UntrackedRule
+	size := 4
+	protoAt, inverseAt := 80, 83
+	if l == legacy6 {
+		size, protoAt, inverseAt = 16, 128, 132
+	}
+	r.From = masked(entry[:size], entry[2*size:3*size])
+	r.To = masked(entry[size:2*size], entry[3*size:4*size])
+	r.Proto = int(binary.NativeEndian.Uint16(entry[protoAt:]))
+	names := entry[4*size : 4*size+32]
+	r.Partly = entry[inverseAt] != 0 || names[0] != 0 || names[16] != 0
+	for at := l.entry; at+32 <= len(entry); {
+		next := int(binary.NativeEndian.Uint16(entry[at:]))
+		if next < 32 || at+next > len(entry) {
+			r.Partly = true
+			break
+		}
+		switch name, data := text(entry[at+2:at+31]), entry[at+32:at+next]; {
+		case (name == "tcp" || name == "udp") && len(data) >= 8:
+			port := func(i int) int { return int(binary.NativeEndian.Uint16(data[i:])) }
+			r.FromPorts, r.ToPorts = portsOf(port(0), port(2)), portsOf(port(4), port(6))
+		case name != "comment":
+			r.Partly = true
+		}
+		at += next
+	}
+	return r
+}
+
+// portsOf is a range of ports, nothing where it is all of them.
+func portsOf(from, to int) [2]int {
+	if from == 0 && to == 65535 {
+		return [2]int{}
+	}
+	return [2]int{from, to}
+}
+
+// masked is an address with a mask as a prefix, invalid for any address.
+func masked(addr, mask []byte) netip.Prefix {
+	bits := 0
+	for _, b := range mask {
+		for ; b&0x80 != 0; b <<= 1 {
+			bits++
+		}
+	}
+	a, ok := netip.AddrFromSlice(addr)
+	if !ok || bits == 0 {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, bits).Masked()
+}

@@ -1,0 +1,191 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Untracked lists the rules of all firewalls by which packets get no connection, but for Calico's own.
+func Untracked(h *probe.Host) ([]UntrackedRule, error) {
+	var out []UntrackedRule
+	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
+		if out, err = steady(listUntracked); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range []struct {
+		family, af, level int
+		names             string
+		layout            legacyLayout
+	}{
+		{4, unix.AF_INET, unix.SOL_IP, "net/ip_tables_names", legacy4},
+		{6, unix.AF_INET6, unix.SOL_IPV6, "net/ip6_tables_names", legacy6},
+	} {
+		names, err := ReadProc(h, l.names)
+		if err != nil || !slices.Contains(strings.Fields(names), "raw") {
+			continue // node-firewall says what cannot be read
+		}
+		info, entries, err := legacyTable(l.af, l.level, "raw")
+		if err != nil {
+			return nil, err
+		}
+		rules, err := legacyUntracked(l.layout, info, entries)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rules {
+			r.Family, r.Table = l.family, "raw"
+			out = append(out, r)
+		}
+	}
+	return slices.DeleteFunc(out, func(r UntrackedRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
+}
+
+// beforeTracking is the priority of the kernel's connection tracking: what comes later cannot keep packets from it.
+const beforeTracking = -200
+
+// mostChains bounds the chains whose rules are read.
+const mostChains = 200
+
+func listUntracked() ([]UntrackedRule, error) {
+	var c nftables.Conn
+	var out []UntrackedRule
+	for f, number := range nftFamilies {
+		chains, err := c.ListChainsOfTableFamily(f)
+		if err != nil {
+			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
+		}
+		early := map[string]bool{} // tables with a chain that is asked before
+		for _, n := range chains {
+			if n.Priority != nil && n.Hooknum != nil && int32(*n.Priority) < beforeTracking {
+				early[n.Table.Name] = true
+			}
+		}
+		read := 0
+		for _, n := range chains {
+			if !early[n.Table.Name] || n.Table.Name == "calico" || n.Table.Name == "kube-proxy" ||
+				strings.HasPrefix(n.Name, "cali-") || read >= mostChains {
+				continue
+			}
+			read++
+			rules, err := c.GetRules(n.Table, n)
+			if err != nil {
+				return nil, fmt.Errorf("listing the rules of %s: %w", n.Name, firewallError(err))
+			}
+			for _, r := range rules {
+				if one, is := untrackedBy(r.Exprs); is {
+					one.Family, one.Table, one.Chain = number, n.Table.Name, n.Name
+					out = append(out, one)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// untrackedBy reads a rule of nftables; false where it does not keep packets from being tracked.
+func untrackedBy(exprs []expr.Any) (r UntrackedRule, is bool) {
+	var field *expr.Payload // what the next comparison is about
+	var mask []byte
+	meta := expr.MetaKey(0)
+	for _, e := range exprs {
+		switch e := e.(type) {
+		case *expr.Notrack:
+			is = true
+		case *expr.Target:
+			is = is || e.Name == "NOTRACK" || e.Name == "CT" && notracks(e.Info)
+		case *expr.Payload:
+			field, mask = e, nil
+		case *expr.Meta:
+			field, meta = nil, e.Key
+		case *expr.Bitwise:
+			mask = e.Mask
+		case *expr.Cmp:
+			r.compare(field, meta, mask, e)
+		case *expr.Match:
+			r.extension(e)
+		case *expr.Counter, *expr.Verdict:
+		default:
+			r.Partly = true
+		}
+	}
+	return r, is
+}
+
+// notracks tells whether the target CT is told to track nothing (XT_CT_NOTRACK).
+func notracks(info xt.InfoAny) bool {
+	raw, ok := info.(*xt.Unknown)
+	return ok && len(*raw) >= 2 && binary.NativeEndian.Uint16(*raw)&1 != 0
+}
+
+// compare adds what one comparison asks for.
+func (r *UntrackedRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte, c *expr.Cmp) {
+	switch {
+	case c.Op != expr.CmpOpEq:
+		r.Partly = true
+	case field == nil && meta == expr.MetaKeyL4PROTO && len(c.Data) > 0:
+		r.Proto = int(c.Data[0])
+	case field == nil && (meta == expr.MetaKeyNFPROTO || meta == expr.MetaKeyPROTOCOL):
+	case field == nil:
+		r.Partly = true
+	case field.Base == expr.PayloadBaseTransportHeader && field.Offset == 2 && len(c.Data) == 2:
+		port := int(binary.BigEndian.Uint16(c.Data))
+		r.ToPorts = [2]int{port, port}
+	case field.Base == expr.PayloadBaseTransportHeader && field.Offset == 0 && len(c.Data) == 2:
+		port := int(binary.BigEndian.Uint16(c.Data))
+		r.FromPorts = [2]int{port, port}
+	case field.Base == expr.PayloadBaseNetworkHeader && field.Offset == 9 && len(c.Data) == 1:
+		r.Proto = int(c.Data[0])
+	case field.Base == expr.PayloadBaseNetworkHeader && field.Offset == 12 && len(c.Data) <= 4:
+		r.From = prefixIn(c.Data, mask, 4)
+	case field.Base == expr.PayloadBaseNetworkHeader && field.Offset == 16 && len(c.Data) <= 4:
+		r.To = prefixIn(c.Data, mask, 4)
+	case field.Base == expr.PayloadBaseNetworkHeader && field.Offset == 8:
+		r.From = prefixIn(c.Data, mask, 16)
+	case field.Base == expr.PayloadBaseNetworkHeader && field.Offset == 24:
+		r.To = prefixIn(c.Data, mask, 16)
+	default:
+		r.Partly = true
+	}
+}
+
+// prefixIn is an address of which only the first bytes may be compared.
+func prefixIn(data, mask []byte, size int) netip.Prefix {
+	full, bits := make([]byte, size), make([]byte, size)
+	copy(full, data)
+	for i := range min(len(data), size) {
+		bits[i] = 0xff
+	}
+	if mask != nil {
+		copy(bits, mask)
+	}
+	return masked(full, bits)
+}
+
+// extension adds what an extension of iptables asks for.
+func (r *UntrackedRule) extension(m *expr.Match) {
+	between := func(p [2]uint16) [2]int { return portsOf(int(p[0]), int(p[1])) }
+	switch info := m.Info.(type) {
+	case *xt.Tcp:
+		r.Proto, r.FromPorts, r.ToPorts = unix.IPPROTO_TCP, between(info.SrcPorts), between(info.DstPorts)
+		r.Partly = r.Partly || info.InvFlags != 0
+	case *xt.Udp:
+		r.Proto, r.FromPorts, r.ToPorts = unix.IPPROTO_UDP, between(info.SrcPorts), between(info.DstPorts)
+		r.Partly = r.Partly || info.InvFlags != 0
+	case *xt.Comment:
+	default:
+		r.Partly = r.Partly || m.Name != "comment"
+	}
+}
