@@ -10,6 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -54,7 +57,7 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	}
 	var texts, names []string
 	for _, t := range taints {
-		texts = append(texts, taintText(t))
+		texts = append(texts, t.ToString())
 	}
 	for i := range s.kept {
 		if p := &s.kept[i]; keptBy(p, s.Node, taints) {
@@ -85,18 +88,11 @@ func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint) bool {
 	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), "taint") {
 		return false
 	}
-	for key, want := range p.Spec.NodeSelector {
-		if n.Labels[key] != want {
-			return false
-		}
-	}
-	if terms := requiredOf(p.Spec.Affinity); terms != nil &&
-		!slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return termFits(t, n) }) {
+	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also one that cannot be read
 		return false
 	}
-	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
-		return !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) })
-	})
+	_, kept := scheduling.FindMatchingUntoleratedTaint(klog.Background(), taints, p.Spec.Tolerations, nil, false)
+	return kept
 }
 
 // scheduledWith is the scheduler's message about a pod that it found no node for.

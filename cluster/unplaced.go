@@ -31,8 +31,12 @@ func (c *Client) readUnplaced(ctx context.Context, node string) *corev1.Pod {
 			p.Namespace) {
 			continue
 		}
-		if slices.ContainsFunc(requiredOf(p.Spec.Affinity),
-			func(t corev1.NodeSelectorTerm) bool { return isFor(t, node) }) {
+		a := p.Spec.Affinity
+		if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+			continue
+		}
+		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		if slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return isFor(t, node) }) {
 			return p
 		}
 	}
@@ -52,7 +56,7 @@ func isFor(t corev1.NodeSelectorTerm, node string) bool {
 func (s *Snapshot) unscheduled(r probe.Result) probe.Result {
 	p := s.unplaced
 	why := tooMuch(p, s.Node)
-	if says := scheduling(p); says != "" && why != "" {
+	if says := unfit(p); says != "" && why != "" {
 		why = says + ": " + why
 	} else if why == "" {
 		why = says
@@ -75,8 +79,8 @@ var (
 	ofOthers     = regexp.MustCompile(`didn't satisfy plugin|didn't match Pod's node affinity|node affinity/selector`)
 )
 
-// scheduling is what the scheduler says of a pod, without what it says of other nodes; "" = nothing.
-func scheduling(p *corev1.Pod) string {
+// unfit is what the scheduler says of a pod, without what it says of other nodes; "" = nothing.
+func unfit(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue
