@@ -30,8 +30,8 @@ func TestDNSService(t *testing.T) {
 		status                                         probe.Status
 		empty, saw                                     string
 	}{
-		"recorded: no such label": {coredns, "", pod("coredns-1", "kube-dns", port, ready) + "," + pod("other-1", "other", "", ready),
-			"", "",
+		"recorded: no such label": {coredns, "",
+			pod("coredns-1", "kube-dns", port, ready) + "," + pod("other-1", "other", "", ready), "", "",
 			probe.Warn, facts.EmptySelector, "k8s-app=coredns; pod kube-system/coredns-1 has k8s-app=kube-dns"},
 		"nothing like it": {coredns, "", pod("other-1", "other", "", ready), "", "", probe.Warn, facts.EmptyAbsent, "its selector, k8s-app=coredns"},
 		"killed":          {dns, "", pod("coredns-1", "kube-dns", port, crash), "", "", probe.Warn, facts.EmptyUnready, "waits on b: CrashLoopBackOff: back-off; its last run ended with OOMKilled (exit 137)"},
@@ -42,8 +42,8 @@ func TestDNSService(t *testing.T) {
 		"no selector": {"", "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyNoSelector,
 			"it has no selector"},
 		"refused": {dns, "", "", failing, "", probe.Warn, facts.EmptyNotMade, "exceeded quota: team"},
-		"near: well": {dns, named, pod("coredns-1", "kube-dns", port, crash), "", `{"addresses":["10.244.0.5"]}`, probe.OK, "",
-			"has a ready endpoint"},
+		"near: well": {dns, named, pod("coredns-1", "kube-dns", port, crash), "", `{"addresses":["10.244.0.5"]}`,
+			probe.OK, "", "has a ready endpoint"},
 	} {
 		target := ""
 		if c.target != "" {

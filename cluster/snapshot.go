@@ -138,15 +138,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	var nodesErr error
 	var all sync.WaitGroup
 	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
-	all.Go(func() {
-		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node,
-			metav1.GetOptions{})
-		if s.LeaseErr != nil {
-			s.Lease = nil
-		}
-		s.Read = time.Now()
-		s.Now, _ = c.clock.Now()
-	})
+	all.Go(func() { c.readLease(ctx, s, node) })
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	c.readCalico(ctx, s, &all)
@@ -189,6 +181,15 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s.hideEtcd()
 	s.forgetRegistered()
 	return s, nil
+}
+
+func (c *Client) readLease(ctx context.Context, s *Snapshot, node string) {
+	s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+	if s.LeaseErr != nil {
+		s.Lease = nil
+	}
+	s.Read = time.Now()
+	s.Now, _ = c.clock.Now()
 }
 
 // hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd

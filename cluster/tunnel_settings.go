@@ -13,12 +13,14 @@ var tunnelSettings = []struct{ key, otherwise, mode string }{
 	{"vxlanPort", "4789", "vxlanMode"}, {"vxlanVNI", "4096", "vxlanMode"}, {"vxlanEnabled", "", "vxlanMode"},
 	{"ipipEnabled", "", "ipipMode"},
 	{"wireguardEnabled", "false", "wireguardEnabled"}, {"wireguardEnabledV6", "false", "wireguardEnabledV6"},
-	{"bpfEnabled", "false", ""},
 }
 
-// tunnels reports settings of tunnels that differ between this node and others.
+// sameTunnels reports settings of tunnels that differ between this node and others.
 func sameTunnels(s *Snapshot, report func(probe.Result)) {
 	switch {
+	case s.felixErr != nil && s.felixErr.Error() == probe.GapEtcd:
+		report(probe.Found(probe.Skip, "not known: %v", s.felixErr))
+		return
 	case s.felixErr != nil:
 		report(unread(s.felixErr))
 		return
@@ -87,8 +89,7 @@ func (s *Snapshot) settingFrom(key string) string {
 	return defaultConfig
 }
 
-// tunnelUsed tells whether a pool uses tunnels of a mode; "" is one that is always looked at, and WireGuard's
-// is its own setting.
+// tunnelUsed tells whether a pool uses tunnels of a mode; WireGuard's is its own setting.
 func (s *Snapshot) tunnelUsed(mode string) bool {
 	if mode != "vxlanMode" && mode != "ipipMode" {
 		return true

@@ -79,8 +79,8 @@ func (s *Snapshot) typhaPods() string {
 		return fmt.Sprintf("; of Typha's %s none is ready", plural(len(s.typha), "pod"))
 	}
 	if svc := s.typhaSvc(); svc != nil && len(svc.Spec.Selector) > 0 {
-		return "; its selector " + probe.Quoted(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector})) +
-			" matches no pod that runs"
+		selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector})
+		return "; its selector " + probe.Quoted(selector) + " matches no pod that runs"
 	}
 	return ""
 }

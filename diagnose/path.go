@@ -24,7 +24,8 @@ var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unrea
 func badPaths(f Findings, family int) []Finding {
 	var out []Finding
 	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
-		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID, checks.BGPSession.ID} {
+		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID,
+		checks.BGPSession.ID} {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool {
 			return family == 0 || familyOf(r) == 0 || familyOf(r) == family
 		})...)

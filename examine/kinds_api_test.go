@@ -24,6 +24,7 @@ const (
 	apiLeases       = "/apis/coordination.k8s.io/v1"
 	apiEndpoints    = "/apis/discovery.k8s.io/v1"
 	apiPolicies     = "/apis/networking.k8s.io/v1"
+	apiAdmission    = "/apis/admissionregistration.k8s.io/v1"
 	apiReviews      = "/apis/authorization.k8s.io/v1"
 	apiCalico       = "/apis/crd.projectcalico.org/v1"
 	apiCalicoNative = "/apis/projectcalico.org/v3"
@@ -33,8 +34,10 @@ const (
 var builtIn = map[string]string{
 	apiCore + "/nodes": "Node", apiCore + "/pods": "Pod", apiCore + "/services": "Service", apiCore + "/events": "Event",
 	apiCore + "/configmaps": "ConfigMap", apiLeases + "/leases": "Lease",
-	apiEndpoints + "/endpointslices": "EndpointSlice",
-	apiPolicies + "/networkpolicies": "NetworkPolicy",
+	apiEndpoints + "/endpointslices":                  "EndpointSlice",
+	apiPolicies + "/networkpolicies":                  "NetworkPolicy",
+	apiAdmission + "/validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
+	apiAdmission + "/mutatingwebhookconfigurations":   "MutatingWebhookConfiguration",
 }
 
 // calicoKinds are the resources that Calico v3.32 installs.

@@ -49,7 +49,8 @@ func (w *world) controllers(namespace string) {
 func (w *world) typha(namespace string) {
 	w.calico.env["FELIX_TYPHAK8SSERVICENAME"] = "calico-typha"
 	w.calico.env["FELIX_TYPHAK8SNAMESPACE"] = namespace
-	w.service(namespace, "calico-typha", nil, 5473, "10.96.3.3", endpoint{w.internal("birch"), "birch"})
+	w.service(namespace, "calico-typha", nil, 5473, "10.96.3.3", endpoint{w.internal("birch"), "birch"}).
+		Spec.Ports[0].Name = "calico-typha"
 }
 
 // pool is an IP pool, and a block of it on each node, with the addresses of its pods.
