@@ -86,6 +86,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours,
+		NodeState,
 		EncapProof,
 		NeighbourReach,
 	}
