@@ -57,7 +57,8 @@ func deeds(all []difference) int {
 	seen := map[string]bool{}
 	for _, d := range all {
 		switch d.area {
-		case checks.AreaRoutes, checks.AreaNeighbours, checks.AreaRules, checks.AreaIPsec, checks.AreaFirewall, checks.AreaQueues:
+		case checks.AreaRoutes, checks.AreaNeighbours, checks.AreaRules, checks.AreaIPsec, checks.AreaFirewall,
+			checks.AreaQueues:
 			seen[d.area] = true
 		default:
 			seen[d.area+" "+d.name] = true

@@ -72,30 +72,40 @@ func TestDiffersNames(t *testing.T) {
 			[]string{notrack, "", "ip raw OUTPUT: daddr 10.96.0.10 notrack", "", "ip raw PREROUTING", "hook prerouting, notrack"}, nil), notrack},
 		"proxy_arp": {differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"},
 			[]string{"net/ipv4/conf/cali*/proxy_arp", "1"}), "sysctl net/ipv4/conf/cali*/proxy_arp: 0 here, 1 on node-b"},
-		"a neighbour": {differsAt(checks.NodePing.ID).both(checks.AreaNeighbours, []string{"10.88.0.12 dev <uplink>", "permanent 02:00"}, nil),
+		"a neighbour": {differsAt(checks.NodePing.ID).both(checks.AreaNeighbours, []string{"10.88.0.12 dev <uplink>",
+			"permanent 02:00"}, nil),
 			"neighbour entry 10.88.0.12 dev <uplink>: permanent 02:00"},
-		"another name server": {differsAt(checks.DNSCluster.ID).both(checks.AreaKubelet, []string{"clusterDNS", "10.96.0.100"},
+		"another name server": {differsAt(checks.DNSCluster.ID).both(checks.AreaKubelet, []string{"clusterDNS",
+			"10.96.0.100"},
 			[]string{"clusterDNS", "10.96.0.10"}), "kubelet's clusterDNS: 10.96.0.100 here, 10.96.0.10 on node-b"},
 		"few processes": {differsAt(checks.FelixLive.ID).both(checks.AreaKubelet, []string{"podPidsLimit", "20", "x", "1"},
 			[]string{"x", "1"}), "only on node-a: kubelet's podPidsLimit: 20"},
-		"another folder of networks": {differsAt(checks.CNIConfig.ID).both(checks.AreaContainerd, []string{place, "/k3s/net.d"}, []string{"version", "2"}).
+		"another folder of networks": {differsAt(checks.CNIConfig.ID).both(checks.AreaContainerd, []string{place,
+			"/k3s/net.d"}, []string{"version", "2"}).
 			both(checks.AreaRuntime, []string{"cni.confDir", "/k3s/net.d"}, []string{"cni.confDir", "/etc/cni/net.d"}),
 			"only on node-a: containerd's file: " + place + ": /k3s/net.d"},
-		"the plugin is disabled": {differsAt(checks.CRIHealth.ID).both(checks.AreaContainerd, []string{"disabled_plugins", "[ cri ]"},
+		"the plugin is disabled": {differsAt(checks.CRIHealth.ID).both(checks.AreaContainerd, []string{
+			"disabled_plugins", "[ cri ]"},
 			[]string{"disabled_plugins", "[]"}), "containerd's file: disabled_plugins: [ cri ] here, [] on node-b"},
-		"few files": {differsAt(facts.CheckPodsStart).both(checks.AreaLimits, []string{"containerd open files", "113 soft, 1048576 hard"},
+		"few files": {differsAt(facts.CheckPodsStart).both(checks.AreaLimits, []string{"containerd open files",
+			"113 soft, 1048576 hard"},
 			[]string{"containerd open files", "1048576 soft, 1048576 hard"}), "limit: containerd open files: 113 soft"},
-		"a lock that is a folder": {differsAt(checks.FelixLive.ID).both(checks.AreaPaths, []string{"/run/xtables.lock", "folder 0755"},
+		"a lock that is a folder": {differsAt(checks.FelixLive.ID).both(checks.AreaPaths, []string{
+			"/run/xtables.lock", "folder 0755"},
 			[]string{"/run/xtables.lock", "file 0600"}), "/run/xtables.lock: folder 0755 here, file 0600 on node-b"},
-		"a folder that is read-only": {differsAt(facts.CheckCalicoPod).both(checks.AreaPaths, []string{"/opt/cni/bin", "folder 0755 ro"},
+		"a folder that is read-only": {differsAt(facts.CheckCalicoPod).both(checks.AreaPaths, []string{"/opt/cni/bin",
+			"folder 0755 ro"},
 			[]string{"/opt/cni/bin", "folder 0755"}), "/opt/cni/bin: folder 0755 ro here"},
-		"another environment": {differsAt(checks.OverlayTunnels.ID).both(checks.AreaCalico, []string{"FELIX_VXLANPORT", "4799", "IP", "autodetect"},
+		"another environment": {differsAt(checks.OverlayTunnels.ID).both(checks.AreaCalico, []string{
+			"FELIX_VXLANPORT", "4799", "IP", "autodetect"},
 			[]string{"IP", "autodetect"}), "only on node-a: calico-node's environment: FELIX_VXLANPORT: 4799"},
-		"kube-proxy": {differsAt(checks.ServiceNodePort.ID).both(checks.AreaProxy, []string{"nodePortAddresses", "192.168.77.0/24", "mode", "iptables"},
+		"kube-proxy": {differsAt(checks.ServiceNodePort.ID).both(checks.AreaProxy, []string{"nodePortAddresses",
+			"192.168.77.0/24", "mode", "iptables"},
 			[]string{"mode", "iptables"}), "only on node-a: kube-proxy's nodePortAddresses: 192.168.77.0/24"},
 		"a queue that delays": {differsAt(checks.PodPing.ID).both(checks.AreaQueues, []string{"<uplink> queue", "netem"},
 			[]string{"<uplink> queue", "noqueue"}), "tc <uplink> queue: netem here"},
-		"a braced value": {differsAt(checks.PodPing.ID).both(checks.AreaRules, []string{"{pod} lookup 9", ""}, nil), "ip rule (pod) lookup 9"},
+		"a braced value": {differsAt(checks.PodPing.ID).both(checks.AreaRules, []string{"{pod} lookup 9", ""}, nil),
+			"ip rule (pod) lookup 9"},
 	} {
 		got := c.night.differs()
 		if got == nil || got.Confidence != probe.Medium || !strings.Contains(got.Says, c.want) || len(got.Fix.Manifest) == 0 {
@@ -110,24 +120,29 @@ func TestDiffersNot(t *testing.T) {
 	arp := func(n *differsNight) *differsNight {
 		return n.both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"}, []string{"net/ipv4/conf/cali*/proxy_arp", "1"})
 	}
-	cut := probe.Result{Check: checks.NodeState.ID, Status: probe.Info, Facts: probe.Facts{checks.FactArea: checks.AreaRoutes,
-		checks.FactItems: map[string]string{"a": ""}, checks.FactLeftOut: 3}}
+	cut := probe.Result{Check: checks.NodeState.ID, Status: probe.Info,
+		Facts: probe.Facts{checks.FactArea: checks.AreaRoutes,
+			checks.FactItems: map[string]string{"a": ""}, checks.FactLeftOut: 3}}
 	for name, n := range map[string]*differsNight{
 		"nothing is bad":       arp(differsAt().says("node-a", checks.PodPing.ID, probe.OK)),
 		"it touches the other": arp(differsAt(checks.ContainerdHealth.ID)),
-		"it is bad there too":  arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail).says("node-b", checks.PodPing.ID, probe.Fail)),
-		"nobody asked there":   arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail)),
+		"it is bad there too": arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail).says("node-b",
+			checks.PodPing.ID, probe.Fail)),
+		"nobody asked there": arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail)),
 		"another one is set alike": arp(differsAt(checks.PodPing.ID)).
 			state("node-c", checks.AreaSysctls, "net/ipv4/conf/cali*/proxy_arp", "0").says("node-c", checks.PodPing.ID, probe.OK),
 		"of pods that are not there": differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "1"},
 			[]string{"net/ipv4/ip_forward", "1"}),
-		"sizes": differsAt(checks.PodPing.ID, facts.CheckPodsStart).both(checks.AreaSysctls, []string{"fs/file-max", "1"}, []string{"fs/file-max", "2"}).
+		"sizes": differsAt(checks.PodPing.ID, facts.CheckPodsStart).both(checks.AreaSysctls, []string{"fs/file-max",
+			"1"}, []string{"fs/file-max", "2"}).
 			both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel", "6.1"}).
 			both(checks.AreaLimits, []string{"kubelet open files", "2048 soft"}, []string{"kubelet open files", "1024 soft"}),
 		"an area that was not read": differsAt(checks.FelixLive.ID).state("node-a", checks.AreaCalico, "FELIX_X", "1"),
-		"flags that are not seen": differsAt(facts.CheckPodsStart).both(checks.AreaKubelet, []string{"--pod-max-pids", "20", "x", "1"},
+		"flags that are not seen": differsAt(facts.CheckPodsStart).both(checks.AreaKubelet, []string{"--pod-max-pids",
+			"20", "x", "1"},
 			[]string{"x", "1"}),
-		"an area that was cut": differsAt(checks.PodPing.ID).state("node-a", checks.AreaRoutes, "blackhole 10.88.0.12", "").add("node-b", cut),
+		"an area that was cut": differsAt(checks.PodPing.ID).state("node-a", checks.AreaRoutes,
+			"blackhole 10.88.0.12", "").add("node-b", cut),
 	} {
 		if got := n.differs(); got != nil {
 			t.Errorf("%s: %+v", name, got)
@@ -160,7 +175,8 @@ func TestDiffersListed(t *testing.T) {
 	t.Parallel()
 	n := differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0", "fs/file-max", "1"},
 		[]string{"net/ipv4/conf/cali*/proxy_arp", "1", "fs/file-max", "2"}).
-		both(checks.AreaSystem, []string{"kernel", "5.15", "os", "Ubuntu 22.04"}, []string{"kernel", "6.1", "os", "Debian 12"})
+		both(checks.AreaSystem, []string{"kernel", "5.15", "os", "Ubuntu 22.04"}, []string{"kernel", "6.1", "os",
+			"Debian 12"})
 	got := strings.Join(Comparison(n.f), "\n")
 	for _, want := range []string{"differs: sysctl net/ipv4/conf/cali*/proxy_arp: 0 here, 1 on node-b",
 		"differs: system 5.15 here, 6.1 on node-b; Ubuntu 22.04 here, Debian 12 on node-b", "1 more differences are in node-state"} {
@@ -168,7 +184,8 @@ func TestDiffersListed(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	healthy := differsAt().both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel", "6.1"}).says("node-b", "x-y", probe.OK)
+	healthy := differsAt().both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel",
+		"6.1"}).says("node-b", "x-y", probe.OK)
 	if got := strings.Join(Comparison(healthy.f), "\n"); strings.Contains(got, "differs") {
 		t.Error(got)
 	}

@@ -26,14 +26,17 @@ var (
 	touchesCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID,
 		checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPPort.ID, checks.BGPSession.ID, checks.BGPExpected.ID,
 		checks.CalicoLog.ID, checks.InitStall.ID, checks.StartupBudget.ID, checks.NodeFirewall.ID, checks.IPAutodetect.ID,
-		checks.OverlayTunnels.ID, checks.RouteBlocks.ID, checks.RoutePods.ID, checks.TyphaReach.ID, checks.DatastoreLatency.ID,
+		checks.OverlayTunnels.ID, checks.RouteBlocks.ID, checks.RoutePods.ID, checks.TyphaReach.ID,
+		checks.DatastoreLatency.ID,
 		facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckIPRegistered}
-	touchesRuntime = []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID, checks.DockerHealth.ID, checks.RuntimeGhosts.ID,
+	touchesRuntime = []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID, checks.DockerHealth.ID,
+		checks.RuntimeGhosts.ID,
 		checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID, checks.KubeletHealth.ID, checks.DaemonLog.ID,
 		facts.CheckPodsStart, facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckNodeLease, facts.CheckCalicoPod,
 		probe.CheckPlaced}
 	touchesNames = []string{checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart}
-	touchesProxy = []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+	touchesProxy = []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID,
+		checks.DNSExternal.ID,
 		checks.PodTCP.ID, checks.KubeProxyHealth.ID}
 )
 

@@ -35,9 +35,10 @@ func (r *Run) Compares(snap *cluster.Snapshot) bool {
 // troubled tells whether there is something to compare: a bad answer about the node, a warning that no
 // cause explains, or no access method that works.
 func troubled(seen diagnose.Findings) bool {
-	return len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0 || slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
+	return bad || len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the

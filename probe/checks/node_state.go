@@ -104,7 +104,8 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its result.
+// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its
+// result.
 const (
 	mostParts = 5
 	mostPart  = 3000

@@ -17,7 +17,8 @@ import (
 )
 
 // aloneSettings are those of a kubelet that each node has of its own.
-var aloneSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels", "register-with-taints",
+var aloneSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels",
+	"register-with-taints",
 	"registerWithTaints", "container-runtime-endpoint", "containerRuntimeEndpoint"}
 
 func kubeletState(l look) (items, error) {

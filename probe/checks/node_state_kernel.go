@@ -241,7 +241,8 @@ func foreignChain(table, chain string) bool {
 	if table == "calico" || table == "kube-proxy" {
 		return false
 	}
-	return !slices.ContainsFunc([]string{"cali-", "KUBE-", "CNI-"}, func(s string) bool { return strings.HasPrefix(chain, s) })
+	return !slices.ContainsFunc([]string{"cali-", "KUBE-", "CNI-"},
+		func(s string) bool { return strings.HasPrefix(chain, s) })
 }
 
 // mostRules is how many rules of a chain are said one by one.
@@ -285,7 +286,8 @@ func verdictsOf(rules []string) string {
 	var out []string
 	for _, rule := range rules {
 		words := strings.Fields(rule)
-		for _, verdict := range []string{"accept", "drop", "reject", "notrack", "return", "jump", "goto", "queue", "dnat", "snat",
+		for _, verdict := range []string{"accept", "drop", "reject", "notrack", "return", "jump", "goto", "queue",
+			"dnat", "snat",
 			"masquerade", "redirect", "nat", "tproxy"} {
 			if slices.Contains(words, verdict) && !slices.Contains(out, verdict) {
 				out = append(out, verdict)

@@ -141,7 +141,8 @@ func pathState(l look) (items, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			out[name] = "missing"
 		case err == nil:
-			out[name] = strings.TrimSpace(fmt.Sprintf("%s %04o %s", kindName(info.Mode()), info.Mode().Perm(), mountedAs(mounts, name)))
+			out[name] = strings.TrimSpace(fmt.Sprintf("%s %04o %s", kindName(info.Mode()), info.Mode().Perm(),
+				mountedAs(mounts, name)))
 		}
 	}
 	if len(out) == 0 {

@@ -42,8 +42,9 @@ func differsRead(t *testing.T, l look, read func(look) (items, error), want map[
 func TestNodeStateSysctls(t *testing.T) {
 	t.Parallel()
 	const conf = "proc/sys/net/ipv4/conf/"
-	files := map[string]string{conf + "all/forwarding": "1\n", conf + "eth0/rp_filter": "2\n", "proc/sys/kernel/pid_max": "4194304\n",
-		conf + "cali1/proxy_arp": "0\n", conf + "cali2/proxy_arp": "0\n", conf + "cali3/proxy_arp": "1\n"}
+	files := map[string]string{conf + "all/forwarding": "1\n", conf + "eth0/rp_filter": "2\n",
+		"proc/sys/kernel/pid_max": "4194304\n",
+		conf + "cali1/proxy_arp":  "0\n", conf + "cali2/proxy_arp": "0\n", conf + "cali3/proxy_arp": "1\n"}
 	var links []kernel.Link
 	for _, name := range []string{"cali1", "cali2", "cali3"} {
 		links = append(links, kernel.Link{Name: name, Kind: "veth"})
@@ -53,7 +54,8 @@ func TestNodeStateSysctls(t *testing.T) {
 		"net/ipv4/conf/<uplink>/rp_filter": "2", "kernel/pid_max": "4194304"})
 }
 
-// TestNodeStateConfiguration wants the kubelet's and containerd's settings flat, the node's own replaced, and no secret.
+// TestNodeStateConfiguration wants the kubelet's and containerd's settings flat, the node's own replaced, and no
+// secret.
 func TestNodeStateConfiguration(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
@@ -97,7 +99,8 @@ func TestNodeStateProcesses(t *testing.T) {
 	differsRead(t, l, processState, map[string]string{"keepalived": "runs"})
 	got := differsRead(t, l, calicoState, map[string]string{"FELIX_DEFAULTENDPOINTTOHOSTACTION": "DROP", "NODENAME": "<node>",
 		"ETCD_PASSWORD": "(left out)"})
-	if strings.Contains(strings.Join(slices.Collect(maps.Values(got)), " "), "hunter2") || got["MYAPP_SERVICE_HOST"] != "" {
+	if strings.Contains(strings.Join(slices.Collect(maps.Values(got)), " "), "hunter2") ||
+		got["MYAPP_SERVICE_HOST"] != "" {
 		t.Error(got)
 	}
 }
@@ -121,7 +124,8 @@ func TestNodeStatePaths(t *testing.T) {
 // TestNodeStateWords wants what belongs to the node replaced where it is a whole word, and nothing else.
 func TestNodeStateWords(t *testing.T) {
 	t.Parallel()
-	n := neutral{"node-a": "<node>", "10.88.0.11": "<address>", "fd00::11": "<address>", "02:42:0a:58:00:0b": "<mac>", "eth0": "<uplink>"}
+	n := neutral{"node-a": "<node>", "10.88.0.11": "<address>", "fd00::11": "<address>",
+		"02:42:0a:58:00:0b": "<mac>", "eth0": "<uplink>"}
 	for text, want := range map[string]string{
 		"https://node-a:6443":           "https://<node>:6443",
 		"node-ab node-a.":               "node-ab <node>.",
@@ -157,7 +161,8 @@ func TestNodeStateParts(t *testing.T) {
 			t.Errorf("%.200s", b.String())
 		}
 	}
-	if a, b := shortened(strings.Repeat("x", 300)+"1", mostValue), shortened(strings.Repeat("x", 300)+"2", mostValue); a == b || len(a) > mostValue {
+	if a, b := shortened(strings.Repeat("x", 300)+"1", mostValue), shortened(strings.Repeat("x", 300)+"2",
+		mostValue); a == b || len(a) > mostValue {
 		t.Errorf("%q and %q", a, b)
 	}
 }

@@ -259,7 +259,8 @@ func portsText(word string, from, to uint16) string {
 }
 
 func protocolText(n byte) string {
-	if name := map[byte]string{1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp", 4: "ipip"}[n]; name != "" {
+	if name := map[byte]string{1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp",
+		4: "ipip"}[n]; name != "" {
 		return name
 	}
 	return fmt.Sprintf("proto %d", n)

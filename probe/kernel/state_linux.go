@@ -154,8 +154,9 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	for _, e := range r.Exprs {
 		switch e := e.(type) {
 		case *expr.Meta:
-			loaded = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif", expr.MetaKeyL4PROTO: "proto",
-				expr.MetaKeyMARK: "mark"}[e.Key]
+			loaded = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
+				expr.MetaKeyL4PROTO: "proto",
+				expr.MetaKeyMARK:    "mark"}[e.Key]
 		case *expr.Payload:
 			loaded, bits = field(e), -1
 		case *expr.Bitwise:

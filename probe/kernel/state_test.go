@@ -48,7 +48,10 @@ func TestLegacyWalls(t *testing.T) {
 		w.Rules[0] != "daddr 10.96.0.10 udp dport 53 notrack" || leadsTo(w.Rules[1]) != "cali-PREROUTING" {
 		t.Errorf("%+v, want %q", w, want)
 	}
-	if _, err := legacyWalls(legacy4, "ip", "raw", info, all[:len(all)-3], func(_, _ string) bool { return true }); err == nil {
+	if _, err := legacyWalls(legacy4, "ip", "raw", info, all[:len(all)-3], func(_,
+		_ string) bool {
+		return true
+	}); err == nil {
 		t.Error("a table that is cut is read")
 	}
 }
