@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -131,7 +130,8 @@ func (p *pinger) whole(size int) error {
 	return err
 }
 
-// ping does what the pinger is set to, and closes it.
+// ping does what the pinger is set to, and closes it. One goroutine sends and reads by turns: however
+// long the machine holds it up, no more packets are under way than it has room to hear the answers of.
 func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	p.stats = make([]Stats, len(addrs))
 	for i, a := range addrs {
@@ -139,13 +139,11 @@ func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	}
 	p.sentAt = make([]time.Time, len(addrs)*p.packets)
 	p.seen = make([]bool, len(p.sentAt))
-	var reader sync.WaitGroup
-	reader.Go(p.receive)
+	defer p.conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = p.conn.SetReadDeadline(time.Now()) })()
 	p.send(ctx)
 	p.linger(ctx)
 	cut := ctx.Err() != nil
-	p.conn.Close() // ends the reader
-	reader.Wait()
 	for i := range p.stats {
 		s := &p.stats[i]
 		s.Cut = cut
@@ -167,7 +165,6 @@ type pinger struct {
 	every, wait time.Duration
 	payload     int // bytes of an echo's own
 
-	mu       sync.Mutex
 	stats    []Stats
 	sentAt   []time.Time // by sequence number: target*packets + packet
 	seen     []bool
@@ -220,36 +217,33 @@ func (p *pinger) filter() {
 	}
 }
 
-// burst is how many packets leave at once. Answers to more than a few hundred
-// overflow the socket's buffer (net.core.rmem_default, about 270 packets), and
-// would be called lost.
+// burst is how many packets leave at once, before the answers are read. Answers to more than a few
+// hundred overflow the socket's buffer (net.core.rmem_default, about 270 packets), and would be
+// called lost.
 const burst = 16
 
-// send spreads each round of packets evenly over its time.
+// send spreads each round of packets evenly over its time, and reads meanwhile. What was missed when
+// it was held up does not leave all at once.
 func (p *pinger) send(ctx context.Context) {
-	began := time.Now()
-	wait := func(at time.Duration) bool {
-		if late := time.Since(began.Add(at)); late > 0 {
-			began = began.Add(late) // held up: what was missed must not leave all at once
-		}
-		select {
-		case <-time.After(time.Until(began.Add(at))):
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+	next, gap := time.Now(), p.every*burst/time.Duration(len(p.stats))
 	for round := range p.packets {
+		began := next
 		for i := range p.stats {
-			if i%burst == 0 && i > 0 &&
-				!wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
-				return
+			if i%burst == 0 && (i > 0 || round > 0) {
+				p.read(ctx, next, nil)
+				if ctx.Err() != nil {
+					return
+				}
+				if late := time.Since(next); late > 0 {
+					next, began = next.Add(late), began.Add(late)
+				}
 			}
 			p.sendOne(i, i*p.packets+round)
+			if i%burst == burst-1 {
+				next = next.Add(gap)
+			}
 		}
-		if round+1 < p.packets && !wait(time.Duration(round+1)*p.every) {
-			return
-		}
+		next = began.Add(p.every)
 	}
 }
 
@@ -261,8 +255,6 @@ func (p *pinger) sendOne(target, seq int) {
 		msg.Type = ipv4.ICMPTypeEcho
 	}
 	packet, err := msg.Marshal(nil)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	s := &p.stats[target]
 	if err == nil {
 		p.sentAt[seq] = time.Now()
@@ -298,27 +290,9 @@ func (p *pinger) to(a netip.Addr) net.Addr {
 
 // linger waits for the answers that are still on their way.
 func (p *pinger) linger(ctx context.Context) {
-	deadline := time.NewTimer(p.wait)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		p.mu.Lock()
-		sent := 0
-		for _, s := range p.stats {
-			sent += s.Sent - s.Refused
-		}
-		done := p.answered >= sent
-		p.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return
-		case <-ctx.Done():
-			return
-		}
+	sent := 0
+	for _, s := range p.stats {
+		sent += s.Sent - s.Refused
 	}
+	p.read(ctx, time.Now().Add(p.wait), func() bool { return p.answered >= sent })
 }

@@ -1,10 +1,12 @@
 package icmp
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"golang.org/x/net/icmp"
@@ -12,19 +14,39 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// receive takes packets until the socket is closed.
-func (p *pinger) receive() {
+// How long a read takes at least, and how late its end may come before it is read again: a machine
+// that had no time for this process has filled its socket meanwhile.
+const (
+	leastRead = time.Millisecond
+	heldUp    = 5 * time.Millisecond
+)
+
+// read takes packets until a time, the end of ctx or done (nil: never), and at least what is there.
+func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
+	until = later(until, time.Now().Add(leastRead))
 	buf := make([]byte, 1500)
-	for {
+	_ = p.conn.SetReadDeadline(until) // fails for a closed socket only, as reading does
+	for ctx.Err() == nil && (done == nil || !done()) {
 		n, from, err := p.conn.ReadFrom(buf)
-		if errors.Is(err, net.ErrClosed) {
+		switch {
+		case err == nil:
+			p.take(buf[:n], from, time.Now())
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		if err != nil {
-			continue // an ICMP error of one packet, reported by the kernel
-		}
-		p.take(buf[:n], from, time.Now())
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Since(until) < heldUp:
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			until = time.Now().Add(leastRead)
+			_ = p.conn.SetReadDeadline(until)
+		} // else an ICMP error of one packet, reported by the kernel
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
@@ -94,8 +116,6 @@ func Unreachable(code int, v4 bool) (text string, firewall bool) {
 }
 
 func (p *pinger) echo(seq int, at time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if seq >= len(p.seen) || p.seen[seq] || p.sentAt[seq].IsZero() {
 		return
 	}
@@ -124,8 +144,6 @@ func (p *pinger) bounced(quote []byte, words string, tooBig bool, told int) {
 		return
 	}
 	id, seq := binary.BigEndian.Uint16(quote[header+4:]), int(binary.BigEndian.Uint16(quote[header+6:]))
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if id != p.id || seq >= len(p.seen) || p.seen[seq] {
 		return
 	}
