@@ -190,3 +190,38 @@ func TestDiffersListed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestResidual wants what is left over asked about what no proven cause explains, behind a reason that is as sure, and
+// before a symptom, which it explains where it covers all its evidence.
+func TestResidual(t *testing.T) {
+	t.Parallel()
+	rule := func(id, check string, weight int, symptom bool) *Rule {
+		return &Rule{ID: id, Layer: LayerServices, Symptom: symptom, Match: func(f Findings) []Case {
+			bad := f.Bad(check)
+			if len(bad) == 0 {
+				return nil
+			}
+			return []Case{{Says: id, For: clues(weight, bad)}}
+		}}
+	}
+	night := differsAt(checks.PodPing.ID, checks.PodTCP.ID).both(checks.AreaIPsec, []string{"out from a to b block", ""}, nil).
+		says("node-a", "other-check", probe.Fail)
+	for want, rules := range map[string][]*Rule{
+		"proven node-differs":          {rule("proven", checks.PodTCP.ID, proof, false)},
+		"reason node-differs":          {rule("reason", checks.PodTCP.ID, strong, false)},
+		"node-differs":                 {rule("symptom", checks.PodTCP.ID, strong, true)},
+		"node-differs symptom":         {rule("symptom", "other-check", strong, true)},
+		"reason node-differs symptom":  {rule("symptom", "other-check", strong, true), rule("reason", checks.PodTCP.ID, strong, false)},
+		"node-differs hinted":          {rule("hinted", checks.PodTCP.ID, hint, false)},
+		"proven other":                 {rule("proven", checks.PodTCP.ID, proof, false), rule("other", checks.PodPing.ID, proof, false)},
+		"reason node-differs unproven": {rule("reason", checks.PodTCP.ID, strong, false), rule("unproven", "other-check", hint, true)},
+	} {
+		var got []string
+		for _, c := range Explain(night.f, append(rules, nodeDiffers)).Causes {
+			got = append(got, c.ID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

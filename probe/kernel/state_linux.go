@@ -176,7 +176,7 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 			words = append(words, action(e))
 		}
 	}
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "), calicos
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
 }
 
 // field is which part of a packet is loaded, "" for those that are not named here.
