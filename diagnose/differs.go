@@ -46,7 +46,7 @@ Told from a cause that knows the fault by that: such a cause is named first.`,
 			}
 			c.For = append(c.For, Clue{Finding: stateSays(d.result, d.text(f.Node)), Weight: w})
 		}
-		c.Says = fmt.Sprintf("what fails on {node} works on %s, and differs there: %s", named[0].other, strings.Join(texts, "; "))
+		c.Says = fmt.Sprintf("what fails on {node} works on %s, and the two are set differently: %s", named[0].other, strings.Join(texts, "; "))
 		c.Fix = putBack(named)
 		return []Case{c}
 	},
@@ -83,8 +83,7 @@ func stateSays(r Finding, text string) Finding {
 func telling(f Findings) (named []difference, concerned []Cover) {
 	works := worksThere(f)
 	for _, d := range differences(f) {
-		touches := slices.ContainsFunc(d.concerns, func(id string) bool { return slices.Contains(works, id) })
-		if touches && d.rank < hardly && (len(named) == 0 || d.rank == named[0].rank) {
+		if d.touches(works) && d.rank < hardly && (len(named) == 0 || d.rank == named[0].rank) {
 			named = append(named, d)
 		}
 	}

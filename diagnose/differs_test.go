@@ -204,17 +204,21 @@ func TestResidual(t *testing.T) {
 			return []Case{{Says: id, For: clues(weight, bad)}}
 		}}
 	}
-	night := differsAt(checks.PodPing.ID, checks.PodTCP.ID).both(checks.AreaIPsec, []string{"out from a to b block", ""}, nil).
+	night := differsAt(checks.PodPing.ID, checks.PodTCP.ID).both(checks.AreaIPsec, []string{
+		"out from a to b block", ""}, nil).
 		says("node-a", "other-check", probe.Fail)
 	for want, rules := range map[string][]*Rule{
-		"proven node-differs":          {rule("proven", checks.PodTCP.ID, proof, false)},
-		"reason node-differs":          {rule("reason", checks.PodTCP.ID, strong, false)},
-		"node-differs":                 {rule("symptom", checks.PodTCP.ID, strong, true)},
-		"node-differs symptom":         {rule("symptom", "other-check", strong, true)},
-		"reason node-differs symptom":  {rule("symptom", "other-check", strong, true), rule("reason", checks.PodTCP.ID, strong, false)},
-		"node-differs hinted":          {rule("hinted", checks.PodTCP.ID, hint, false)},
-		"proven other":                 {rule("proven", checks.PodTCP.ID, proof, false), rule("other", checks.PodPing.ID, proof, false)},
-		"reason node-differs unproven": {rule("reason", checks.PodTCP.ID, strong, false), rule("unproven", "other-check", hint, true)},
+		"proven node-differs":  {rule("proven", checks.PodTCP.ID, proof, false)},
+		"reason node-differs":  {rule("reason", checks.PodTCP.ID, strong, false)},
+		"node-differs":         {rule("symptom", checks.PodTCP.ID, strong, true)},
+		"node-differs symptom": {rule("symptom", "other-check", strong, true)},
+		"reason node-differs symptom": {rule("symptom", "other-check", strong, true), rule("reason",
+			checks.PodTCP.ID, strong, false)},
+		"node-differs hinted": {rule("hinted", checks.PodTCP.ID, hint, false)},
+		"proven other": {rule("proven", checks.PodTCP.ID, proof, false), rule("other",
+			checks.PodPing.ID, proof, false)},
+		"reason node-differs unproven": {rule("reason", checks.PodTCP.ID, strong, false), rule("unproven",
+			"other-check", hint, true)},
 	} {
 		var got []string
 		for _, c := range Explain(night.f, append(rules, nodeDiffers)).Causes {

@@ -15,6 +15,7 @@ type difference struct {
 	here, there  string // values, "" where the item is not there or has none
 	in, inOther  bool   // whether the item is there
 	other        string // the baseline node
+	order        int    // among those of a rank
 	rank         int    // how likely it matters: 1 breaks things by itself, 3 hardly ever
 	concerns     []string
 	result, with Finding // the results that say so
@@ -78,7 +79,8 @@ func differences(f Findings) []difference {
 	}
 	out = saidOnce(out)
 	slices.SortStableFunc(out, func(a, b difference) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.area, b.area), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.order, b.order), cmp.Compare(a.area, b.area),
+			cmp.Compare(a.name, b.name))
 	})
 	return out
 }
@@ -110,7 +112,7 @@ func between(mine, theirs nodeItems, node string) []difference {
 			if d.inOther {
 				d.with = there.of[name]
 			}
-			d.rank, d.concerns = matters(d)
+			d.rank, d.concerns, d.order = matters(d)
 			out = append(out, d)
 		}
 	}
@@ -176,6 +178,11 @@ func saidOnce(all []difference) []difference {
 	})
 }
 
+// touches tells whether the difference can touch one of some checks.
+func (d difference) touches(ids []string) bool {
+	return slices.ContainsFunc(d.concerns, func(id string) bool { return slices.Contains(ids, id) })
+}
+
 // areaWords is how an area is called before the name of an item.
 var areaWords = map[string]string{
 	checks.AreaSystem: "", checks.AreaSysctls: "sysctl", checks.AreaInterfaces: "interface", checks.AreaRoutes: "route",
@@ -227,8 +234,10 @@ func stateLines(f Findings) []string {
 		return nil
 	}
 	var lines, system []string
-	rest := 0
-	for _, d := range differences(f) {
+	rest, works := 0, worksThere(f)
+	all := differences(f)
+	slices.SortStableFunc(all, func(a, b difference) int { return last(!a.touches(works), !b.touches(works)) })
+	for _, d := range all {
 		switch {
 		case d.area == checks.AreaSystem && (d.name == "kernel" || d.name == "os"):
 			system = append(system, fmt.Sprintf("%s here, %s on %s", d.here, d.there, d.other))

@@ -1,7 +1,9 @@
 package diagnose
 
 import (
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -67,22 +69,23 @@ var knownItems = []matter{
 	{checks.AreaSysctls, worded(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
 		perhaps, startsToo, false},
 	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
-	{checks.AreaRoutes, worded(`^default`), perhaps, pathsToo, false},
-	{checks.AreaRoutes, nil, breaks, pathsToo, true},
 	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
-	{checks.AreaRules, nil, breaks, pathsToo, true},
 	{checks.AreaIPsec, nil, breaks, pathsToo, false},
 	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect`), breaks, pathsToo, true},
 	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
 	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
 	{checks.AreaQueues, worded(`netem|tbf`), breaks, pathsToo, false},
+	{checks.AreaRules, nil, breaks, pathsToo, true},
+	{checks.AreaRoutes, worded(`^default`), perhaps, pathsToo, false},
+	{checks.AreaRoutes, nil, breaks, pathsToo, true},
 	{checks.AreaInterfaces, worded(`^(<uplink>|cali\*|vxlan.calico|tunl0|wireguard.cali) `), perhaps, touchesPaths, false},
 	{checks.AreaKubelet, worded(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), breaks,
 		touchesNames, false},
 	{checks.AreaKubelet, worded(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
-		`containerRuntimeEndpoint|--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir|staticPodPath|` +
-		`evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|cpuManagerPolicy|topologyManagerPolicy|` +
-		`enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), breaks, startsToo, false},
+		`containerRuntimeEndpoint|--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir)`), breaks, startsToo, false},
+	{checks.AreaKubelet, worded(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
+		`cpuManagerPolicy|topologyManagerPolicy|enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), perhaps, startsToo,
+		false},
 	{checks.AreaRuntime, worded(`confDir|binDir|sandbox|cgroup|snapshotter|runtimeType|disabled|lastCNILoadStatus|maxConfNum`), breaks,
 		startsToo, false},
 	{checks.AreaContainerd, worded(`conf_dir|bin_dir|sandbox|cgroup|snapshotter|runtime_type|disabled_plugins|required_plugins|` +
@@ -105,30 +108,33 @@ var knownItems = []matter{
 	{checks.AreaSystem, worded(`blacklisted|boot option`), perhaps, pathsToo, false},
 }
 
-// matters says how likely a difference matters, and which checks it can touch.
-func matters(d difference) (int, []string) {
+// matters says how likely a difference matters, which checks it can touch, and where in the order of such it stands.
+func matters(d difference) (rank int, concerned []string, order int) {
 	text := d.name + " = " + d.here + " | " + d.there
-	for _, m := range knownItems {
+	for i, m := range knownItems {
 		if m.area != d.area || m.name != nil && !m.name.MatchString(text) || m.alone && d.inOther && !d.in {
 			continue
 		}
-		if d.area == checks.AreaLimits && !lower(d.here, d.there) {
-			return hardly, nil
+		if d.area == checks.AreaLimits && !tight(d.here, d.there) {
+			break
 		}
-		return m.rank, m.of
+		return m.rank, m.of, i
 	}
-	return hardly, nil
+	return hardly, nil, len(knownItems)
 }
 
-// lower tells whether a limit is lower here: by its first number, none is the highest.
-func lower(here, there string) bool {
-	first := func(s string) string { word, _, _ := strings.Cut(s, " "); return word }
-	a, b := first(here), first(there)
-	switch {
-	case a == "unlimited" || a == "max":
-		return false
-	case b == "unlimited" || b == "max":
-		return true
+// roomy is a limit that no daemon of a node comes to: with a few hundred pods they have some thousand files open.
+const roomy = 20_000
+
+// tight tells whether a limit is lower here than there, and low.
+func tight(here, there string) bool {
+	first := func(s string) int {
+		word, _, _ := strings.Cut(s, " ")
+		n, err := strconv.Atoi(word)
+		if err != nil { // "unlimited", "infinity", "max"
+			return math.MaxInt
+		}
+		return n
 	}
-	return len(a) < len(b) || len(a) == len(b) && a < b
+	return first(here) < min(first(there), roomy)
 }

@@ -208,7 +208,11 @@ func ruleState(l look) (items, error) {
 		}
 		for _, r := range rules {
 			if !r.Own() {
-				out[l.net.text(r.String())] = fmt.Sprintf("IPv%d", f)
+				name := l.net.text(r.String())
+				if f == 6 {
+					name = "IPv6 " + name
+				}
+				out[name] = ""
 			}
 		}
 	}

@@ -28,7 +28,10 @@ nft add rule ip raw PREROUTING jump cali-PREROUTING
 	if err != nil || len(policies) != 1 || policies[0].String() != "out from 0.0.0.0/0 to 10.244.0.0/16 block" {
 		t.Errorf("%v, %v", policies, err)
 	}
-	walls, err := Walls(&probe.Host{Proc: "/proc"}, func(_, chain string) bool { return !strings.HasPrefix(chain, "cali-") })
+	walls, err := Walls(&probe.Host{Proc: "/proc"}, func(_, chain string) bool {
+		return !strings.HasPrefix(chain,
+			"cali-")
+	})
 	at := slices.IndexFunc(walls, func(w Wall) bool { return w.Name == "PREROUTING" })
 	if err != nil || at < 0 || walls[at].Hook != "prerouting" || walls[at].Policy != "accept" ||
 		!slices.Equal(walls[at].Rules, []string{"daddr 10.96.0.10 udp dport 53 notrack"}) {

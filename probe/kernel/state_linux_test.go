@@ -18,7 +18,8 @@ func TestNFTRule(t *testing.T) {
 	comment := xt.Comment("cali:abc")
 	for want, exprs := range map[string][]expr.Any{
 		"daddr 10.96.0.10 udp dport 53 notrack": append(daddr, &expr.Meta{Key: expr.MetaKeyL4PROTO},
-			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{17}}, &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{17}}, &expr.Payload{Base: expr.PayloadBaseTransportHeader,
+				Offset: 2, Len: 2},
 			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{0, 53}}, &expr.Counter{}, &expr.Notrack{}),
 		"udp dport 53 notrack": {&expr.Match{Name: "udp", Info: &xt.Udp{SrcPorts: [2]uint16{0, 65535},
 			DstPorts: [2]uint16{53, 53}}}, &expr.Target{Name: "CT", Info: &info}},
