@@ -138,6 +138,9 @@ func TestDiffersNot(t *testing.T) {
 			both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel", "6.1"}).
 			both(checks.AreaLimits, []string{"kubelet open files", "2048 soft"}, []string{"kubelet open files", "1024 soft"}),
 		"an area that was not read": differsAt(checks.FelixLive.ID).state("node-a", checks.AreaCalico, "FELIX_X", "1"),
+		"folders that are worse there": differsAt(checks.FelixLive.ID).both(checks.AreaPaths,
+			[]string{"/lib/modules", "folder 0755", "/opt/cni/bin", "folder 0755"},
+			[]string{"/lib/modules", "missing", "/opt/cni/bin", "folder 0755 ro noexec"}),
 		"flags that are not seen": differsAt(facts.CheckPodsStart).both(checks.AreaKubelet, []string{"--pod-max-pids",
 			"20", "x", "1"},
 			[]string{"x", "1"}),

@@ -94,7 +94,8 @@ var knownItems = []matter{
 		`bindAddress|detectLocal|proxy-mode|featureGates|localhostNodePorts`), breaks, touchesProxy, false},
 	{checks.AreaLimits, worded(`open files|pids.max`), breaks, startsToo, false},
 	{checks.AreaPaths, worded(`^/(opt/cni/bin|etc/cni/net.d|run/xtables.lock|var/lib/calico|var/run/calico|var/lib/cni|lib/modules|` +
-		`sys/fs/bpf|var/lib/kubelet|run/containerd/containerd.sock) = .*(missing|folder.*\| file|file.*\| folder| ro|noexec|special)`),
+		`sys/fs/bpf|var/lib/kubelet|run/containerd/containerd.sock) = (missing|special|` +
+		`folder[^|]*\| file|file[^|]*\| folder|[^|]* (ro|noexec)( |$))`),
 		breaks, startsToo, false},
 	{checks.AreaPaths, worded(`^/opt/cni/bin/(calico|calico-ipam|loopback|portmap|bandwidth|tuning|flannel|host-local) `), perhaps,
 		touchesRuntime, false},
