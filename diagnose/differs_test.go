@@ -1,8 +1,10 @@
 package diagnose
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -230,5 +232,26 @@ func TestResidual(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestDiffersFlood wants a node that says very much compared in no time.
+func TestDiffersFlood(t *testing.T) {
+	t.Parallel()
+	n := differsAt(checks.PodPing.ID)
+	for i := range 1500 {
+		pairs := []string{}
+		for j := range 40 {
+			pairs = append(pairs, fmt.Sprintf("ip x %d-%d: drop", i, j), "")
+		}
+		n.state("node-a", []string{checks.AreaFirewall, checks.AreaRoutes, fmt.Sprint("area", i)}[i%3], pairs...)
+	}
+	n.state("node-b", checks.AreaFirewall).state("node-b", checks.AreaRoutes).state("node-c", checks.AreaFirewall)
+	began := time.Now()
+	if got := n.differs(); got == nil || got.Confidence == probe.High || len(got.Says) > 1000 {
+		t.Errorf("%+v", got)
+	}
+	if len(Comparison(n.f)) > 15 || time.Since(began) > 20*time.Second {
+		t.Errorf("%v", time.Since(began))
 	}
 }

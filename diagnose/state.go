@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func stateOf(f Findings) nodeItems {
 	for _, r := range f.Of(checks.NodeState.ID) {
 		all, known := r.Facts[checks.FactItems].(map[string]any)
 		name := r.Facts.Str(checks.FactArea)
-		if !known || name == "" {
+		if _, is := areaWords[name]; !known || !is {
 			continue
 		}
 		if out[name] == nil {
@@ -47,13 +48,20 @@ func stateOf(f Findings) nodeItems {
 		if left, _ := r.Facts.Num(checks.FactLeftOut); left > 0 || r.Cut {
 			at.cut = true
 		}
-		for item, value := range all {
-			text, _ := value.(string)
+		for _, item := range slices.Sorted(maps.Keys(all)) {
+			if len(at.values) >= mostItems { // a node may say anything
+				at.cut = true
+				break
+			}
+			text, _ := all[item].(string)
 			at.values[item], at.of[item] = text, r
 		}
 	}
 	return out
 }
+
+// mostItems is how many items of an area are compared; node-state gives fewer.
+const mostItems = 500
 
 // differences are those between the node and every baseline node that was asked too, those that matter most
 // first. What is as here on one of these is none.
@@ -71,10 +79,12 @@ func differences(f Findings) []difference {
 			out = found
 			continue
 		}
+		again := map[[2]string]bool{}
+		for _, d := range found {
+			again[[2]string{d.area, d.name}] = true
+		}
 		out = slices.DeleteFunc(out, func(d difference) bool {
-			return theirs[d.area] != nil && !slices.ContainsFunc(found, func(o difference) bool {
-				return o.area == d.area && o.name == d.name
-			})
+			return theirs[d.area] != nil && !again[[2]string{d.area, d.name}]
 		})
 	}
 	out = saidOnce(out)
@@ -166,15 +176,25 @@ const (
 func saidOnce(all []difference) []difference {
 	last := func(d difference) string {
 		name := d.name[strings.LastIndex(d.name, ".")+1:]
-		return strings.ToLower(strings.ReplaceAll(name, "_", ""))
+		return strings.TrimSuffix(strings.ToLower(strings.ReplaceAll(name, "_", "")), "s")
+	}
+	chains, inFile := map[string]bool{}, map[string]bool{}
+	for _, d := range all {
+		switch chain, _, isRule := strings.Cut(d.name, ": "); {
+		case d.area == checks.AreaFirewall && isRule:
+			chains[chain] = true
+		case d.area == checks.AreaContainerd:
+			inFile[last(d)] = true
+		}
 	}
 	return slices.DeleteFunc(all, func(d difference) bool {
-		if d.area == checks.AreaFirewall && !strings.Contains(d.here+d.there, "policy drop") {
-			return slices.ContainsFunc(all, func(o difference) bool { return strings.HasPrefix(o.name, d.name+": ") })
+		switch d.area {
+		case checks.AreaFirewall:
+			return chains[d.name] && !strings.Contains(d.here+d.there, "policy drop")
+		case checks.AreaRuntime:
+			return inFile[last(d)]
 		}
-		return d.area == checks.AreaRuntime && slices.ContainsFunc(all, func(o difference) bool {
-			return o.area == checks.AreaContainerd && strings.TrimSuffix(last(o), "s") == strings.TrimSuffix(last(d), "s")
-		})
+		return false
 	})
 }
 
