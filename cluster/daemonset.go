@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -34,6 +36,9 @@ func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused 
 	return out, refused, nil
 }
 
+// setController is who writes the events of a DaemonSet.
+const setController = "daemonset-controller"
+
 // refusal is what the API server answered a DaemonSet that wanted to make a pod, "" where it has made one
 // since, or nothing is known of that.
 func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
@@ -45,7 +50,7 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
 	}
 	var last *corev1.Event
 	for i, e := range list.Items {
-		wanted := e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate"
+		wanted := (e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate") && e.Source.Component == setController
 		if wanted && (last == nil || eventTime(&list.Items[i]).After(eventTime(last))) {
 			last = &list.Items[i]
 		}
@@ -103,38 +108,18 @@ func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what string) {
 			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have)
 		}
 	}
-	if terms := requiredOf(spec.Affinity); terms != nil {
-		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return termFits(t, n) }) {
-			return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(terms)
-		}
+	// An affinity that cannot be read fits no node, for the controller too: the error is not needed.
+	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
+		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms)
 	}
-	for _, taint := range n.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule || byController(taint) {
-			continue
-		}
-		if !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(t, taint) }) {
-			return facts.SkipsTaint, fmt.Sprintf("it does not tolerate the node's taint %s", taintText(taint))
-		}
+	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
+		false) // comparing tolerations are an alpha feature
+	if skips {
+		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString()
 	}
 	return "", ""
-}
-
-// requiredOf are the terms of an affinity that a node has to fit, nil = there are none.
-func requiredOf(a *corev1.Affinity) []corev1.NodeSelectorTerm {
-	if a == nil || a.NodeAffinity == nil {
-		return nil
-	}
-	if required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		return required.NodeSelectorTerms
-	}
-	return nil
-}
-
-func taintText(t corev1.Taint) string {
-	if t.Value == "" {
-		return t.Key + ":" + string(t.Effect)
-	}
-	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
 // byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own
@@ -143,51 +128,6 @@ func byController(t corev1.Taint) bool {
 	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
 		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
 		corev1.TaintNodeNetworkUnavailable}, t.Key)
-}
-
-func tolerates(t corev1.Toleration, taint corev1.Taint) bool {
-	switch {
-	case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
-		return false
-	case t.Operator == corev1.TolerationOpExists:
-		return true
-	}
-	return t.Key != "" && t.Value == taint.Value
-}
-
-// termFits tells whether a node fits one term of an affinity; one without expressions fits none.
-func termFits(t corev1.NodeSelectorTerm, n *corev1.Node) bool {
-	for _, e := range t.MatchExpressions {
-		have, ok := n.Labels[e.Key]
-		if !expressionFits(e, have, ok) {
-			return false
-		}
-	}
-	for _, e := range t.MatchFields { // there is only one field
-		if !expressionFits(e, n.Name, true) {
-			return false
-		}
-	}
-	return len(t.MatchExpressions)+len(t.MatchFields) > 0
-}
-
-func expressionFits(e corev1.NodeSelectorRequirement, have string, ok bool) bool {
-	switch e.Operator {
-	case corev1.NodeSelectorOpIn:
-		return ok && slices.Contains(e.Values, have)
-	case corev1.NodeSelectorOpNotIn:
-		return !ok || !slices.Contains(e.Values, have)
-	case corev1.NodeSelectorOpExists:
-		return ok
-	case corev1.NodeSelectorOpDoesNotExist:
-		return !ok
-	}
-	a, err := strconv.ParseInt(have, 10, 64)
-	if !ok || err != nil || len(e.Values) != 1 {
-		return false
-	}
-	b, err := strconv.ParseInt(e.Values[0], 10, 64)
-	return err == nil && (e.Operator == corev1.NodeSelectorOpGt && a > b || e.Operator == corev1.NodeSelectorOpLt && a < b)
 }
 
 // wantsOf is what an affinity wants, in short.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -73,16 +74,18 @@ func TestSkipped(t *testing.T) {
 func TestRefusedPods(t *testing.T) {
 	t.Parallel()
 	const webhook = `Internal error occurred: failed calling webhook \"pod-hook.topolvm.io\": service \"topolvm-controller\" not found`
-	const failed = `{"reason":"FailedCreate","message":"Error creating: ` + webhook + `","lastTimestamp":"2026-11-22T12:00:01Z"}`
+	const failed = `{"reason":"FailedCreate","message":"Error creating: ` + webhook + `","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:01Z"}`
 	const other = `{"reason":"FailedDaemonPod","message":"before","lastTimestamp":"2026-11-22T12:00:03Z"}`
 	made := func(at string) string {
-		return `{"reason":"SuccessfulCreate","message":"Created pod","lastTimestamp":"2026-11-22T12:00:0` + at + `Z"}`
+		return `{"reason":"SuccessfulCreate","message":"Created pod","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:0` + at + `Z"}`
 	}
 	for name, c := range map[string]struct{ events, why, saw string }{
 		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
 			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
 		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node and has no pod on it"},
-		"near: no event":              {"", facts.SkipsUnsaid, "selects the node"},
+		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
+			facts.SkipsUnsaid, "selects the node"},
+		"near: no event": {"", facts.SkipsUnsaid, "selects the node"},
 	} {
 		client := serverOf(t, map[string]string{
 			"/apis/apps/v1/namespaces/kube-system/daemonsets":   `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"calico-node","uid":"1"},"spec":{"template":{"metadata":{"labels":{"k8s-app":"calico-node"}}}}}]}`,

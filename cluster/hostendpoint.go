@@ -48,8 +48,8 @@ type hostPort struct {
 	whose  string
 }
 
-// hostPorts are those that are asked about, of TCP and towards the node: none of them but BGP's, Typha's and
-// the API server's is among Felix's failsafe ports where nobody chose others.
+// hostPorts are those that are asked about, of TCP and towards the node. The kubelet's alone is not among
+// Felix's failsafe ports where nobody chose others.
 func hostPorts() []hostPort {
 	return []hostPort{{10250, "the kubelet's"}, {6443, "the API server's"}, {179, "BGP's"}, {22, "ssh's"}}
 }

@@ -37,7 +37,7 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 			silent := fromOutside(f, kubeletPort).silent
 			lost := append(notPlaced(f, facts.ReasonAttach), silent...)
 			weight := hint
-			if len(lost) > 0 && r.Facts[facts.OnAddress] == true && shuts(r, kubeletPort) {
+			if len(lost) > 0 && r.Facts[facts.OnAddress] == true && hasPort(r, facts.ShutPorts, kubeletPort) {
 				weight = strong
 			}
 			c := Case{
@@ -54,15 +54,4 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 		}
 		return out
 	},
-}
-
-// shuts tells whether a port is among those that a HostEndpoint surely shuts.
-func shuts(r Finding, port float64) bool {
-	list, _ := r.Facts[facts.ShutPorts].([]any) // as it travels
-	for _, one := range list {
-		if n, ok := one.(float64); ok && n == port {
-			return true
-		}
-	}
-	return false
 }

@@ -36,7 +36,7 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 			}
 			weight, covers := strong, []Cover(nil)
 			answered := keep(notPlaced(f, facts.ReasonAttach), func(p Finding) bool { return p.Facts[facts.Answered] == true })
-			if takes(r, 10250) {
+			if hasPort(r, facts.TakenPorts, kubeletPort) {
 				covers = Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID, probe.CheckAnswered)
 				if len(answered) > 0 { // by something that is no kubelet
 					weight = proof
@@ -54,8 +54,8 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 	},
 }
 
-// takes tells whether a Service takes a port of the node.
-func takes(r Finding, port float64) bool {
-	ports, _ := r.Facts[facts.TakenPorts].([]any)
+// hasPort tells whether a port is in the list that a fact has.
+func hasPort(r Finding, fact probe.Fact, port float64) bool {
+	ports, _ := r.Facts[fact].([]any) // as it travels
 	return slices.Contains(ports, any(port))
 }

@@ -311,7 +311,11 @@ func TestIdle(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	said := []corev1.Event{{Reason: facts.EventSandbox, Message: "Failed to create pod sandbox: open /run/x.conf: no such file or directory"}}
+	said := []corev1.Event{
+		{Reason: facts.EventSandbox, Source: corev1.EventSource{Component: "kubelet"},
+			Message: "Failed to create pod sandbox: open /run/x.conf: no such file or directory"},
+		{Reason: facts.EventSandbox, Source: corev1.EventSource{Component: "somebody"}, Message: "No IPs available in pools"},
+	}
 	wait := &startup{placement: &placement{options: options}, pod: taken, events: said}
 	pe, _ := errors.AsType[*PlacementError](wait.gaveUp(t.Context(), context.DeadlineExceeded))
 	if pe == nil || pe.Sandbox == nil || pe.Sandbox.Obstacle != facts.ObstacleResolvConf {

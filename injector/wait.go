@@ -225,11 +225,13 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	return err
 }
 
-// sandboxOf is what the newest event about a sandbox that failed says, nil where there is none.
+// sandboxOf is what the kubelet's newest event about a sandbox that failed says, nil where there is none.
 func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	var last *corev1.Event
 	for i := range events {
-		if e := &events[i]; e.Reason == facts.EventSandbox && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
+		e := &events[i]
+		kubelets := e.Reason == facts.EventSandbox && e.Source.Component == "kubelet"
+		if kubelets && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
 			last = e
 		}
 	}
