@@ -43,6 +43,7 @@ func Comparison(f Findings) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%-18s %s", id, compared(f, id, baseline)))
 	}
+	lines = append(lines, stateLines(f)...)
 	for _, node := range baseline {
 		lines = append(lines, seenFrom(f, node)...)
 	}

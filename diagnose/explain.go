@@ -22,11 +22,16 @@ type Diagnosis struct {
 // other node that it is about, "" where that is all one. Where a cause is proven and nothing is left
 // unexplained there are none.
 func (d Diagnosis) Open() []Cover {
-	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
-	if slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0 {
+	if d.Settled() {
 		return nil
 	}
 	return d.wants
+}
+
+// Settled tells whether a cause is proven and nothing is left unexplained.
+func (d Diagnosis) Settled() bool {
+	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
+	return slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0
 }
 
 // candidate is a case on its way to a cause.
@@ -62,18 +67,9 @@ func last(a, b bool) int {
 // of what is bad is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, rules []*Rule) Diagnosis {
 	f = f.indexed()
-	var all []candidate
-	for _, rule := range rules {
-		var of []candidate
-		for _, c := range rule.Match(f) {
-			if got, ok := weigh(f, rule, c); ok {
-				of = append(of, got)
-			}
-		}
-		all = append(all, surestCases(of)...)
-	}
+	all := matched(f, rules, false)
+	all = append(all, matched(unproven(f, all), rules, true)...)
 	slices.SortStableFunc(all, surest)
-	all = all[:min(len(all), mostCandidates)]
 	kept := inBothFamilies(explainedAway(f, all))
 	for i := range kept {
 		kept[i].covered = covers(f, kept[i])
@@ -82,6 +78,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), last(a.rule.Symptom, b.rule.Symptom),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
+	kept = residualPlaced(kept)
 	var d Diagnosis
 	explained := map[int]bool{}
 	for i := range kept {
@@ -102,6 +99,25 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		}
 	}
 	return d
+}
+
+// matched are the cases of the rules that are residual, or of those that are not, the surest first.
+func matched(f Findings, rules []*Rule, residual bool) []candidate {
+	var all []candidate
+	for _, rule := range rules {
+		if rule.Residual != residual {
+			continue
+		}
+		var of []candidate
+		for _, c := range rule.Match(f) {
+			if got, ok := weigh(f, rule, c); ok {
+				of = append(of, got)
+			}
+		}
+		all = append(all, surestCases(of)...)
+	}
+	slices.SortStableFunc(all, surest)
+	return all[:min(len(all), mostCandidates)]
 }
 
 // Causes are compared with each other, and a node decides how many cases its answers make.

@@ -24,11 +24,14 @@ const (
 )
 
 // mayExplain tells whether a cause of this rule may have one of another as its consequence:
-// not one of an earlier layer, unless that is a symptom and this is none; and what is bad only
-// later explains nothing that is bad now.
+// not one of an earlier layer, unless that is a symptom and this is none; what is bad only later
+// explains nothing that is bad now, and what is left over explains symptoms.
 func (r *Rule) mayExplain(other *Rule) bool {
 	if r.Later && !other.Later {
 		return false
+	}
+	if r.Residual {
+		return other.Symptom
 	}
 	return r.Layer <= other.Layer || other.Symptom && !r.Symptom
 }

@@ -16,7 +16,10 @@ type Rule struct {
 	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
 	// is bad now, however sure it is.
 	Later bool
-	Title string // the fault in a few words
+	// Residual marks a rule that is asked only about what no proven cause explains. It explains
+	// symptoms alone, and stands below every other cause that is as sure and above the symptoms.
+	Residual bool
+	Title    string // the fault in a few words
 	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
 	Doc string
 	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;
@@ -99,5 +102,6 @@ func clues(weight int, of ...[]Finding) []Clue {
 // Rules are all there are. Of two causes that are alike in all that Explain sorts by, confidence,
 // being a reason, evidence, what it explains and layer, the earlier comes first.
 func Rules() []*Rule {
-	return slices.Concat(nodeRules(), keptRules(), saysRules(), podsRules(), unlikeRules(), startRules(), networkRules())
+	return slices.Concat(nodeRules(), keptRules(), saysRules(), podsRules(), unlikeRules(), startRules(), networkRules(),
+		[]*Rule{nodeDiffers})
 }

@@ -32,26 +32,38 @@ func (r *Run) Compares(snap *cluster.Snapshot) bool {
 		slices.Contains(r.picked, checks.NeighbourReach)
 }
 
-// troubled tells whether there is something to compare: a bad answer about the node, or no
-// access method that works.
+// troubled tells whether there is something to compare: a bad answer about the node, a warning that no
+// cause explains, or no access method that works.
 func troubled(seen diagnose.Findings) bool {
-	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
+	return bad || len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
-// node, and always their BGP sessions and whether they reach the node.
+// node, how they are set where the node was asked that, and always their BGP sessions and whether they reach the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
 		switch {
+		case c == checks.NodeState:
+			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
+				out = append(out, c)
+			}
 		case c == checks.EncapProof: // takes two probes that know of each other
 		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// answeredItself tells whether a probe on the node has answered anything yet.
+func answeredItself(seen diagnose.Findings) bool {
+	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+		return r.Node == seen.Node && r.Way != injector.MethodAPI && r.Check != probe.CheckPlaced
+	})
 }
 
 // preferred are the addresses of the other ends of bad BGP sessions.
@@ -104,7 +116,11 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 // compare asks the baseline nodes now; the result has to be waited for.
 func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
 	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, preferred(r.Seen))
-	asked := worthComparing(r.Seen, r.picked)
+	suite := r.picked
+	if !slices.Contains(suite, checks.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
+		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: checks.NodeState.ID}}, snap)...)
+	}
+	asked := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
 	var all sync.WaitGroup

@@ -27,11 +27,13 @@ func TestWorthComparing(t *testing.T) {
 	}
 	asked := func() string { return strings.Join(CheckIDs(worthComparing(seen, Suite())), " ") }
 	add("node-a", "node-disk", probe.OK, nil)
-	add("node-a", "node-load", probe.Warn, nil)
 	add("node-b", "node-clock", probe.Fail, nil)
 	add("node-a", "init-stall", probe.Unknown, nil)
 	if troubled(seen) {
-		t.Error("a warning here and a fail elsewhere are no trouble")
+		t.Error("a fail elsewhere is no trouble")
+	}
+	if add("node-a", "node-load", probe.Warn, nil); !troubled(seen) {
+		t.Error("a warning that no cause explains is trouble")
 	}
 	if got := asked(); got != "bgp-session node-load neighbour-reach" {
 		t.Errorf("asked %s", got)
@@ -43,6 +45,10 @@ func TestWorthComparing(t *testing.T) {
 	}
 	if got := asked(); !troubled(seen) || got != "node-ready bgp-session node-load neighbour-reach" {
 		t.Errorf("asked %s", got)
+	}
+	add("node-a", "node-state", probe.Info, nil)
+	if got := asked(); !strings.Contains(got, "node-state") {
+		t.Errorf("asked %s of a node whose state is known", got)
 	}
 	if got := preferred(seen); len(got) != 2 || got[1].String() != "10.0.0.3" {
 		t.Errorf("preferred %v", got)

@@ -19,7 +19,11 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
 	}
-	open := diagnose.Explain(r.Seen, diagnose.Rules()).Open()
+	found := diagnose.Explain(r.Seen, diagnose.Rules())
+	open := found.Open()
+	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
+		open = append(open, diagnose.Cover{Check: checks.NodeState.ID})
+	}
 	more := r.mayAsk(open, snap)
 	if len(more) == 0 {
 		return nil

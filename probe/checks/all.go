@@ -86,6 +86,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours, NodeLimits,
+		NodeState,
 		EncapProof,
 		NeighbourReach,
 	}

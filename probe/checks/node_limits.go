@@ -42,8 +42,8 @@ const (
 // fewFiles are those that a program has to have left to start another one: pipes and sockets.
 const fewFiles = 4
 
-// limited is one limit and how much of it is used.
-type limited struct {
+// bounded is one limit and how much of it is used.
+type bounded struct {
 	what, holder, words string
 	used, most          uint64
 	few                 uint64 // as good as none
@@ -67,7 +67,7 @@ func nodeLimits(_ context.Context, p *probe.Pass) {
 	}
 }
 
-func (l limited) result() probe.Result {
+func (l bounded) result() probe.Result {
 	r := probe.Found(probe.OK, "%d of %d %s", l.used, l.most, l.words)
 	switch {
 	case l.used+l.few >= l.most:
@@ -84,8 +84,8 @@ func (l limited) result() probe.Result {
 }
 
 // limitsOfKernel are those of the whole machine.
-func limitsOfKernel(h *probe.Host) []limited {
-	var out []limited
+func limitsOfKernel(h *probe.Host) []bounded {
+	var out []bounded
 	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
 		// 0.20 0.18 0.12 1/80 11206: running and all
 		if f := strings.Fields(text); len(f) > 3 {
@@ -94,7 +94,7 @@ func limitsOfKernel(h *probe.Host) []limited {
 			for _, name := range []string{"pid_max", "threads-max"} {
 				most, other := kernel.Sysctl(h, "kernel/"+name)
 				if err == nil && other == nil && most > 0 {
-					out = append(out, limited{LimitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
+					out = append(out, bounded{LimitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
 				}
 			}
 		}
@@ -104,13 +104,13 @@ func limitsOfKernel(h *probe.Host) []limited {
 			used, err := strconv.ParseUint(f[0], 10, 63)
 			most, other := strconv.ParseUint(f[2], 10, 63)
 			if err == nil && other == nil && most > 0 {
-				out = append(out, limited{LimitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+				out = append(out, bounded{LimitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
 			}
 		}
 	}
 	if most, err := kernel.Sysctl(h, "fs/inotify/max_user_instances"); err == nil && most > 0 {
 		if used, err := inotifyOfRoot(h); err == nil {
-			out = append(out, limited{LimitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
+			out = append(out, bounded{LimitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
 				uint64(most), 0})
 		}
 	}
@@ -153,12 +153,12 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 }
 
 // limitsOfPrograms are those of the programs that a node with Calico needs, and of their cgroups.
-func limitsOfPrograms(h *probe.Host) []limited {
+func limitsOfPrograms(h *probe.Host) []bounded {
 	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
 	pods := []string{"calico-node", "kube-proxy"}
 	all, _ := processesOf(h, outsidePods, func(comm string) bool { return slices.Contains(daemons, comm) })
 	inPods, _ := processesOf(h, inNodesNetwork, func(comm string) bool { return slices.Contains(pods, comm) })
-	var out []limited
+	var out []bounded
 	groups := map[string]bool{}
 	for _, p := range append(all, inPods...) {
 		comm, err := p.Comm()
@@ -169,7 +169,7 @@ func limitsOfPrograms(h *probe.Host) []limited {
 		most, err := p.Limits()
 		used, other := p.FileDescriptorsLen()
 		if err == nil && other == nil && most.OpenFiles > 0 && most.OpenFiles < 1<<40 {
-			out = append(out, limited{LimitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
+			out = append(out, bounded{LimitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
 		}
 		text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/cgroup")
 		if err != nil {
@@ -205,19 +205,19 @@ func pidsGroups(text string) []string {
 }
 
 // groupLimit reads the limit of one cgroup; false where it has none, or is not to be seen.
-func groupLimit(h *probe.Host, dir, comm string) (limited, bool) {
+func groupLimit(h *probe.Host, dir, comm string) (bounded, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {
-		return limited{}, false
+		return bounded{}, false
 	}
 	used, err := h.ReadFile(dir + "/pids.current")
 	if err != nil {
-		return limited{}, false
+		return bounded{}, false
 	}
 	m, err := strconv.ParseUint(strings.TrimSpace(string(most)), 10, 63)
 	u, other := strconv.ParseUint(strings.TrimSpace(string(used)), 10, 63)
 	if err != nil || other != nil || m == 0 {
-		return limited{}, false
+		return bounded{}, false
 	}
-	return limited{LimitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
+	return bounded{LimitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
 }

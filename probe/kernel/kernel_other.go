@@ -55,3 +55,9 @@ func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }
 
 // IPSet needs Linux.
 func IPSet(string) ([]Span, error) { return nil, errNotLinux }
+
+// Walls needs Linux.
+func Walls(*probe.Host, func(table, chain string) bool) ([]Wall, error) { return nil, errNotLinux }
+
+// Queues needs Linux.
+func Queues([]Link) ([]Queue, error) { return nil, errNotLinux }

@@ -65,24 +65,14 @@ func (r UntrackedRule) Matches(to netip.AddrPort, proto int) bool {
 
 // legacyUntracked lists such rules among the entries of a table of legacy iptables.
 func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]UntrackedRule, error) {
-	const target = 32 // bytes of struct xt_entry_target
 	var out []UntrackedRule
 	chain := ""
-	for at := 0; at < len(entries); {
-		rest := entries[at:]
-		if len(rest) < l.entry {
-			return nil, errLegacy
-		}
-		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])), int(binary.NativeEndian.Uint16(rest[l.match+6:]))
-		if begin < l.entry || next < begin+target || next > len(rest) {
-			return nil, errLegacy
-		}
-		name, data := text(rest[begin+2:begin+target-1]), rest[begin+target:next]
-		switch {
+	err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
+		switch name, data := legacyTarget(rest, begin, next-at); {
 		case name == "ERROR":
 			chain = text(data)
 		case name == "NOTRACK", name == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0:
-			r := legacyMatch(l, rest[:begin])
+			r := legacyAbout(l, rest[:begin])
 			r.Chain = chain
 			for hook, builtIn := range map[int]string{0: "PREROUTING", 3: "OUTPUT"} {
 				if info.Hooks&(1<<hook) != 0 && at >= int(info.First[hook]) && at <= int(info.Last[hook]) {
@@ -91,13 +81,12 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]Untrack
 			}
 			out = append(out, r)
 		}
-		at += next
-	}
-	return out, nil
+	})
+	return out, err
 }
 
-// legacyMatch reads what an entry of legacy iptables matches (struct ipt_ip, ip6t_ip6, and the matches behind).
-func legacyMatch(l legacyLayout, entry []byte) UntrackedRule {
+// legacyAbout reads what an entry of legacy iptables matches (struct ipt_ip, ip6t_ip6, and the matches behind).
+func legacyAbout(l legacyLayout, entry []byte) UntrackedRule {
 	var r UntrackedRule
 	size := 4
 	protoAt, inverseAt := 80, 83
@@ -137,12 +126,7 @@ func portsOf(from, to int) [2]int {
 
 // masked is an address with a mask as a prefix, invalid for any address.
 func masked(addr, mask []byte) netip.Prefix {
-	bits := 0
-	for _, b := range mask {
-		for ; b&0x80 != 0; b <<= 1 {
-			bits++
-		}
-	}
+	bits := leadingBits(mask)
 	a, ok := netip.AddrFromSlice(addr)
 	if !ok || bits == 0 {
 		return netip.Prefix{}

@@ -19,6 +19,18 @@ type XFRMPolicy struct {
 	Associated       bool // there is a security association for a template
 }
 
+// String is the policy in one line.
+func (p XFRMPolicy) String() string {
+	switch text := p.Direction + " " + p.Selector(); {
+	case p.Blocks:
+		return text + " block"
+	case p.Required:
+		return text + " by " + p.Template
+	default:
+		return text + " allow"
+	}
+}
+
 // Selector is what the policy matches, as 'ip xfrm policy' shows it.
 func (p XFRMPolicy) Selector() string {
 	text := fmt.Sprintf("src %s dst %s", p.From, p.To)

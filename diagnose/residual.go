@@ -1,0 +1,50 @@
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// unproven are the findings without the bad results that a proven cause explains.
+func unproven(f Findings, all []candidate) Findings {
+	out := Findings{Node: f.Node}
+	explained := map[int]bool{}
+	for _, c := range explainedAway(f, slices.Clone(all)) {
+		if c.cause.Confidence != probe.High || c.rule.Later {
+			continue
+		}
+		for _, at := range covers(f, c) {
+			explained[at] = true
+		}
+	}
+	for i, r := range f.All {
+		if !explained[i] {
+			out.All = append(out.All, r)
+		}
+	}
+	return out.indexed()
+}
+
+// residualPlaced puts what is left over behind every other cause that is as sure, and before the symptoms.
+func residualPlaced(all []candidate) []candidate {
+	var out, left []candidate
+	for _, c := range all {
+		if c.rule.Residual {
+			left = append(left, c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	for _, c := range left {
+		at := 0
+		for i, o := range out {
+			if rank(o.cause.Confidence) > rank(c.cause.Confidence) ||
+				!o.rule.Symptom && !o.rule.Later && rank(o.cause.Confidence) == rank(c.cause.Confidence) {
+				at = i + 1
+			}
+		}
+		out = slices.Insert(out, at, c)
+	}
+	return out
+}

@@ -1,0 +1,249 @@
+package kernel
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Wall is one chain of a firewall with its rules as text.
+type Wall struct {
+	Family      string // "ip", "ip6", "inet", "bridge", "arp", "netdev"
+	Table, Name string
+	Legacy      bool   // of legacy iptables
+	Hook        string // "" = other chains lead to it
+	Policy      string // of a chain with a hook: "accept" or "drop"
+	Priority    int
+	Rules       []string
+	More        int // rules that are not listed
+}
+
+// What is listed of a firewall at most: chains, rules of one of them.
+const (
+	mostWalls     = 200
+	mostWallRules = 64
+)
+
+// add takes a rule, as far as there is room.
+func (w *Wall) add(rule string) {
+	if len(w.Rules) >= mostWallRules {
+		w.More++
+		return
+	}
+	w.Rules = append(w.Rules, rule)
+}
+
+// Queue is how an interface sends and receives beyond what it is ("tc", XDP).
+type Queue struct {
+	Device  string
+	Kinds   []string // of its queueing disciplines, each once
+	Filters []string // of its filters: "ingress bpf cil_from_netdev"
+	XDP     bool     // a program sees each packet before the kernel does
+}
+
+// leadsTo is the chain that the text of a rule leads to, "" where it leads to none.
+func leadsTo(rule string) string {
+	words := strings.Fields(rule)
+	for i, word := range words {
+		if (word == "jump" || word == "goto") && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return ""
+}
+
+// ofCalico marks the rules that Felix puts into chains of others, with a comment that begins so.
+const ofCalico = "cali:"
+
+// hookNames are the chains of the hooks of IPv4 and IPv6 (linux/netfilter.h).
+var hookNames = []string{"prerouting", "input", "forward", "output", "postrouting"}
+
+// legacyWalls lists a table of legacy iptables with its rules.
+func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries []byte,
+	wanted func(table, chain string) bool,
+) ([]Wall, error) {
+	names := map[int32]string{} // of others' chains, by where they begin
+	if err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
+		if target, data := legacyTarget(rest, begin, next-at); target == "ERROR" {
+			names[int32(next)] = text(data)
+		}
+	}); err != nil {
+		return nil, err
+	}
+	var out []Wall
+	current := -1
+	err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
+		target, data := legacyTarget(rest, begin, next-at)
+		hook := info.hookAt(info.First, at)
+		switch {
+		case hook >= 0:
+			out = append(out, Wall{Family: family, Table: table, Name: strings.ToUpper(hookNames[hook]), Legacy: true,
+				Hook: hookNames[hook]})
+			current = len(out) - 1
+		case names[int32(at)] != "" && names[int32(at)] != "ERROR":
+			out = append(out, Wall{Family: family, Table: table, Name: names[int32(at)], Legacy: true})
+			current = len(out) - 1
+		}
+		if target == "ERROR" || current < 0 {
+			return
+		}
+		verdict := legacyVerdict(target, data, names)
+		of := &out[current]
+		last := info.hookAt(info.Last, at)
+		switch {
+		case of.Hook != "" && last >= 0 && hookNames[last] == of.Hook:
+			of.Policy = verdict
+		case verdict != "return" || begin > l.entry: // a chain of somebody's own ends with a return
+			rule := strings.TrimSpace(legacyMatch(l, rest, begin) + " " + verdict)
+			if !strings.Contains(string(rest[l.entry:begin]), ofCalico) {
+				of.add(rule)
+			}
+		}
+	})
+	out = slices.DeleteFunc(out, func(w Wall) bool { return !wanted(w.Table, w.Name) })
+	return out[:min(len(out), mostWalls)], err
+}
+
+// hookAt is the number of the hook that one of these belongs to, -1 = none.
+func (i legacyInfo) hookAt(bounds [5]uint32, at int) int {
+	for hook, bound := range bounds {
+		if i.Hooks&(1<<hook) != 0 && int(bound) == at {
+			return hook
+		}
+	}
+	return -1
+}
+
+// legacyEach calls each for every entry of a table: where it begins, where the next one does, and where its target is.
+func legacyEach(l legacyLayout, entries []byte, each func(at, next int, rest []byte, begin int)) error {
+	for at := 0; at < len(entries); {
+		rest := entries[at:]
+		if len(rest) < l.entry {
+			return errLegacy
+		}
+		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])), int(binary.NativeEndian.Uint16(rest[l.match+6:]))
+		if begin < l.entry || next < begin+targetHead+4 || next > len(rest) {
+			return errLegacy
+		}
+		each(at, at+next, rest, begin)
+		at += next
+	}
+	return nil
+}
+
+// targetHead is the size of struct xt_entry_target.
+const targetHead = 32
+
+func legacyTarget(rest []byte, begin, size int) (name string, data []byte) {
+	return text(rest[begin+2 : begin+targetHead-1]), rest[begin+targetHead : size]
+}
+
+// legacyVerdict says what a rule does: the verdicts are those of netfilter, negative and less one.
+func legacyVerdict(target string, data []byte, names map[int32]string) string {
+	if target == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0 { // XT_CT_NOTRACK
+		return "notrack"
+	}
+	if target != "" {
+		return strings.ToLower(target)
+	}
+	switch verdict := int32(binary.NativeEndian.Uint32(data)); {
+	case verdict >= 0:
+		return "jump " + cmp.Or(names[verdict], "?")
+	case verdict == -1:
+		return "drop"
+	case verdict == -2:
+		return "accept"
+	case verdict == -5:
+		return "return"
+	default:
+		return fmt.Sprintf("verdict %d", verdict)
+	}
+}
+
+// legacyMatch says which packets a rule is about: struct ipt_ip or ip6t_ip6, then matches of extensions.
+func legacyMatch(l legacyLayout, rest []byte, begin int) string {
+	size, proto := 4, 80
+	if l == legacy6 {
+		size, proto = 16, 128
+	}
+	var words []string
+	for i, word := range []string{"saddr", "daddr"} {
+		addr, mask := rest[i*size:(i+1)*size], rest[(i+2)*size:(i+3)*size]
+		if bits := leadingBits(mask); bits > 0 {
+			words = append(words, word, networkText(addr, bits))
+		}
+	}
+	for i, word := range []string{"iif", "oif"} {
+		if name := text(rest[4*size+16*i : 4*size+16*i+16]); name != "" {
+			words = append(words, word, name)
+		}
+	}
+	if n := binary.NativeEndian.Uint16(rest[proto:]); n != 0 {
+		words = append(words, protocolText(byte(n)))
+	}
+	for at := l.entry; at+targetHead <= begin; {
+		size := int(binary.NativeEndian.Uint16(rest[at:]))
+		if size < targetHead || at+size > begin {
+			break
+		}
+		name, data := text(rest[at+2:at+targetHead-1]), rest[at+targetHead:at+size]
+		switch {
+		case (name == "tcp" || name == "udp") && len(data) >= 8:
+			words = append(words, portsText("sport", binary.NativeEndian.Uint16(data), binary.NativeEndian.Uint16(data[2:])),
+				portsText("dport", binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:])))
+		case name != "comment":
+			words = append(words, "match "+name)
+		}
+		at += size
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// leadingBits is how many bits of a mask are set, from its beginning.
+func leadingBits(mask []byte) int {
+	n := 0
+	for _, b := range mask {
+		for bit := 7; bit >= 0; bit-- {
+			if b&(1<<bit) == 0 {
+				return n
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// networkText is an address, of which the end may be missing, with as many bits.
+func networkText(addr []byte, bits int) string {
+	whole := make([]byte, 4)
+	if len(addr) > 4 {
+		whole = make([]byte, 16)
+	}
+	copy(whole, addr)
+	a, _ := netip.AddrFromSlice(whole)
+	if bits == a.BitLen() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, bits).Masked().String()
+}
+
+func portsText(word string, from, to uint16) string {
+	switch {
+	case from == 0 && to == 0xffff:
+		return ""
+	case from == to:
+		return fmt.Sprintf("%s %d", word, from)
+	}
+	return fmt.Sprintf("%s %d-%d", word, from, to)
+}
+
+func protocolText(n byte) string {
+	if name := map[byte]string{1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp",
+		4: "ipip"}[n]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("proto %d", n)
+}

@@ -1,0 +1,274 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Walls lists those chains of all firewalls that are wanted, with their rules; of legacy iptables those of
+// tables that are there already. Rules that lead to a chain that is not wanted, or that Felix put there, are left out.
+func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error) {
+	out, err := nftWalls(wanted)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range []struct {
+		af, level     int
+		family, names string
+		layout        legacyLayout
+	}{
+		{unix.AF_INET, unix.SOL_IP, "ip", "net/ip_tables_names", legacy4},
+		{unix.AF_INET6, unix.SOL_IPV6, "ip6", "net/ip6_tables_names", legacy6},
+	} {
+		text, err := ReadProc(h, l.names)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, table := range strings.Fields(text) {
+			info, entries, err := legacyTable(l.af, l.level, table)
+			if err != nil {
+				return nil, err
+			}
+			walls, err := legacyWalls(l.layout, l.family, table, info, entries, wanted)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, walls...)
+		}
+	}
+	for i := range out {
+		out[i].Rules = slices.DeleteFunc(out[i].Rules, func(rule string) bool {
+			to := leadsTo(rule)
+			return to != "" && !wanted(out[i].Table, to)
+		})
+	}
+	return out[:min(len(out), mostWalls)], nil
+}
+
+func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
+	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return steady(func() ([]Wall, error) {
+		var c nftables.Conn
+		chains, err := c.ListChains()
+		if err != nil {
+			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
+		}
+		var out []Wall
+		for _, n := range chains {
+			if !wanted(n.Table.Name, n.Name) || len(out) >= mostWalls {
+				continue
+			}
+			one := wallOf(n)
+			rules, err := c.GetRules(n.Table, n)
+			if err != nil {
+				return nil, fmt.Errorf("listing the rules of %s: %w", n.Name, firewallError(err))
+			}
+			for _, r := range rules {
+				if rule, calicos := nftRule(r); !calicos {
+					one.add(rule)
+				}
+			}
+			out = append(out, one)
+		}
+		return out, nil
+	})
+}
+
+// familyNames are the families of nftables' tables.
+var familyNames = map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6",
+	nftables.TableFamilyINet: "inet", nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge",
+	nftables.TableFamilyNetdev: "netdev"}
+
+func wallOf(n *nftables.Chain) Wall {
+	one := Wall{Family: familyNames[n.Table.Family], Table: n.Table.Name, Name: n.Name}
+	if n.Hooknum == nil {
+		return one
+	}
+	one.Hook, one.Policy = fmt.Sprintf("hook %d", *n.Hooknum), "accept"
+	if at := int(*n.Hooknum); at < len(hookNames) && n.Table.Family != nftables.TableFamilyNetdev {
+		one.Hook = hookNames[at]
+	}
+	if n.Priority != nil {
+		one.Priority = int(*n.Priority)
+	}
+	if n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop {
+		one.Policy = "drop"
+	}
+	return one
+}
+
+// nftRule says in words what a rule of nftables is about and does, as far as that is understood here; and whether
+// Felix wrote it.
+func nftRule(r *nftables.Rule) (rule string, calicos bool) {
+	calicos = strings.Contains(string(r.UserData), ofCalico)
+	var words []string
+	var loaded string // what the next comparison is about
+	bits := -1
+	for _, e := range r.Exprs {
+		switch e := e.(type) {
+		case *expr.Meta:
+			loaded = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
+				expr.MetaKeyL4PROTO: "proto",
+				expr.MetaKeyMARK:    "mark"}[e.Key]
+		case *expr.Payload:
+			loaded, bits = field(e), -1
+		case *expr.Bitwise:
+			bits = leadingBits(e.Mask)
+		case *expr.Cmp:
+			words = append(words, compared(loaded, e, bits))
+			loaded, bits = "", -1
+		case *expr.Match:
+			comment, _ := e.Info.(*xt.Comment)
+			calicos = calicos || comment != nil && strings.HasPrefix(string(*comment), ofCalico)
+			words = append(words, matched(e))
+		case *expr.Lookup:
+			words = append(words, strings.TrimSpace(loaded+" @"+e.SetName))
+		case *expr.Ct:
+			loaded = "ct"
+		default:
+			words = append(words, action(e))
+		}
+	}
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
+}
+
+// field is which part of a packet is loaded, "" for those that are not named here.
+func field(p *expr.Payload) string {
+	switch {
+	case p.Base == expr.PayloadBaseTransportHeader && p.Len == 2:
+		return map[uint32]string{0: "sport", 2: "dport"}[p.Offset]
+	case p.Base != expr.PayloadBaseNetworkHeader:
+		return ""
+	case p.Len == 16:
+		return map[uint32]string{8: "saddr", 24: "daddr"}[p.Offset]
+	case p.Len == 1 && p.Offset == 9:
+		return "proto"
+	}
+	return map[uint32]string{12: "saddr", 16: "daddr"}[p.Offset]
+}
+
+func compared(loaded string, c *expr.Cmp, bits int) string {
+	not := ""
+	if c.Op == expr.CmpOpNeq {
+		not = "not "
+	}
+	switch {
+	case loaded == "" || len(c.Data) == 0:
+		return ""
+	case loaded == "iif" || loaded == "oif":
+		return not + loaded + " " + text(c.Data)
+	case loaded == "proto":
+		return not + protocolText(c.Data[0])
+	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
+		return fmt.Sprintf("%s%s %d", not, loaded, binary.BigEndian.Uint16(c.Data))
+	case loaded == "saddr" || loaded == "daddr":
+		if bits < 0 {
+			bits = len(c.Data) * 8
+		}
+		return not + loaded + " " + networkText(c.Data, bits)
+	}
+	return ""
+}
+
+func matched(m *expr.Match) string {
+	switch info := m.Info.(type) {
+	case *xt.Tcp:
+		return strings.TrimSpace("tcp " + portsText("sport", info.SrcPorts[0], info.SrcPorts[1]) + " " +
+			portsText("dport", info.DstPorts[0], info.DstPorts[1]))
+	case *xt.Udp:
+		return strings.TrimSpace("udp " + portsText("sport", info.SrcPorts[0], info.SrcPorts[1]) + " " +
+			portsText("dport", info.DstPorts[0], info.DstPorts[1]))
+	case *xt.Comment:
+		return ""
+	}
+	return "match " + m.Name
+}
+
+func action(e expr.Any) string {
+	switch e := e.(type) {
+	case *expr.Verdict:
+		name := map[expr.VerdictKind]string{expr.VerdictReturn: "return", expr.VerdictGoto: "goto", expr.VerdictJump: "jump",
+			expr.VerdictDrop: "drop", expr.VerdictAccept: "accept", expr.VerdictQueue: "queue"}[e.Kind]
+		return strings.TrimSpace(name + " " + e.Chain)
+	case *expr.Reject:
+		return "reject"
+	case *expr.Notrack:
+		return "notrack"
+	case *expr.Masq:
+		return "masquerade"
+	case *expr.NAT:
+		return "nat"
+	case *expr.Redir:
+		return "redirect"
+	case *expr.Queue:
+		return "queue"
+	case *expr.Target:
+		if info, ok := e.Info.(*xt.Unknown); ok && info != nil && e.Name == "CT" {
+			return legacyVerdict(e.Name, *info, nil)
+		}
+		return strings.ToLower(e.Name)
+	}
+	return ""
+}
+
+// Queues lists how the wanted interfaces send and receive.
+func Queues(links []Link) ([]Queue, error) {
+	var out []Queue
+	for _, l := range links {
+		at, err := netlink.LinkByName(l.Name)
+		if err != nil {
+			continue // gone
+		}
+		one := Queue{Device: l.Name, XDP: at.Attrs().Xdp != nil && at.Attrs().Xdp.Attached}
+		kinds, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(at) })
+		if err != nil {
+			return nil, fmt.Errorf("listing queues of %s: %w", l.Name, err)
+		}
+		parents := map[uint32]string{netlink.HANDLE_MIN_INGRESS: "ingress", netlink.HANDLE_MIN_EGRESS: "egress",
+			netlink.MakeHandle(0xffff, 0): "ingress"}
+		for _, q := range kinds {
+			if !slices.Contains(one.Kinds, q.Type()) {
+				one.Kinds = append(one.Kinds, q.Type())
+			}
+			if handle := q.Attrs().Handle; q.Attrs().Parent == netlink.HANDLE_ROOT && handle != 0 {
+				parents[handle] = "root"
+			}
+		}
+		for parent, name := range parents {
+			filters, err := netlink.FilterList(at, parent)
+			if err != nil {
+				continue // it has no such place
+			}
+			for _, f := range filters {
+				text := name + " " + f.Type()
+				if bpf, ok := f.(*netlink.BpfFilter); ok {
+					text += " " + bpf.Name
+				}
+				if !slices.Contains(one.Filters, text) {
+					one.Filters = append(one.Filters, text)
+				}
+			}
+		}
+		slices.Sort(one.Kinds)
+		slices.Sort(one.Filters)
+		out = append(out, one)
+	}
+	return out, nil
+}

@@ -1,0 +1,37 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
+)
+
+// TestNFTRule wants the rule of NodeLocal DNS in words, by native expressions and by those of iptables-nft, and
+// Felix's own rules told apart.
+func TestNFTRule(t *testing.T) {
+	t.Parallel()
+	daddr := []expr.Any{&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{10, 96, 0, 10}}}
+	info := xt.Unknown{1, 0, 0, 0}
+	comment := xt.Comment("cali:abc")
+	for want, exprs := range map[string][]expr.Any{
+		"daddr 10.96.0.10 udp dport 53 notrack": append(daddr, &expr.Meta{Key: expr.MetaKeyL4PROTO},
+			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{17}}, &expr.Payload{Base: expr.PayloadBaseTransportHeader,
+				Offset: 2, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte{0, 53}}, &expr.Counter{}, &expr.Notrack{}),
+		"udp dport 53 notrack": {&expr.Match{Name: "udp", Info: &xt.Udp{SrcPorts: [2]uint16{0, 65535},
+			DstPorts: [2]uint16{53, 53}}}, &expr.Target{Name: "CT", Info: &info}},
+		"not saddr 10.244.0.0/16 iif eth0 jump mine": {&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpNeq, Data: []byte{10, 244}}, &expr.Meta{Key: expr.MetaKeyIIFNAME},
+			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte("eth0\x00")}, &expr.Verdict{Kind: expr.VerdictJump, Chain: "mine"}},
+	} {
+		if got, calicos := nftRule(&nftables.Rule{Exprs: exprs}); got != want || calicos {
+			t.Errorf("%q (%v), want %q", got, calicos, want)
+		}
+	}
+	if _, calicos := nftRule(&nftables.Rule{Exprs: []expr.Any{&expr.Match{Name: "comment", Info: &comment}}}); !calicos {
+		t.Error("a rule with Felix's comment is taken for another's")
+	}
+}
