@@ -29,7 +29,8 @@ nft add rule ip raw PREROUTING jump cali-PREROUTING
 		t.Errorf("%v, %v", policies, err)
 	}
 	untracked, err := Untracked(&probe.Host{Proc: "/proc"})
-	if err != nil || len(untracked) != 1 || untracked[0].String() != "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack" {
+	if err != nil || len(untracked) != 1 ||
+		untracked[0].String() != "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack" {
 		t.Errorf("%v, %v", untracked, err)
 	}
 	walls, err := Walls(&probe.Host{Proc: "/proc"}, func(_, chain string) bool { return !strings.HasPrefix(chain, "cali-") })
