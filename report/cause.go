@@ -17,6 +17,9 @@ const widthWord = 9
 // cause prints one cause: what it is, the evidence, what it also accounts for, and the fix.
 func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	t.causes++
+	if t.first == nil {
+		t.first = &c
+	}
 	if t.causes > shownCauses {
 		return
 	}

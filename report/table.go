@@ -29,6 +29,7 @@ type table struct {
 	node     string // the one in question
 	ways     []string
 	causes   int
+	first    *probe.Cause
 	compared bool                      // the head of the comparison is shown
 	named    map[probe.Status][]string // checks by status, in order
 	asked    map[string]bool           // the checks with an answer about the node
@@ -40,6 +41,9 @@ type table struct {
 
 // rows is how many answers of a check with the same status have a line of their own.
 const rows = 2
+
+// fewOK is how many checks that are ok are named; of more the number is enough.
+const fewOK = 12
 
 const (
 	widthStatus = 8
@@ -192,7 +196,11 @@ func (t *table) rest(b *strings.Builder) {
 			": 'run CHECK' shows all of one"))
 	}
 	for s, names := range notBad(t.named) {
-		fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), t.folded(names, widthStatus+1))
+		text := t.folded(names, widthStatus+1)
+		if s == probe.OK && len(names) > fewOK {
+			text = fmt.Sprintf("%d checks", len(names)) + t.hint(", named with -o wide", "")
+		}
+		fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), text)
 		t.named[s] = nil
 	}
 }
@@ -248,13 +256,16 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	if t.causes > shownCauses {
 		fmt.Fprintf(b, "\n%d more causes%s\n", t.causes-shownCauses, t.hint(" with -o json", ": 'save FILE.json' has them"))
 	}
+	open := slices.SortedStableFunc(slices.Values(v.Unexplained), func(x, y string) int {
+		return cmp.Compare(t.badness(x), t.badness(y))
+	})
 	switch {
-	case len(v.Unexplained) == 0:
+	case len(open) == 0:
 	case t.causes > 0:
-		fmt.Fprint(b, "\n", t.indented(0, "not accounted for: "+strings.Join(v.Unexplained, ", ")))
+		fmt.Fprint(b, "\n", t.indented(0, "not accounted for: "+strings.Join(open, ", ")))
 	default:
-		id := probe.Quote(printable(v.Unexplained[0]))
-		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(v.Unexplained, ", ")+": "+
+		id := probe.Quote(printable(open[0]))
+		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(open, ", ")+": "+
 			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen",
 				"'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
 	}
@@ -265,13 +276,35 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	if len(t.ways) > 0 { // else nobody answered
 		by = ", via " + strings.Join(t.ways, " and ")
 	}
-	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s in %s%s)",
-		v.Word, summary(v.Counts, t.named), ev.Node, answers(v.Counts, len(t.asked)),
+	text := t.indented(0, fmt.Sprintf("%s: %s%s on node %s (%s in %s%s)",
+		v.Word, t.leads(), summary(v.Counts, t.named), ev.Node, answers(v.Counts, len(t.asked)),
 		v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "only the API was asked, not the node itself")
 	}
+}
+
+// badness orders checks by the worst of their answers about the node: 0 is fail.
+func (t *table) badness(check string) int {
+	worst := []probe.Status{probe.Fail, probe.Unknown, probe.Warn}
+	at := slices.IndexFunc(worst, func(s probe.Status) bool { return slices.Contains(t.named[s], check) })
+	if at < 0 {
+		return len(worst)
+	}
+	return at
+}
+
+// leads is what the verdict's line begins with: the first cause, which is what the reader came for.
+func (t *table) leads() string {
+	if t.first == nil {
+		return ""
+	}
+	more := ""
+	if t.causes > 1 {
+		more = " and " + plural(t.causes-1, "more cause")
+	}
+	return fmt.Sprintf("%s (%s)%s; ", printable(strings.TrimSpace(t.first.ID+" "+t.first.About)), t.first.Confidence, more)
 }
 
 func fromOf(r probe.Result) string {

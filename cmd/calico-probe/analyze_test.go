@@ -67,7 +67,7 @@ func TestAnalyze(t *testing.T) {
 		texts []string
 	}{
 		{healthy, 0, []string{"healthy: 2 ok on node node-a", "named of-old (high); the rules of this version"}},
-		{faulty, 3, []string{"fault: 1 fail (node-clock), 1 ok on node node-b"}},
+		{faulty, 3, []string{"fault: clock-wrong (medium); 1 fail (node-clock), 1 ok on node node-b"}},
 		{strict, 4, []string{"warnings: 1 warn"}},
 		{cut, 5, []string{"the saved run is not whole: it ends before its verdict", "incomplete: 1 unknown (probe-answered)"}},
 		{cut + " " + faulty + " " + healthy, 3, []string{"on node node-a", "on node node-b", "on node node-c", "compared with baseline nodes node-c, node-a:", "ok on node-a: right"}},

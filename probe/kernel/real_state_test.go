@@ -33,7 +33,8 @@ nft add rule ip raw PREROUTING jump cali-PREROUTING
 		untracked[0].String() != "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack" {
 		t.Errorf("%v, %v", untracked, err)
 	}
-	walls, err := Walls(&probe.Host{Proc: "/proc"}, func(_, chain string) bool { return !strings.HasPrefix(chain, "cali-") })
+	ours := func(_, chain string) bool { return !strings.HasPrefix(chain, "cali-") }
+	walls, err := Walls(&probe.Host{Proc: "/proc"}, ours)
 	at := slices.IndexFunc(walls, func(w Wall) bool { return w.Name == "PREROUTING" })
 	if err != nil || at < 0 || walls[at].Hook != "prerouting" || walls[at].Policy != "accept" ||
 		!slices.Equal(walls[at].Rules, []string{"daddr 10.96.0.10 udp dport 53 notrack"}) {

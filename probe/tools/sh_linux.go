@@ -190,6 +190,10 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	case <-ctx.Done():
 	}
 	r.end()
+	select { // else it may be a zombie still when its result is there
+	case <-r.ended:
+	case <-time.After(hangUp): // not even a kill ends it
+	}
 	_ = r.out.SetReadDeadline(time.Now().Add(lull))
 	select {
 	case <-written: // all of it, however slow the line

@@ -40,6 +40,17 @@ func (s *screen) until(t *testing.T, text string) {
 	}
 }
 
+// prompted waits until the shell waits for a line.
+func (s *screen) prompted(t *testing.T) {
+	t.Helper()
+	waits := func() bool { return strings.HasSuffix(s.String(), "# ") || strings.HasSuffix(s.String(), "$ ") }
+	for began := time.Now(); !waits(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("no prompt came:\n%s", s)
+		}
+	}
+}
+
 // sitting is a shell that is being used.
 type sitting struct {
 	screen
@@ -101,6 +112,7 @@ func TestShell(t *testing.T) {
 		s.sizes.Put(probe.Size{Rows: 100 + rows, Cols: 90})
 		s.keyed(t, "echo size=$(stty size)\r")
 		s.until(t, fmt.Sprintf("size=%d 90", 100+rows))
+		s.prompted(t) // bash sets the size that it had read again when it takes the terminal back
 	}
 	s.keyed(t, "echo sleep''ing; sleep 300; echo aft''er\r")
 	s.until(t, "sleeping")
