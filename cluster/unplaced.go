@@ -91,7 +91,7 @@ func unfit(p *corev1.Pod) string {
 			return probe.Quoted(strings.TrimPrefix(c.Reason+": "+text, ": "))
 		}
 		var own []string
-		for _, part := range strings.Split(m[1], ", ") {
+		for part := range strings.SplitSeq(m[1], ", ") {
 			if !ofOthers.MatchString(part) {
 				own = append(own, countOf.ReplaceAllString(part, ""))
 			}

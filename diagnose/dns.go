@@ -29,7 +29,7 @@ func inService(f Findings, as Finding) []Finding {
 
 // serverOf is the address in the target of a result of dns-cluster, "service 10.96.0.10:53 udp".
 func serverOf(r Finding) netip.Addr {
-	for _, word := range strings.Fields(r.Target) {
+	for word := range strings.FieldsSeq(r.Target) {
 		if at, err := netip.ParseAddrPort(word); err == nil {
 			return at.Addr()
 		}

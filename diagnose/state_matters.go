@@ -55,7 +55,10 @@ func worded(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + tex
 
 var (
 	startsToo = append(append([]string{}, touchesCalico...), touchesRuntime...)
-	pathsToo  = append(append([]string{}, touchesPaths...), touchesCalico...)
+	// What calico-node does over the network, and not whether BIRD's process lives.
+	pathsToo = append([]string{facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID,
+		checks.CalicoLog.ID, checks.InitStall.ID, checks.StartupBudget.ID, facts.CheckNodeReady,
+		facts.CheckNodeTaints}, touchesPaths...)
 )
 
 var knownItems = []matter{
@@ -104,7 +107,7 @@ var knownItems = []matter{
 		nil, false},
 	{checks.AreaProcesses, nil, perhaps, pathsToo, true},
 	{checks.AreaCalico, worded(`^(GOMAXPROCS|GOMEMLIMIT|NODENAME|FELIXHOSTNAME) `), hardly, nil, false},
-	{checks.AreaCalico, nil, breaks, append(append([]string{}, pathsToo...), touchesRuntime...), false},
+	{checks.AreaCalico, nil, breaks, append(append([]string{}, startsToo...), touchesPaths...), false},
 	{checks.AreaResolver, nil, perhaps, touchesNames, false},
 	{checks.AreaSystem, worded(`blacklisted|boot option`), perhaps, pathsToo, false},
 }

@@ -113,7 +113,7 @@ var faults = map[string]wanted{
 	"loopback-dropped": {cause: "loopback-dropped"},
 	"services-flushed": {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
 	"services-stale":   {cause: "kube-proxy-dead", mild: true},
-	"dns-dead":         {cause: "dns-down"},
+	"dns-dead":         {cause: "dns-unserved"},
 	"pods-cut-off":     {cause: "forwarding-off"},
 	"token-old":        {cause: "cni-token-expired"},
 	"api-unreachable":  {cause: "api-cut-off"},

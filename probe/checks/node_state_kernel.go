@@ -140,9 +140,13 @@ func routeState(l look) (items, error) {
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
 		others[t.Addr] = true
 	}
+	pods := map[string]bool{}
+	for _, d := range l.links {
+		pods[d.Name] = d.Kind == "veth" || d.Kind == "netkit" // of whatever CNI plugin
+	}
 	out := items{}
 	for _, f := range []int{4, 6} {
-		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return oddRoute(r, others) })
+		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return oddRoute(r, others, pods) })
 		if err != nil && len(routes) == 0 {
 			return nil, err
 		}
@@ -159,8 +163,8 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// oddRoute tells routes that are worth comparing.
-func oddRoute(r kernel.Route, others map[netip.Addr]bool) bool {
+// oddRoute tells routes that are worth comparing: not those to other nodes, nor to this node's own pods.
+func oddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
 	made := kernel.ProtocolName(r.Proto)
 	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
 	switch r.TypeName() {
@@ -169,12 +173,11 @@ func oddRoute(r kernel.Route, others map[netip.Addr]bool) bool {
 		return made != "bird" && made != "felix" && made != "kernel" && (r.Proto != 80)
 	case "":
 		return !toOther && made != "kernel" && made != "bird" && made != "felix" && made != "ra" &&
-			(made != "dhcp" || r.To.Bits() == 0) && !slices.ContainsFunc(r.Hops, ofPod)
+			(made != "dhcp" || r.To.Bits() == 0) &&
+			!slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return pods[h.Device] })
 	}
 	return false
 }
-
-func ofPod(h kernel.Hop) bool { return strings.HasPrefix(h.Device, "cali") }
 
 // neighbourState are the entries that somebody wrote. Those of tunnels are Felix's or another network's.
 func neighbourState(l look) (items, error) {

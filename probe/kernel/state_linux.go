@@ -39,7 +39,7 @@ func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error)
 		if err != nil {
 			return nil, err
 		}
-		for _, table := range strings.Fields(text) {
+		for table := range strings.FieldsSeq(text) {
 			info, entries, err := legacyTable(l.af, l.level, table)
 			if err != nil {
 				return nil, err
