@@ -49,7 +49,7 @@ func serves(t testing.TB, s *Server) (main, health string) {
 }
 
 // dial connects from an address of this machine, and says something.
-func dial(t testing.TB, from, to, says string) net.Conn {
+func dial(t testing.TB, from, to, says string) {
 	t.Helper()
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.DialContext(t.Context(), "tcp", to)
@@ -58,7 +58,6 @@ func dial(t testing.TB, from, to, says string) net.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	_, _ = io.WriteString(c, says) // it may be closed already, for others
-	return c
 }
 
 // posted posts a notification on a connection of its own and returns the status.
@@ -261,7 +260,7 @@ func TestKnownClients(t *testing.T) {
 	var known []*entered
 	for range maxFromAddress {
 		e := enter("127.0.0.2")
-		if !e.admit() || !e.admit() {
+		if first, second := e.admit(), e.admit(); !first || !second {
 			t.Fatal("there is room, and none is given")
 		}
 		known = append(known, e)

@@ -67,7 +67,7 @@ func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	name, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
 		if m.FieldsV1 == nil || m.Time == nil || m.Time.Time.Before(at) ||
-			!strings.Contains(string(m.FieldsV1.Raw), fmt.Sprintf(`k:{\"type\":\"%s\"}`, of)) {
+			!strings.Contains(m.FieldsV1.GetRawString(), fmt.Sprintf(`k:{\"type\":\"%s\"}`, of)) {
 			continue
 		}
 		name, at = probe.Quoted(m.Manager), m.Time.Time

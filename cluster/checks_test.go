@@ -593,9 +593,8 @@ func TestWriterOf(t *testing.T) {
 	t.Parallel()
 	wrote := func(name, condition string, age time.Duration) metav1.ManagedFieldsEntry {
 		at := ago(age)
-		return metav1.ManagedFieldsEntry{Manager: name, Time: &at, FieldsV1: &metav1.FieldsV1{
-			Raw: []byte(`{"f:status":{"f:conditions":{"k:{\"type\":\"` + condition + `\"}":{"f:reason":{}}}}}`),
-		}}
+		return metav1.ManagedFieldsEntry{Manager: name, Time: &at, FieldsV1: metav1.NewFieldsV1(
+			`{"f:status":{"f:conditions":{"k:{\"type\":\"` + condition + `\"}":{"f:reason":{}}}}}`)}
 	}
 	n := node("a", "10.0.0.1", "")
 	n.ManagedFields = []metav1.ManagedFieldsEntry{wrote("cloud-controller-manager", "NetworkUnavailable", time.Minute),

@@ -122,7 +122,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 	case src.ConfigMapKeyRef != nil:
 		ref := src.ConfigMapKeyRef
 		optional := ref.Optional != nil && *ref.Optional
-		if err := from.errs[ref.Name]; err != nil && !(apierrors.IsNotFound(err) && optional) {
+		if err := from.errs[ref.Name]; err != nil && (!optional || !apierrors.IsNotFound(err)) {
 			return "", fmt.Errorf("%s: %w", e.Name, err)
 		}
 		return from.data[ref.Name][ref.Key], nil

@@ -75,7 +75,7 @@ func calicos(kind, name string, spec map[string]any) policy {
 	if err != nil {
 		s = func(map[string]string) bool { return true }
 	}
-	return policy{kind + " " + name, namespace, s, calicoRuling(name, spec, err != nil)}
+	return policy{kind + " " + name, namespace, s, calicoRuling(spec, err != nil)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a

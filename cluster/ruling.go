@@ -91,7 +91,7 @@ var directions = []struct{ said, is, rules string }{
 }
 
 // calicoRuling reads a policy of Calico's.
-func calicoRuling(name string, spec map[string]any, vague bool) ruling {
+func calicoRuling(spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
 	out := ruling{tier: cmp.Or(text("tier"), tierDefault), order: math.Inf(1), rules: map[string][]rule{}}

@@ -190,19 +190,19 @@ func TestStartReadsWebhooks(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/validatingwebhookconfigurations"):
-			w.Write([]byte(`{"items":[{"metadata":{"name":"v"},"webhooks":[` + hook("Fail",
+			_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"v"},"webhooks":[` + hook("Fail",
 				"gone") + `,` + hook("Ignore", "gone2") + `,` + hook("Fail", "well") + `]}]}`))
 		case strings.HasSuffix(r.URL.Path, "/mutatingwebhookconfigurations"):
-			w.Write([]byte(`{"items":[{"metadata":{"name":"m"},"webhooks":[` + hook("Fail", "empty") + `]}]}`))
+			_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"m"},"webhooks":[` + hook("Fail", "empty") + `]}]}`))
 		case strings.HasSuffix(r.URL.Path, "/endpointslices") && strings.Contains(r.URL.RawQuery, "well"):
-			w.Write([]byte(`{"items":[{"endpoints":[{"addresses":["10.0.0.1"],"conditions":{"ready":true}}]}]}`))
+			_, _ = w.Write([]byte(`{"items":[{"endpoints":[{"addresses":["10.0.0.1"],"conditions":{"ready":true}}]}]}`))
 		case strings.HasSuffix(r.URL.Path, "/endpointslices"):
-			w.Write([]byte(`{"items":[]}`))
+			_, _ = w.Write([]byte(`{"items":[]}`))
 		case strings.HasSuffix(r.URL.Path, "/services/empty"):
-			w.Write([]byte(`{"metadata":{"name":"empty"}}`))
+			_, _ = w.Write([]byte(`{"metadata":{"name":"empty"}}`))
 		default:
 			w.WriteHeader(http.StatusNotFound)
-			w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
 		}
 	}))
 	defer server.Close()

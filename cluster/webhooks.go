@@ -172,10 +172,10 @@ func matches(r admissionv1.RuleWithOperations, group, resource string, operation
 	} else {
 		resources = append(resources, "*/"+sub)
 	}
-	any := func(have []string, want ...string) bool {
+	has := func(have []string, want ...string) bool {
 		return slices.ContainsFunc(have, func(s string) bool { return slices.Contains(want, s) })
 	}
-	return any(r.APIGroups, "*", group) && any(r.Resources, resources...) &&
+	return has(r.APIGroups, "*", group) && has(r.Resources, resources...) &&
 		slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool {
 			return o == admissionv1.OperationAll || slices.Contains(operations, o)
 		})

@@ -15,7 +15,7 @@ import (
 func sessionRules() []*Rule {
 	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
 		bgpWaits, bgpRoutesFiltered,
-		peerDown, nodeCutOff, peerPods}
+		peerDown, nodeCutOff, podsFiltered, peerPods}
 }
 
 // session is one that is down, and what else is known of its peer.
@@ -164,6 +164,9 @@ var bgpFiltered = &Rule{
 			}
 			c.For = append(clues(strong, []Finding{s.port}), append(clues(hint, []Finding{s.ping}),
 				clues(0, []Finding{s.Finding}, s.there)...)...)
+			if reasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
+				c.Against = clues(hint, []Finding{s.Finding})
+			}
 			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[checks.FactPort], s.Target)
 			return true
 		})
@@ -219,6 +222,11 @@ var bgpRejected = &Rule{
 				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other",
 					s.outside[0].Node)
 				c.Args["other"] = nodeArg(f.Node)
+				return true
+			case reason == "timeout" && reasonOf(s.Finding) == "host-unreachable" && s.answers():
+				c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.port, s.ping})...)
+				c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
+				c.Fix = s.where()
 				return true
 			default:
 				return false

@@ -11,7 +11,7 @@ import (
 )
 
 func birdRules() []*Rule {
-	return []*Rule{birdUnfed, birdPortTaken, birdDead, birdProbe, bgpRestartHold, bgpPeersMissing}
+	return []*Rule{birdUnfed, birdPortTaken, birdSocketGone, birdDead, birdProbe, bgpRestartHold, bgpPeersMissing}
 }
 
 // startAnew is the fix of what a start of calico-node puts right.
@@ -35,6 +35,37 @@ func deaf(f Findings) []Finding {
 // then no daemon of it that is not there is a fault of its own.
 func unsettled(f Findings) bool {
 	return len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0
+}
+
+// birdSocketGone is a BIRD that works and that nobody can ask.
+var birdSocketGone = &Rule{
+	ID: "bird-socket-gone", Layer: LayerCalico, Title: "BIRD runs, and its control socket is gone",
+	Doc: `Somebody or something deleted bird.ctl or bird6.ctl below /var/run/calico: a clean-up of /run, another calico-node that was started beside it, a volume that was unmounted. BIRD runs on and keeps its sessions and routes; but calico-node's readiness probe asks by that socket, so the pod is not ready, and nobody can ask BIRD for its state. It makes the socket when it starts, never later.
+Told from a BIRD that does not run by its process, and by a session that is up.`,
+	Fix: startAnew, RuledOut: []string{checks.NodeUplink.ID, checks.FelixLive.ID}, Explains: []string{"bird-dead"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, socket := range deaf(f) {
+			family := familyOf(socket)
+			up := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
+				return familyOf(r) == family && r.Facts[checks.FactSessionUp] == true
+			})
+			runs := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool {
+				pid, _ := r.Facts.Num(checks.FactPID)
+				return r.Status == probe.OK && pid > 0 && r.Facts[checks.FactRuns] != false
+			})
+			if reasonOf(socket) != "missing" || len(up) == 0 || len(runs) == 0 {
+				continue
+			}
+			out = append(out, Case{
+				About: familyName(family), Family: family, For: append(clues(strong, []Finding{socket}), clues(hint, up[:1])...),
+				Says: "BIRD for " + familyName(family) + " runs on {node} and has sessions, and its control socket is gone: calico-node " +
+					"is not ready for that alone",
+				Covers: append(Covers(checks.BGPExpected.ID, checks.BGPSession.ID), unready(f)...),
+			})
+		}
+		return out
+	},
 }
 
 // birdDead is a BIRD that is not there, whatever ended it.

@@ -186,7 +186,6 @@ Told from a network policy, which is named where one holds; from a firewall else
 		"service-path-broken",
 		"firewall-forward-drop"},
 	Match: func(f Findings) []Case {
-		rejected := refusedHere(f)
 		var named []Finding
 		var chains []string
 		for _, r := range f.Of(checks.NodeFirewall.ID) {
@@ -197,6 +196,10 @@ Told from a network policy, which is named where one holds; from a firewall else
 		}
 		slices.Sort(chains)
 		chains = slices.Compact(chains)
+		rejected := refusedHere(f)
+		if len(named) == 0 { // so the kernel itself answers where the next machine does not
+			rejected = keep(rejected, func(r Finding) bool { return reasonOf(r) != "host-unreachable" })
+		}
 		c := Case{}
 		switch held := heldPods(f); {
 		case len(rejected) > 0:

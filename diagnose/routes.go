@@ -49,8 +49,12 @@ func ownersOf(r Finding, list probe.Fact) map[string][]string {
 
 // blocked makes one case of the blocks that a fact of route-blocks lists.
 func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case {
+	return blockCases(f, f.Failed(checks.RouteBlocks.ID), key, says)
+}
+
+func blockCases(f Findings, of []Finding, key probe.Fact, says func(list []string) string) []Case {
 	var out []Case
-	for _, r := range f.Failed(checks.RouteBlocks.ID) {
+	for _, r := range of {
 		list, owners := listOf(r, key), ownersOf(r, key)
 		if len(list) == 0 || len(owners) == 0 {
 			continue
@@ -159,10 +163,46 @@ var routeElsewhere = &Rule{
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactWrong, func(list []string) string {
+		return append(blocked(f, checks.FactWrong, func(list []string) string {
 			return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
-		})
+		}), byHand(f)...)
 	},
+}
+
+// byHand are routes that somebody made to a router, where Calico's would lead to the node, and the pods there do not
+// answer while the node does. Where the routers know the pods such routes are well.
+func byHand(f Findings) []Case {
+	_, lives, _ := pinged(f)
+	all := blockCases(f, f.Of(checks.RouteBlocks.ID), checks.FactByHand, func(list []string) string {
+		return "a route that somebody made on {node} leads pods of other nodes to a router, from where they do not answer: " +
+			strings.Join(list, ", ")
+	})
+	var out []Case
+	for _, c := range all {
+		lost, answer := podsOn(f, c.Peer, c.Family)
+		if len(lost) == 0 || len(answer) > 0 || !slices.Contains(lives, c.Peer) {
+			continue
+		}
+		c.For[0].Weight = hint
+		c.For = append(append(c.For, clues(hint, lost[:1])...), clues(0, lost[1:])...)
+		out = append(out, c)
+	}
+	return out
+}
+
+// podsOn are the pings from this node to pods of another one in a family: those that nobody answered, and those
+// that came back.
+func podsOn(f Findings, node string, family int) (lost, answer []Finding) {
+	for _, r := range f.Of(checks.PodPing.ID) {
+		switch {
+		case r.From != "" || nodeOf(r) != node || familyOf(r) != family:
+		case r.Status == probe.Fail && reasonOf(r) == "":
+			lost = append(lost, r)
+		case r.Status == probe.OK:
+			answer = append(answer, r)
+		}
+	}
+	return lost, answer
 }
 
 // routeNotInKernel is a route that BIRD has and the kernel has not.

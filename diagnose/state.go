@@ -113,7 +113,7 @@ func between(mine, theirs nodeItems, node string) []difference {
 			d := difference{area: area, name: name, other: node, result: here.first, with: there.first}
 			d.here, d.in = here.values[name]
 			d.there, d.inOther = there.values[name]
-			if d.in && d.inOther && d.here == d.there || !comparable(d, here, there) {
+			if d.in && d.inOther && d.here == d.there || !isComparable(d, here, there) {
 				continue
 			}
 			if d.in {
@@ -133,9 +133,9 @@ func between(mine, theirs nodeItems, node string) []difference {
 // settings, and a process that is not seen has no limits.
 var onBoth = []string{checks.AreaSystem, checks.AreaSysctls, checks.AreaLimits, checks.AreaResolver}
 
-// comparable tells whether that an item is on one node alone says something: not where the other node's area was cut,
+// isComparable tells whether that an item is on one node alone says something: not where the other node's area was cut,
 // nor where nothing like it was read there.
-func comparable(d difference, here, there *areaItems) bool {
+func isComparable(d difference, here, there *areaItems) bool {
 	if d.in && d.inOther {
 		return true
 	}

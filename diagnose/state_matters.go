@@ -74,7 +74,7 @@ var knownItems = []matter{
 	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
 	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
 	{checks.AreaIPsec, nil, breaks, pathsToo, false},
-	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect`), breaks, pathsToo, true},
+	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat`), breaks, pathsToo, true},
 	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
 	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
 	{checks.AreaQueues, worded(`netem|tbf`), breaks, pathsToo, false},

@@ -24,7 +24,7 @@ func TestFingerprint(t *testing.T) {
 			})
 		}
 	}
-	print := func(change func(*corev1.Pod)) string {
+	printOf := func(change func(*corev1.Pod)) string {
 		t.Helper()
 		running := corev1.ContainerStatus{Name: "work", ContainerID: "containerd://1"}
 		pod := &corev1.Pod{
@@ -45,7 +45,7 @@ func TestFingerprint(t *testing.T) {
 		}
 		return fingerprint(t, unstructured.Unstructured{Object: object})
 	}
-	was := print(func(*corev1.Pod) {})
+	was := printOf(func(*corev1.Pod) {})
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
 		seen   bool
@@ -71,7 +71,7 @@ func TestFingerprint(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: "Ready"}}
 		}, false},
 	} {
-		if now := print(c.change); (now != was) != c.seen {
+		if now := printOf(c.change); (now != was) != c.seen {
 			t.Errorf("%s: seen is %v, want %v\n%s\n%s", name, now != was, c.seen, was, now)
 		}
 	}

@@ -26,7 +26,7 @@ func TestRealFaults(t *testing.T) {
 	for _, f := range realFaults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Cleanup(func() {
-				script(t, f.undo)
+				_, _ = script(t, f.undo)
 				calicoReady(t, "node-a")
 				eventually(t, 2*time.Minute, func() string {
 					if a := call(t, "run", "--node", "node-a", "--skip", "node-load"); a.exit != 0 {

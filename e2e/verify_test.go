@@ -73,11 +73,11 @@ func tenantNamespace(t *testing.T, name, own string) (others func() []string) {
 	}
 }
 
-// posing makes a pod on node-b that poses as calico-node, and waits until it does so in the
+// posing makes a pod of a tenant on node-b that poses as calico-node, and waits until it does so in the
 // state that is asked for.
-func posing(t *testing.T, namespace, name string, spec corev1.PodSpec, until func(corev1.PodStatus) bool) {
+func posing(t *testing.T, name string, spec corev1.PodSpec, until func(corev1.PodStatus) bool) {
 	t.Helper()
-	pods := kube(t).CoreV1().Pods(namespace)
+	pods := kube(t).CoreV1().Pods("tenant")
 	spec.NodeName = "node-b"
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: poses}, Spec: spec}
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -94,7 +94,7 @@ func posing(t *testing.T, namespace, name string, spec corev1.PodSpec, until fun
 		case err != nil:
 			return err.Error()
 		case !until(got.Status):
-			return fmt.Sprintf("%s/%s is %s", namespace, name, got.Status.Phase)
+			return fmt.Sprintf("tenant/%s is %s", name, got.Status.Phase)
 		}
 		return ""
 	})
@@ -159,7 +159,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 		spec.Containers[0].Env = []corev1.EnvVar{
 			{Name: "ETCD_ENDPOINTS", Value: "https://10.88.0.250:23799"}, {Name: "DATASTORE_TYPE", Value: "etcdv3"},
 		}
-		posing(t, "tenant", "decoy", spec, hasRestarted)
+		posing(t, "decoy", spec, hasRestarted)
 		d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
 		if a.exit != 0 {
 			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
@@ -175,7 +175,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 	t.Run("it is well, the real one does not start", func(t *testing.T) {
 		t.Cleanup(func() { calicoReady(t, "node-b") }) // once it is healed
 		broken(t, "calico-image-missing")
-		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
+		posing(t, "decoy", withShell("calico-node"), isReady)
 		d, a := report(t, "run", "--node", "node-b", "--via", "api")
 		if a.exit != 3 || len(d.Causes) == 0 || d.Causes[0].ID != "calico-image" {
 			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
@@ -184,8 +184,8 @@ func TestDecoyCalicoNode(t *testing.T) {
 		onlyTold(t, d, a, "tenant")
 	})
 	t.Run("it has a shell", func(t *testing.T) {
-		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
-		posing(t, "tenant", "decoy-proxy", withShell("kube-proxy"), isReady)
+		posing(t, "decoy", withShell("calico-node"), isReady)
+		posing(t, "decoy-proxy", withShell("kube-proxy"), isReady)
 		d, a := report(t, "run", "--node", "node-b", "--via", "exec")
 		if a.exit != 5 || strings.Contains(fmt.Sprint(d.of("probe-placed")), "tenant/") {
 			t.Errorf("exit %d, %v\n%s", a.exit, d.of("probe-placed"), a.stderr)
@@ -194,7 +194,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 		onlyTold(t, d, a, "tenant")
 	})
 	t.Run("it could be joined", func(t *testing.T) {
-		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
+		posing(t, "decoy", withShell("calico-node"), isReady)
 		d, a := report(t, "run", "--node", "node-b", "--via", "ephemeral", "--skip", "node-load")
 		d.want(t, "probe-placed", probe.OK, "in pod kube-system/calico-node-")
 		onlyTold(t, d, a, "tenant")

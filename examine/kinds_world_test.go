@@ -129,13 +129,12 @@ func running(p *corev1.Pod, containers ...string) {
 }
 
 // hostPod is one in the node's network, of a controller.
-func (w *world) hostPod(namespace, name, node string, labels map[string]string, owner string) *corev1.Pod {
+func (w *world) hostPod(namespace, name, node string, labels map[string]string, owner string) {
 	p := w.pod(namespace, name, node, w.internal(node))
 	p.Labels, p.Spec.HostNetwork = labels, true
 	api := map[string]string{"DaemonSet": appsv1.SchemeGroupVersion.String(), "Node": "v1"}[owner]
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: owner, Controller: new(true), UID: "o",
 		Name: strings.TrimSuffix(name, "-"+node)}}
-	return p
 }
 
 func (w *world) internal(node string) string {

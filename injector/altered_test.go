@@ -147,8 +147,8 @@ func change(v reflect.Value, odd bool) {
 			change(v.Elem(), odd)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			change(v.Field(i), odd)
+		for _, field := range v.Fields() {
+			change(field, odd)
 		}
 	case reflect.Slice:
 		more := reflect.New(v.Type().Elem()).Elem()

@@ -13,7 +13,7 @@ import (
 	gorilla "github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	spdystream "k8s.io/apimachinery/pkg/util/httpstream"
+	spdystream "k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go takes no other yet
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	gorilla "github.com/gorilla/websocket"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/apimachinery/pkg/util/httpstream"      //nolint:staticcheck // client-go takes no other yet
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy" //nolint:staticcheck // client-go takes no other yet
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"

@@ -16,7 +16,7 @@ import (
 // is created. An API server without dry runs decides nothing: there the object is created, and then compared.
 func decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
-	return err != nil && !(refused && pe.Reason == facts.ReasonSupport)
+	return err != nil && (!refused || pe.Reason != facts.ReasonSupport)
 }
 
 // RehearsePod sends the probe's pod to the API server as a dry run, through policies and quotas, and creates

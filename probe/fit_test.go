@@ -135,12 +135,12 @@ func TestHostileEventsFitALine(t *testing.T) {
 // TestEncodingChangesNothing wants an event that is shortened to stay whole for its other users.
 func TestEncodingChangesNothing(t *testing.T) {
 	t.Parallel()
-	make := func() Event {
+	made := func() Event {
 		return eventOf(strings.Repeat("<", 6000), func(path string) bool { return !strings.HasSuffix(path, "Facts") })
 	}
-	ev := make()
+	ev := made()
 	NewEncoder(io.Discard).Encode(ev)
-	if !reflect.DeepEqual(ev, make()) {
+	if !reflect.DeepEqual(ev, made()) {
 		t.Error("it was changed")
 	}
 }

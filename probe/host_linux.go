@@ -26,12 +26,12 @@ func (h *Host) find(name string, follow bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := realPath(root, fd)
+	found, err := realPath(root, fd)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), real), nil
+	return os.NewFile(uintptr(fd), found), nil
 }
 
 // lookUp lets the kernel walk the path, where it can (openat2, Linux 5.6). Some container

@@ -332,8 +332,8 @@ func everywhere(v reflect.Value, text string) {
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			return
 		}
-		for i := range v.NumField() {
-			everywhere(v.Field(i), text)
+		for _, field := range v.Fields() {
+			everywhere(field, text)
 		}
 	case reflect.Slice:
 		if v.Type() != reflect.TypeFor[[]byte]() {

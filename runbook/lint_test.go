@@ -60,13 +60,13 @@ func TestLintFindsEverything(t *testing.T) {
 // follows from that field.
 func TestLintGoesOn(t *testing.T) {
 	t.Parallel()
-	_, err := runbook.Load("x", []byte(written("  - run: {profle: quick}\n    nam: look\n  - nots: x\n  - choose: [{name: a, whn: b}]\n  - note: ${params.color}\n  - run: quick\n  - wait: {until: verdict, within: [1m]}\n")), known())
+	_, err := runbook.Load("x", []byte(written("  - run: {profle: quick}\n    nam: look\n  - nots: x\n  - choose: [{name: a, whenn: b}]\n  - note: ${params.color}\n  - run: quick\n  - wait: {until: verdict, within: [1m]}\n")), known())
 	findings, _ := errors.AsType[runbook.LintError](err)
 	var got []string
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%d: %s", f.Line, f.What))
 	}
-	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whn\"", "12: there is no parameter color",
+	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: there is no parameter color",
 		"13: run is to be a mapping", "14: within is to be a duration", "14: until is true or false"}
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))

@@ -58,7 +58,10 @@ func TestOneStop(t *testing.T) { // not in parallel: a child being forked holds 
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "ready" {
+	for lines.Scan() {
+		if lines.Text() == "ready" {
+			break
+		}
 	}
 	for range 2 {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

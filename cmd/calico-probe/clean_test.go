@@ -8,9 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -49,10 +47,8 @@ func TestCleanFlags(t *testing.T) {
 
 // apiWith answers every list with the objects of its kind, of the API's JSON, and every
 // namespace but nosuchns. It is a kubeconfig's path.
-func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, deleted func() []string) {
+func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string) {
 	t.Helper()
-	var mu sync.Mutex
-	var gone []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Date"] = []string{date}
 		w.Header().Set("Content-Type", "application/json")
@@ -60,9 +56,6 @@ func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, de
 		labelled := strings.Contains(r.URL.RawQuery, "calico-probe.io")
 		switch {
 		case r.Method == http.MethodDelete:
-			mu.Lock()
-			defer mu.Unlock()
-			gone = append(gone, r.URL.Path)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
 			return
 		case strings.HasSuffix(r.URL.Path, "/namespaces/nosuchns"):
@@ -89,7 +82,7 @@ func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, de
 			"metadata": map[string]any{}, "items": chosen})
 	}))
 	t.Cleanup(server.Close)
-	return kubeconfigTo(t, server.URL), func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(gone) }
+	return kubeconfigTo(t, server.URL)
 }
 
 // kubeconfigTo is the path of a kubeconfig that leads to a server.
@@ -130,7 +123,7 @@ func TestCleanStillRunning(t *testing.T) {
 		}}
 	}
 	const now = "Sat, 03 Feb 2001 04:16:00 GMT"
-	kubeconfig, _ := apiWith(t, now, pod("2001-02-03T04:05:00Z"), nil)
+	kubeconfig := apiWith(t, now, pod("2001-02-03T04:05:00Z"), nil)
 	code, out, errs := cleaned(t, kubeconfig)
 	if code != report.ExitTool || errs != "" || out != "STILL RUNNING after 11m, image workload:1, privileged: "+
 		"container kube-system/calico-node-x/calico-probe-7f3a09c1 on node node-a; unless run 7f3a09c1 is under way, "+
@@ -138,7 +131,7 @@ func TestCleanStillRunning(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, started := range []string{"2001-02-03T04:15:45Z", "2001-02-03T04:20:00Z"} {
-		kubeconfig, _ = apiWith(t, now, pod(started), nil)
+		kubeconfig = apiWith(t, now, pod(started), nil)
 		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" ||
 			!strings.HasPrefix(out, "cannot be removed: ") {
 			t.Errorf("%s: exit %d\n%s%s", started, code, out, errs)
@@ -149,7 +142,7 @@ func TestCleanStillRunning(t *testing.T) {
 // TestCleanNothing wants a run that has left nothing named, and a limit by -n with it.
 func TestCleanNothing(t *testing.T) {
 	t.Parallel()
-	kubeconfig, _ := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)
+	kubeconfig := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)
 	for args, want := range map[string]string{
 		"":                          "nothing to remove\n",
 		"--run c3e9f15e":            "nothing of run c3e9f15e\n",

@@ -43,17 +43,17 @@ func isKept(name, value string) bool {
 
 // secretFlags are the flags that were given and that who goes on has to give again.
 func (o *runbookOptions) secretFlags() string {
-	out := ""
+	var out strings.Builder
 	for _, f := range []struct {
 		name, what string
 		value      *string
 	}{{"token", "TOKEN", o.flags.BearerToken}, {"server", "URL", o.flags.APIServer}, {"proxy-url",
 		"URL", o.flags.ProxyURL}} {
 		if *f.value != "" && !isKept(f.name, *f.value) {
-			out += " --" + f.name + " " + f.what
+			out.WriteString(" --" + f.name + " " + f.what)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // flagsToKeep are the flags that were typed, for who goes on.

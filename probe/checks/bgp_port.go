@@ -32,6 +32,8 @@ const (
 	FactPort probe.Fact = "port" // TCP
 	// true: a session there has a password, and a kernel that wants it answers no connection without
 	FactPassword probe.Fact = "password"
+	// true: nobody was dialled, as the two have a session
+	FactSessionUp probe.Fact = "session_up"
 )
 
 const bgpDefaultPort = 179
@@ -143,7 +145,7 @@ func speaking(ports ...int) (map[netip.Addr]bool, error) {
 // whom this node speaks with already.
 func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
 	if up[to.Addr()] {
-		return probe.Found(probe.OK, "the BGP session is up")
+		return probe.Found(probe.OK, "the BGP session is up").With(FactSessionUp, true)
 	}
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()

@@ -131,6 +131,16 @@ func TestServiceLines(t *testing.T) {
 	}
 }
 
+// TestServiceSignaturesHaveSources wants nothing in the table that nobody has seen or read.
+func TestServiceSignaturesHaveSources(t *testing.T) {
+	t.Parallel()
+	for _, s := range serviceSignatures {
+		if s.source == "" {
+			t.Errorf("%s: nobody says where such a line comes from", s.id)
+		}
+	}
+}
+
 // TestServiceLogJournal reads a real journal, and says where there is none.
 func TestServiceLogJournal(t *testing.T) {
 	t.Parallel()

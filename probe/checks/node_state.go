@@ -109,8 +109,7 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 const (
 	mostParts = 5
 	mostPart  = 3000
-	mostName  = 160
-	mostValue = 160
+	mostText  = 160 // of a name, and of a value
 )
 
 // inParts are the results of an area: its items in order, as many as there is room for.
@@ -118,7 +117,7 @@ func inParts(name string, all items) []probe.Result {
 	parts, sizes := []map[string]string{{}}, []int{0}
 	left := 0
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		shortKey, value := shortened(key, mostName), shortened(all[key], mostValue)
+		shortKey, value := shortened(key), shortened(all[key])
 		b, err := json.Marshal([]string{shortKey, value})
 		last := len(parts) - 1
 		switch {

@@ -140,9 +140,10 @@ func routeState(l look) (items, error) {
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
 		others[t.Addr] = true
 	}
-	pods := map[string]bool{}
+	pods := map[string]bool{} // of whatever CNI plugin: they have no network of their own
 	for _, d := range l.links {
-		pods[d.Name] = d.Kind == "veth" || d.Kind == "netkit" // of whatever CNI plugin
+		pods[d.Name] = (d.Kind == "veth" || d.Kind == "netkit") && d.Name != l.out &&
+			!slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return !a.IsSingleIP() && a.Addr().IsGlobalUnicast() })
 	}
 	out := items{}
 	for _, f := range []int{4, 6} {

@@ -161,8 +161,8 @@ func TestNodeStateParts(t *testing.T) {
 			t.Errorf("%.200s", b.String())
 		}
 	}
-	if a, b := shortened(strings.Repeat("x", 300)+"1", mostValue), shortened(strings.Repeat("x", 300)+"2",
-		mostValue); a == b || len(a) > mostValue {
+	if a, b := shortened(strings.Repeat("x", 300)+"1"), shortened(strings.Repeat("x", 300)+"2"); a == b ||
+		len(a) > mostText {
 		t.Errorf("%q and %q", a, b)
 	}
 }

@@ -107,14 +107,14 @@ func (n neutral) value(name, value string) string {
 // secretName is a name with a value that nobody is to read, besides what probe.Masked knows.
 var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
 
-// shortened is a text that is not longer than so many bytes; the sum of the whole tells it from another
+// shortened is a text that is not longer than mostText; the sum of the whole tells it from another
 // that begins alike.
-func shortened(text string, most int) string {
+func shortened(text string) string {
 	text = probe.OneLine(text)
-	if len(text) <= most {
+	if len(text) <= mostText {
 		return text
 	}
-	return probe.Cut(text, most-10) + " " + sumOf([]byte(text))
+	return probe.Cut(text, mostText-10) + " " + sumOf([]byte(text))
 }
 
 // sumOf is a short sum of a text or a file.

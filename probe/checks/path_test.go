@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,13 +29,8 @@ func TestLinksSet(t *testing.T) {
 		"forwards nothing": {map[string]string{conf + "eth0/forwarding": "0\n", "proc/sys/net/ipv4/ip_forward": "0\n"}, ""},
 		"no IPv6":          {map[string]string{"proc/sys/net/ipv6/conf/cali1/disable_ipv6": "1\n"}, "disable_ipv6 of cali*"},
 	} {
-		files := map[string]string{}
-		for k, v := range well {
-			files[k] = v
-		}
-		for k, v := range c.set {
-			files[k] = v
-		}
+		files := maps.Clone(well)
+		maps.Copy(files, c.set)
 		got := linksSet(node(t, files), []string{"cali1"}, []string{"eth0"}, true)
 		if len(got) != 1 || (got[0].Status == probe.OK) != (c.want == "") || got[0].Target != c.want {
 			t.Errorf("%s: %v, want %q", name, got, c.want)

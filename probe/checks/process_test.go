@@ -75,10 +75,10 @@ func TestNodesDaemon(t *testing.T) {
 		user                   string
 		cgroup, net, mnt, prog string
 	}
-	real := process{pid: 100, parent: 1, user: "0", cgroup: "/system.slice/kubelet.service", net: own, mnt: "mnt:[1]",
+	kubelet := process{pid: 100, parent: 1, user: "0", cgroup: "/system.slice/kubelet.service", net: own, mnt: "mnt:[1]",
 		prog: "/usr/bin/kubelet"}
 	but := func(change func(*process)) process {
-		p := real
+		p := kubelet
 		p.pid = 200
 		change(&p)
 		return p
@@ -88,17 +88,17 @@ func TestNodesDaemon(t *testing.T) {
 		all  []process
 		want string // the process, or a part of the error
 	}{
-		"the kubelet":             {[]process{real}, "100"},
+		"the kubelet":             {[]process{kubelet}, "100"},
 		"a pod's":                 {[]process{but(func(p *process) { p.cgroup = pods })}, "0"},
-		"a pod's beside it":       {[]process{real, but(func(p *process) { p.cgroup = pods })}, "100"},
-		"a user's":                {[]process{but(func(p *process) { p.user = "1000" }), real}, "100"},
-		"in another network":      {[]process{but(func(p *process) { p.net = "net:[1]" }), real}, "100"},
-		"another program":         {[]process{but(func(p *process) { p.prog = "/bin/bash" }), real}, "100"},
+		"a pod's beside it":       {[]process{kubelet, but(func(p *process) { p.cgroup = pods })}, "100"},
+		"a user's":                {[]process{but(func(p *process) { p.user = "1000" }), kubelet}, "100"},
+		"in another network":      {[]process{but(func(p *process) { p.net = "net:[1]" }), kubelet}, "100"},
+		"another program":         {[]process{but(func(p *process) { p.prog = "/bin/bash" }), kubelet}, "100"},
 		"one for many components": {[]process{but(func(p *process) { p.prog = "/bin/hyperkube" })}, "200"},
 		"started by a script": {[]process{
 			but(func(p *process) { p.pid, p.prog = 50, "/bin/bash" }), but(func(p *process) { p.parent = 50 }),
 		}, "200"},
-		"two, one of which ends": {[]process{but(func(p *process) { p.parent = -1 }), real}, "100"},
+		"two, one of which ends": {[]process{but(func(p *process) { p.parent = -1 }), kubelet}, "100"},
 		"of an upgraded program": {[]process{but(func(p *process) { p.prog = "/usr/bin/kubelet (deleted)" })}, "200"},
 		"no right to see links":  {[]process{but(func(p *process) { p.net, p.mnt, p.prog = "", "", "" })}, "200"},
 		"without right, in a pod": {[]process{but(func(p *process) {
@@ -106,9 +106,9 @@ func TestNodesDaemon(t *testing.T) {
 				pods
 		})}, "0"},
 		"in a container":          {[]process{but(func(p *process) { p.mnt = "mnt:[2]" })}, "200"},
-		"starts a program":        {[]process{real, but(func(p *process) { p.parent = 100 })}, "100"},
-		"two, one in a container": {[]process{but(func(p *process) { p.mnt = "mnt:[2]" }), real}, "100"},
-		"two": {[]process{but(func(*process) {}), real},
+		"starts a program":        {[]process{kubelet, but(func(p *process) { p.parent = 100 })}, "100"},
+		"two, one in a container": {[]process{but(func(p *process) { p.mnt = "mnt:[2]" }), kubelet}, "100"},
+		"two": {[]process{but(func(*process) {}), kubelet},
 			"2 processes may be the node's kubelet, such as 100 and 200"},
 		"two, nobody can tell": {[]process{but(func(p *process) { p.mnt = "" }),
 			but(func(p *process) { p.mnt, p.pid = "", 300 })}, "2 processes may be"},

@@ -23,7 +23,7 @@ var RouteBlocks = &probe.Check{
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM; or an interface of this node that is not Calico's has a range in it, whose route wins over Calico's.
 fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
-info: some are reached through a router that is no node of the cluster; where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
+info: some are reached through a router that is no node of the cluster (the fact by_hand: by a route for just that block that somebody made, where BIRD's would stand); where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used), or Calico keeps them in its own etcd. unknown: they could not be read.`,
 }
 
@@ -36,7 +36,8 @@ const (
 	FactShared    probe.Fact = "shared"     // list of block and the nodes it belongs to
 	FactOverlaps  probe.Fact = "overlaps"   // list of an interface here with its range, and the block and node
 	FactOverlapOn probe.Fact = "overlap_on" // the first of these interfaces
-	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared or overlaps: by block, the nodes it belongs to
+	FactByHand    probe.Fact = "by_hand"    // list of block and node: through a router, by a route that no daemon made
+	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared, overlaps or by_hand: by block, the nodes it belongs to
 	// of those without a route, the ones BIRD knows, and from which of its protocols
 	FactInBIRD probe.Fact = "in_bird"
 	// of those without a route, the ones whose route Felix makes: of VXLAN pools, or by programClusterRoutes
@@ -115,7 +116,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 type findings struct {
 	missing                          []ipamBlock
 	wrong, swallowed, shared, routed []string
-	overlaps                         []string
+	overlaps, byHand                 []string
 	overlapOn                        string
 	owners                           map[probe.Fact]map[string][]string
 	asking                           error
@@ -167,6 +168,10 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 		case saw == "":
 		case saw == byRouter:
 			f.routed = append(f.routed, l.String())
+		case saw == byHand:
+			f.routed = append(f.routed, l.String())
+			f.owned(FactByHand, l, l.node)
+			f.byHand = append(f.byHand, l.String())
 		case saw == noRoute:
 			f.missing = append(f.missing, l)
 		case saw == swallowed:
@@ -255,6 +260,10 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	}
 	if len(in.felix) > 0 {
 		r = r.With(FactByFelix, first(in.felix))
+	}
+	if len(f.byHand) > 0 {
+		r.Saw += "; by a route that somebody made (proto static or boot): " + some(f.byHand)
+		r = r.With(FactByHand, first(f.byHand))
 	}
 	if len(f.owners) > 0 {
 		r = r.With(FactOwners, f.owners)

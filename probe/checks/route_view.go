@@ -66,6 +66,8 @@ const (
 	swallowed = "into blackhole" // this node has a blackhole route for exactly it
 	// the gateway is no node: between networks without encapsulation that is how it should be
 	byRouter = "through routers"
+	// so does a route for exactly the block, and somebody made it by hand
+	byHand = "by hand"
 )
 
 // leads says where packets to a block go when that is not its node: "" when it is.
@@ -111,6 +113,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 		return noRoute, nil
 	case !way.gateway.IsValid():
 		return "to " + way.device + " without a gateway", nil
+	case whose == "" && (way.proto == "static" || way.proto == "boot"):
+		return byHand, nil
 	case whose == "":
 		return byRouter, nil
 	}

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// real is a journal file that systemd 252 wrote from testdata/night.export:
+// recorded is a journal file that systemd 252 wrote from testdata/night.export:
 //
 //	SYSTEMD_JOURNAL_COMPACT=1 systemd-journal-remote -o compact.journal - < night.export
 //	SYSTEMD_JOURNAL_COMPACT=0 SYSTEMD_JOURNAL_KEYED_HASH=0 systemd-journal-remote -o regular.journal - < night.export
-func real(t *testing.T, name string) []byte {
+func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".journal.gz")
 	if err != nil {
@@ -47,7 +47,7 @@ var (
 func TestTail(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"compact", "regular"} {
-		b := real(t, name)
+		b := recorded(t, name)
 		from, to, err := Span(bytes.NewReader(b))
 		if err != nil || !from.Equal(began) || to.Sub(from) != 8300*time.Millisecond {
 			t.Errorf("%s: from %v to %v, %v", name, from, to, err)
@@ -91,7 +91,7 @@ func TestTail(t *testing.T) {
 // TestEnded wants the reading to stop with its context.
 func TestEnded(t *testing.T) {
 	t.Parallel()
-	b := real(t, "compact")
+	b := recorded(t, "compact")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Tail(ctx, bytes.NewReader(b), int64(len(b)), both); !errors.Is(err, context.Canceled) {
@@ -129,7 +129,7 @@ func TestUnpackLZ4(t *testing.T) {
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"compact", "regular"} {
-		whole := real(t, name)
+		whole := recorded(t, name)
 		random := rand.New(rand.NewPCG(1, 2))
 		last := len(bytes.TrimRight(whole, "\x00"))
 		for range 500 {
@@ -163,7 +163,7 @@ func TestHostile(t *testing.T) {
 // TestCircle wants an end of a list that leads back to itself.
 func TestCircle(t *testing.T) {
 	t.Parallel()
-	b := real(t, "regular")
+	b := recorded(t, "regular")
 	first := binary.LittleEndian.Uint64(b[176:])
 	binary.LittleEndian.PutUint64(b[152:], 1<<40)
 	binary.LittleEndian.PutUint64(b[first+objectSize:], first)

@@ -1,0 +1,86 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// podsFiltered is a network that knows the nodes' addresses and not the pods'.
+var podsFiltered = &Rule{
+	ID: "pods-filtered", Layer: LayerPaths, Title: "the network between the nodes drops packets that have addresses of pods",
+	Doc: `Without encapsulation the network between the nodes sees the addresses of pods. Clouds drop what has an address that is not the machine's (source/destination check of AWS, port security of OpenStack, IP forwarding of Azure and GCP, forged transmits of vSphere), and firewalls let only known networks pass. The nodes then answer each other's pings and BGP is established, since those have the nodes' addresses; no pod of the one is reached from the other, in either direction, and each node reaches its own.
+Told from a fault of the other node by that node's own answers: it reaches its own pods, forwards, and no firewall of it drops by policy; from a tunnel's fault, as the way has none; from routes through a router by those. Nobody listened on the wire, so it is never more than medium.`,
+	Fix: probe.Fix{
+		Says: "Let that network pass addresses of pods between the nodes (AWS: switch off the source/destination check of every node's instance), or have Calico encapsulate what crosses it.",
+		Manifest: []string{
+			"ssh {other} sudo timeout 10 tcpdump -c 5 -n -i any host {address}  # and ping {address} from {node} meanwhile: nothing arrives",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,IPIP:.spec.ipipMode,VXLAN:.spec.vxlanMode",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "that network cannot be changed, and UDP 4789 passes it: connections of pods break for a moment, and pods' MTU shrinks by 50",
+				Manifest: []string{`kubectl patch ippools.crd.projectcalico.org POOL --type merge -p '{"spec":{"vxlanMode":"CrossSubnet","ipipMode":"Never"}}'  # Always, where all nodes are in one subnet`}},
+		},
+		Radius: "looking: nothing; what is changed touches the way between all nodes",
+	},
+	Explains: []string{"peer-pods", "peer-nodeports", "service-path-broken"},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID, checks.NodeFirewall.ID,
+		checks.NodeSysctl.ID},
+	Match: func(f Findings) []Case {
+		if !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.RouteCanReach.ID) || !wellItself(f) {
+			return nil
+		}
+		_, lives, seen := pinged(f)
+		var out []Case
+		for _, node := range lives {
+			there := f.At(node)
+			if !slices.Contains(f.Others(), node) || !wellItself(there) {
+				continue
+			}
+			for _, family := range []int{4, 6} {
+				lost, answer := podsOn(f, node, family)
+				back, backAnswer := podsOn(there, f.Node, family)
+				if len(lost) == 0 || len(back) == 0 || len(answer)+len(backAnswer) > 0 || tunnelled(f, lost[0]) {
+					continue
+				}
+				pings := keep(seen[node], func(r Finding) bool { return familyOf(r) == family && arrived(r) })
+				if len(pings) == 0 {
+					continue
+				}
+				_, address, _ := strings.Cut(lost[0].Target, " ")
+				c := Case{About: node, Peer: node, Family: family, Covers: pathFollows(f, family, node),
+					For: clues(hint, lost[:1]), Args: map[string]Arg{"other": nodeArg(node), "address": addressArg(address)},
+					Says: fmt.Sprintf("{node} and %s reach each other and none of each other's pods, in either direction, without a tunnel, and each reaches its own: "+
+						"what lies between drops packets with addresses of pods", node)}
+				c.For = append(c.For, clues(hint, back[:1])...)
+				c.For = append(c.For, clues(0, pings)...)
+				out = append(out, c)
+			}
+		}
+		return out
+	},
+}
+
+// wellItself tells whether a node reaches its own pods, and nothing is found there that keeps it from forwarding.
+func wellItself(f Findings) bool {
+	own := keep(f.Of(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) == f.Node && r.Status == probe.OK })
+	for _, id := range []string{checks.NodeFirewall.ID, checks.NodeSysctl.ID, checks.PodGateway.ID, checks.RouteRules.ID,
+		checks.XFRMPolicies.ID, checks.Untracked.ID, checks.RouteSpecial.ID} {
+		if len(f.Bad(id)) > 0 {
+			return false
+		}
+	}
+	return len(own) > 0
+}
+
+// tunnelled tells whether packets for a pod leave by another interface than those for its node do.
+func tunnelled(f Findings, pod Finding) bool {
+	way, ok := at(f, checks.RouteCanReach.ID, pod.Target)
+	return !ok || !slices.ContainsFunc(f.Of(checks.RouteCanReach.ID), func(r Finding) bool {
+		return nodeOf(r) == nodeOf(pod) && strings.HasPrefix(r.Target, nodeOf(pod)+" ") && familyOf(r) == familyOf(pod) &&
+			r.Facts.Str(checks.FactInterface) == way.Facts.Str(checks.FactInterface)
+	})
+}
