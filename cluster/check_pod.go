@@ -51,6 +51,9 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
 		}
+		if s.withoutToken(pod) {
+			r = r.With(facts.NoToken, true)
+		}
 		if _, owner, ok := strings.Cut(daemonSetOf(pod), "/"); ok {
 			r = r.With(facts.Owner, owner)
 		}
@@ -166,11 +169,15 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
 			note).With(facts.Image, c.Image))
 	}
+	spec, _ := calicoContainerOf(s.Calico)
 	for i := range out {
 		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
+		if spec != nil && spec.Name == c.Name {
+			out[i] = constrained(out[i], spec)
+		}
 		if t := c.LastTerminationState.Terminated; t != nil {
 			out[i] = out[i].With(facts.LastEnd, t.Reason)
-			if spec, _ := calicoContainerOf(s.Calico); t.Reason == "OOMKilled" && spec != nil && spec.Name == c.Name {
+			if t.Reason == "OOMKilled" && spec != nil && spec.Name == c.Name {
 				out[i] = out[i].With(facts.Memory, spec.Resources.Limits.Memory().Value())
 			}
 		}

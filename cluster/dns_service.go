@@ -256,6 +256,13 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
 	return out
 }
 
+// dnsElsewhere tells whether the DNS Service keeps to the endpoints of each node, and this one has none.
+func (s *Snapshot) dnsElsewhere() bool {
+	policy := s.dnsService.Spec.InternalTrafficPolicy
+	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
+		!slices.ContainsFunc(s.dns, func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name })
+}
+
 // dnsService judges the Service of the cluster's DNS and the rights of its servers.
 func dnsService(s *Snapshot, report func(probe.Result)) {
 	if s.dnsErr != nil {
@@ -270,6 +277,9 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 	if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, s.dns[0].Attrs[probe.AttrEmptyFor]))
+	} else if s.dnsElsewhere() {
+		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so a node uses only endpoints of its own, "+
+			"and none is on this node", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
 	} else {
 		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
 	}

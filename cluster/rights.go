@@ -32,7 +32,7 @@ type rights struct {
 
 // needed is what calico-node does with the API at a start and after it, on every kind of installation
 // that keeps Calico's data in Kubernetes (its ClusterRole in the manifests and the operator).
-func (s *Snapshot) needed(calico string) []authorizationv1.ResourceAttributes {
+func (s *Snapshot) needed(calico string, served []string) []authorizationv1.ResourceAttributes {
 	ask := func(verb, group, resource string) authorizationv1.ResourceAttributes {
 		return authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
 	}
@@ -43,11 +43,34 @@ func (s *Snapshot) needed(calico string) []authorizationv1.ResourceAttributes {
 	if typha := s.calicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
 		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
 			ask("watch", "networking.k8s.io", "networkpolicies"), ask("watch", calico, "felixconfigurations"))
+		for _, kind := range s.lists() {
+			if slices.Contains(served, kind) {
+				out = append(out, ask("list", calico, kind))
+			}
+		}
 	}
 	if token := s.tokenFor(); token != "" {
 		t := ask("create", "", "serviceaccounts")
 		t.Subresource, t.Namespace, t.Name = "token", s.Calico.Namespace, token
 		out = append(out, t)
+	}
+	return out
+}
+
+// lists are the kinds of Calico's that Felix and confd of this version list before they begin (felixsyncer and
+// bgpsyncer in its sources), besides those that are asked about anyway.
+func (s *Snapshot) lists() []string {
+	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
+		"bgpconfigurations", "bgppeers"}
+	bird := s.backend == "" || s.backend == "bird"
+	if bird {
+		out = append(out, "blockaffinities")
+	}
+	if bird && s.version() != "" && !s.olderThan(3, 26, 0) {
+		out = append(out, "bgpfilters")
+	}
+	if s.version() != "" && !s.olderThan(3, 30, 0) {
+		out = append(out, "tiers", "stagednetworkpolicies", "stagedglobalnetworkpolicies", "stagedkubernetesnetworkpolicies")
 	}
 	return out
 }
@@ -76,8 +99,13 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 	}
 	who := account{namespace: s.Calico.Namespace, name: s.Calico.Spec.ServiceAccountName}
 	out := rights{account: who.namespace + ":" + who.name}
-	out.group, out.kinds, out.kindErr = c.missingKinds(ctx)
-	asks := s.needed(out.group)
+	var served []string
+	out.group, served, out.kindErr = c.servedKinds(ctx)
+	if out.kindErr == nil {
+		out.kinds = slices.DeleteFunc(slices.Clone(kindsNeeded),
+			func(kind string) bool { return slices.Contains(served, kind) })
+	}
+	asks := s.needed(out.group, served)
 	out.asked = len(asks)
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
@@ -115,9 +143,8 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 	return may, cmp.Or(errs...)
 }
 
-// missingKinds lists the resources of Calico's that the API server does not know, in the first group
-// that it has.
-func (c *Client) missingKinds(ctx context.Context) (group string, missing []string, err error) {
+// servedKinds lists the resources of Calico's that the API server knows, in the first group that it has.
+func (c *Client) servedKinds(ctx context.Context) (group string, kinds []string, err error) {
 	for _, gv := range c.groups {
 		b, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + gv.String()).DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
@@ -130,12 +157,12 @@ func (c *Client) missingKinds(ctx context.Context) (group string, missing []stri
 		if err != nil {
 			return gv.Group, nil, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
 		}
-		served := func(kind string) bool {
-			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind })
+		for _, r := range list.APIResources {
+			kinds = append(kinds, r.Name)
 		}
-		return gv.Group, slices.DeleteFunc(slices.Clone(kindsNeeded), served), nil
+		return gv.Group, kinds, nil
 	}
-	return c.groups[0].Group, kindsNeeded, nil
+	return c.groups[0].Group, nil, nil
 }
 
 func calicoRights(s *Snapshot, report func(probe.Result)) {

@@ -95,6 +95,7 @@ type Snapshot struct {
 	serviceErr  error
 	typha       []probe.Target // Typha's endpoints
 	typhaErr    error
+	typhaWhy    string         // why its service has no ready endpoint, where that is so
 	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
 	etcd        []probe.Target // etcd's, where Calico keeps its data there
 	etcdErr     error
@@ -178,6 +179,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Go(func() { c.readStart(ctx, s, env) })
 	all.Wait()
+	if svc := s.typhaSvc(); svc != nil && s.typhaNamed() && !s.typhaServed() {
+		s.typhaWhy, _ = c.whyEmpty(ctx, svc)
+	}
 	s.hideEtcd()
 	s.forgetRegistered()
 	return s, nil

@@ -119,7 +119,7 @@ func TestStartTypha(t *testing.T) {
 		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail,
 			"there is no such Service"},
 		"no pods": {"kube-system/calico-typha", errNoTypha, svc(typhaPort), nil, probe.Fail,
-			"no ready endpoint; its selector k8s-app=calico-typha"},
+			"it has no ready endpoint"},
 		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,
 			"no port named calico-typha"},
 		"near: it is there":    {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},

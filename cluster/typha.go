@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,8 +44,8 @@ func typhaService(s *Snapshot, report func(probe.Result)) {
 	case !s.typhaNamed():
 		tell(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
 			With(probe.FactReason, facts.TyphaNoPort))
-	case !slices.ContainsFunc(s.typha, func(t probe.Target) bool { return t.Name == "endpoint" }):
-		tell(probe.Found(probe.Fail, "it has no ready endpoint%s", s.typhaPods()).With(probe.FactReason,
+	case !s.typhaServed():
+		tell(probe.Found(probe.Fail, "%s", cmp.Or(s.typhaWhy, "it has no ready endpoint")).With(probe.FactReason,
 			facts.TyphaNoPods))
 	default:
 		tell(probe.Found(probe.OK, "%s of Typha", plural(len(s.typha), "endpoint")))
@@ -73,14 +72,7 @@ func (s *Snapshot) typhaNamed() bool {
 		func(p corev1.ServicePort) bool { return p.Name == typhaPort })
 }
 
-// typhaPods says what there is instead of a ready endpoint.
-func (s *Snapshot) typhaPods() string {
-	if len(s.typha) > 0 {
-		return fmt.Sprintf("; of Typha's %s none is ready", plural(len(s.typha), "pod"))
-	}
-	if svc := s.typhaSvc(); svc != nil && len(svc.Spec.Selector) > 0 {
-		selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector})
-		return "; its selector " + probe.Quoted(selector) + " matches no pod that runs"
-	}
-	return ""
+// typhaServed tells whether Typha's Service has a ready endpoint.
+func (s *Snapshot) typhaServed() bool {
+	return slices.ContainsFunc(s.typha, func(t probe.Target) bool { return t.Name == "endpoint" })
 }

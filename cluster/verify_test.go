@@ -53,7 +53,7 @@ func TestClaims(t *testing.T) {
 		change(&p.OwnerReferences[0])
 		return []corev1.Pod{p}
 	}
-	decoy, real := *tenants("a", now), claimant("kube-system/real", "calico-node", time.Hour)
+	decoy, ours := *tenants("a", now), claimant("kube-system/real", "calico-node", time.Hour)
 	newer, operators := claimant("kube-system/newer", "calico-node", time.Minute), claimant("calico-system/op",
 		"calico-node", 0)
 	tenantsSet, orphan := claimant("tenant/x", "calico-node", 0), claimant("kube-system/orphan", "", 0)
@@ -65,20 +65,20 @@ func TestClaims(t *testing.T) {
 		ignored string
 	}{
 		"none":                 {},
-		"by manifest":          {pods: []corev1.Pod{real}, pod: "real"},
+		"by manifest":          {pods: []corev1.Pod{ours}, pod: "real"},
 		"by operator":          {pods: []corev1.Pod{operators}, pod: "op"},
 		"canal":                {pods: []corev1.Pod{claimant("kube-system/rke2", "rke2-canal", 1)}, pod: "rke2"},
 		"named":                {named: "ours", pods: []corev1.Pod{claimant("ours/own", "calico-node", 1)}, pod: "own"},
-		"a newer decoy":        {pods: []corev1.Pod{decoy, real}, pod: "real", ignored: "tenant/calico-node"},
+		"a newer decoy":        {pods: []corev1.Pod{decoy, ours}, pod: "real", ignored: "tenant/calico-node"},
 		"a decoy alone":        {pods: []corev1.Pod{decoy}, ignored: "tenant/calico-node"},
-		"a tenant's DaemonSet": {pods: []corev1.Pod{tenantsSet, real}, pod: "real", ignored: "tenant/x"},
+		"a tenant's DaemonSet": {pods: []corev1.Pod{tenantsSet, ours}, pod: "real", ignored: "tenant/x"},
 		"only another namespace": {
 			pods: []corev1.Pod{tenantsSet}, ignored: "tenant/x",
 			err: "no calico-node pod in namespace kube-system or calico-system, but one of DaemonSet tenant/calico-node: " +
 				"if that is Calico, name its namespace with --calico-namespace",
 		},
 		"named, and elsewhere": {
-			named: "ours", pods: []corev1.Pod{real}, ignored: "kube-system/real",
+			named: "ours", pods: []corev1.Pod{ours}, ignored: "kube-system/real",
 			err: "no calico-node pod in namespace ours, which --calico-namespace names, but DaemonSet kube-system/calico-node has one here: " +
 				"leave the flag out, or say --calico-namespace kube-system",
 		},
@@ -86,24 +86,24 @@ func TestClaims(t *testing.T) {
 			named: "kube-system", pods: []corev1.Pod{tenantsSet}, ignored: "tenant/x",
 			err: "but DaemonSet tenant/calico-node has one here: if that is Calico, say --calico-namespace tenant",
 		},
-		"an update":            {pods: []corev1.Pod{gone(newer), real}, pod: "real"},
-		"an update, both stay": {pods: []corev1.Pod{newer, real}, pod: "newer"},
-		"an update, both go":   {pods: []corev1.Pod{gone(real), gone(newer)}, pod: "newer"},
+		"an update":            {pods: []corev1.Pod{gone(newer), ours}, pod: "real"},
+		"an update, both stay": {pods: []corev1.Pod{newer, ours}, pod: "newer"},
+		"an update, both go":   {pods: []corev1.Pod{gone(ours), gone(newer)}, pod: "newer"},
 		"two namespaces": {
-			pods: []corev1.Pod{real, operators},
+			pods: []corev1.Pod{ours, operators},
 			err: "2 DaemonSets claim to be calico-node on this node (calico-system/calico-node, kube-system/calico-node): " +
 				"name the namespace of the right one with --calico-namespace",
 		},
-		"two, one named": {named: "kube-system", pods: []corev1.Pod{real, operators}, pod: "real",
+		"two, one named": {named: "kube-system", pods: []corev1.Pod{ours, operators}, pod: "real",
 			ignored: "calico-system/op"},
-		"two, one is going": {pods: []corev1.Pod{gone(real), operators}, err: "2 DaemonSets claim"},
+		"two, one is going": {pods: []corev1.Pod{gone(ours), operators}, err: "2 DaemonSets claim"},
 		"two in one namespace": {
-			pods: []corev1.Pod{real, claimant("kube-system/c", "canal", 0)},
+			pods: []corev1.Pod{ours, claimant("kube-system/c", "canal", 0)},
 			err: "(kube-system/calico-node, kube-system/canal): both are in namespace kube-system, so --calico-namespace cannot tell " +
 				"them apart: see whose each is ('kubectl -n kube-system get daemonsets'); until only one has pods here, calico-node is not asked",
 		},
 		"two in one namespace, one in another": {
-			pods: []corev1.Pod{real, operators, claimant("kube-system/c", "canal", 0)},
+			pods: []corev1.Pod{ours, operators, claimant("kube-system/c", "canal", 0)},
 			err: "name the namespace of the right one with --calico-namespace; where it is one of several, they are in namespace kube-system, " +
 				"so --calico-namespace cannot tell them apart",
 		},
@@ -111,7 +111,7 @@ func TestClaims(t *testing.T) {
 			pods: []corev1.Pod{orphan}, ignored: "kube-system/orphan",
 			err: "pod kube-system/orphan has the label of calico-node and no DaemonSet controls it",
 		},
-		"of nobody, and real": {pods: []corev1.Pod{orphan, real}, pod: "real", ignored: "kube-system/orphan"},
+		"of nobody, and real": {pods: []corev1.Pod{orphan, ours}, pod: "real", ignored: "kube-system/orphan"},
 		"not its controller": {
 			pods: owned(func(o *metav1.OwnerReference) { o.Controller = nil }),
 			err:  "no DaemonSet controls it", ignored: "kube-system/x",

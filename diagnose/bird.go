@@ -115,7 +115,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 
 // birdUnfed is a BIRD without a configuration.
 var birdUnfed = &Rule{
-	ID: "bird-unfed", Layer: LayerCalico, Title: "confd has not written BIRD's configuration",
+	ID: "bird-unfed", Layer: LayerCalico, Symptom: true, Title: "confd has not written BIRD's configuration",
 	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node. While calico-node starts, or is killed before its start is over, this is no more than a part of that.`,
 	Fix: probe.Fix{
 		Says: "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",

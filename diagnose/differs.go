@@ -104,6 +104,9 @@ func worksThere(f Findings) []string {
 		if slices.Contains(out, r.Check) || badThere(f, r.Check) {
 			continue
 		}
+		if r.Facts[checks.FactLives] == true { // ping is blocked, and nothing else
+			continue
+		}
 		if slices.ContainsFunc(f.Elsewhere(r.Check), func(o Finding) bool { return answered(o.Status) }) {
 			out = append(out, r.Check)
 		}

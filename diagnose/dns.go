@@ -159,11 +159,11 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		Radius: "looking touches nothing; a changed selector changes where every pod of the cluster asks, at once",
 	},
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID},
-	Explains: []string{"dns-down", "dns-no-upstream"},
+	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
 	Match: func(f Findings) []Case {
 		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
 			facts.EmptyNotMade,
-			facts.EmptyPort, facts.EmptyController}
+			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal}
 		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool {
 			return slices.Contains(known, r.Facts.Str(facts.Empty))
 		})
@@ -178,9 +178,22 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		if len(failed) == 0 {
 			weight = hint
 		}
-		return []Case{{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), clues(0, failed)...),
-			Covers: append(Covers(facts.CheckDNSService), namesFail...)}}
+		c := Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), clues(0, failed)...),
+			Covers: append(Covers(facts.CheckDNSService), namesFail...)}
+		if empty[0].Facts.Str(facts.Empty) == facts.EmptyLocal {
+			c.Says, c.Fix = "the cluster's DNS has no server for {node}: "+empty[0].Saw, &useAllServers
+		}
+		return []Case{c}
 	},
+}
+
+// useAllServers is the fix of a DNS Service that keeps to the endpoints of each node.
+var useAllServers = probe.Fix{
+	Says:     "Let the Service use all its endpoints, or run a DNS server on every node.",
+	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns -o custom-columns=NAME:.metadata.name,INTERNAL:.spec.internalTrafficPolicy"},
+	OnlyIf: []probe.Conditional{{If: "DNS servers are not meant to be on every node",
+		Manifest: []string{`kubectl -n kube-system patch service kube-dns -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`}}},
+	Radius: "looking touches nothing; the change holds for the pods of every node, at once",
 }
 
 // dnsForbidden is a CoreDNS that may not read what it serves.

@@ -15,7 +15,8 @@ import (
 func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks, serviceTakesPort},
-		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletServing,
+			kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)

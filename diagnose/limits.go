@@ -69,7 +69,7 @@ func memoryLimit(f Findings) (float64, bool) {
 var calicoCPULimit = &Rule{
 	ID: "calico-cpu-limit", Layer: LayerStart, Title: "a CPU limit starves calico-node",
 	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
-Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
+Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped. Where that was not counted, a limit below what calico-node requests by default (250m) makes it likely and no more.`,
 	Fix: probe.Fix{
 		Says:     "Remove calico-node's CPU limit; a request is enough.",
 		Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
@@ -85,7 +85,7 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 			}
 		}
 		if len(held) == 0 {
-			return nil
+			return lowCPULimit(f)
 		}
 		c := Case{
 			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
@@ -102,5 +102,82 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
+	},
+}
+
+// scanty is a CPU limit, in thousandths of a CPU, with which calico-node does not get through its own probes; its
+// request is 250 by default.
+const scanty = 150
+
+// lowCPULimit is a calico-node that is not well and has such a limit, where nobody counted how often it was stopped.
+func lowCPULimit(f Findings) []Case {
+	low := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool {
+		limit, has := r.Facts.Num(facts.CPULimit)
+		return has && limit < scanty
+	})
+	if len(low) == 0 || len(f.Of(checks.NodeLoad.ID)) > 0 {
+		return nil
+	}
+	limit, _ := low[0].Facts.Num(facts.CPULimit)
+	return []Case{{
+		Says: fmt.Sprintf("calico-node may use %.0fm of a CPU and is not well: that is too little to start and to answer its probes", limit),
+		For:  clues(strong, low[:1]), Covers: calicoDown,
+	}}
+}
+
+// calicoUnprivileged is projectcalico/calico#1176.
+var calicoUnprivileged = &Rule{
+	ID: "calico-unprivileged", Layer: LayerStart, Title: "calico-node's container lacks the privileges that it needs",
+	Doc: `calico-node writes routes, firewall rules and settings below /proc/sys. Its manifest makes it privileged; the operator's nonPrivileged mode gives it CAP_NET_ADMIN and others instead. With neither, as after a manifest was "hardened" or a policy engine changed it, Felix meets "operation not permitted" or "read-only file system" for each of these and does not become ready.
+Told from a file system that has turned read-only by the pod's own securityContext.`,
+	Fix: probe.Fix{
+		Says: "Give the container its privileges back, in what the DaemonSet is made of; see whether a policy engine takes them away.",
+		Manifest: []string{"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].securityContext}'",
+			"kubectl -n {namespace} get pod {pod} -o jsonpath='{.spec.containers[0].securityContext}'  # differs where something changes pods"},
+		OnlyIf: []probe.Conditional{{If: "the DaemonSet lacks it",
+			Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","securityContext":{"privileged":true}}]}}}}'`}}},
+		Radius: "looking: nothing; the patch restarts calico-node on every node, one after the other; running pods keep their routes",
+	},
+	Explains: append([]string{"start-outlasts-budget", "felix-waits", "calico-ends", "setting-refused"}, withoutCalico...),
+	Match: func(f Findings) []Case {
+		lacks := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts[facts.Unprivileged] == true })
+		if len(lacks) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says:   "calico-node on {node} is neither privileged nor has it CAP_NET_ADMIN, and is not well",
+			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(checks.CalicoLog.ID))...),
+			Covers: append(Covers(checks.CalicoLog.ID), calicoDown...),
+		}}
+	},
+}
+
+// calicoNoToken is a calico-node that has nothing to show to the API server.
+var calicoNoToken = &Rule{
+	ID: "calico-no-token", Layer: LayerStart, Title: "calico-node is given no token of its account",
+	Doc: `With automountServiceAccountToken: false, in the ServiceAccount or in the pod, no container gets the token by which it speaks to the API server. upgrade-ipam, install-cni and calico-node then end: "failed to initialize api client", "unable to load in-cluster configuration". Security scanners ask for that setting; calico-node needs the token.
+Told from an account without rights by the pod, which has no token mounted at all.`,
+	Fix: probe.Fix{
+		Says: "Take the setting away, and have calico-node's pod made anew: a token is mounted when a pod is created, never later.",
+		Manifest: []string{"kubectl -n {namespace} get serviceaccount calico-node -o jsonpath='{.automountServiceAccountToken}'",
+			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.automountServiceAccountToken}'"},
+		OnlyIf: []probe.Conditional{
+			{If: "the ServiceAccount has it", Manifest: []string{`kubectl -n {namespace} patch serviceaccount calico-node -p '{"automountServiceAccountToken":true}'`}},
+			{If: "it is right now, and the pod is older than that", Manifest: []string{restartCalico}},
+		},
+		Radius: "looking: nothing; the patch touches pods that are made after it; the restart is of this node's calico-node alone",
+	},
+	Explains: append([]string{"calico-ends", "install-cni-fails", "upgrade-ipam-stuck", "felix-waits",
+		"container-not-started"}, withoutCalico...),
+	Match: func(f Findings) []Case {
+		lacks := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts[facts.NoToken] == true })
+		if len(lacks) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says:   "calico-node's pod on {node} has no token of its account mounted (automountServiceAccountToken: false), and does not get up",
+			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(checks.CalicoLog.ID))...),
+			Covers: append(Covers(checks.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints), calicoDown...),
+		}}
 	},
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -12,7 +13,7 @@ import (
 
 // machineRules are those of the machine's disks and memory; that of its clock comes
 // later, among those of its load.
-func machineRules() []*Rule { return []*Rule{diskReadOnly, diskFull, memoryShort} }
+func machineRules() []*Rule { return []*Rule{diskReadOnly, diskFull, evictionThreshold, memoryShort} }
 
 // exhausted is how many percent are as good as none: a write of any size may fail.
 const exhausted = 1
@@ -69,6 +70,14 @@ var diskFull = &Rule{
 	},
 }
 
+// saysReadOnly is what the kubelet says of a pod for which it cannot make folders.
+var saysReadOnly = regexp.MustCompile(`pod data directories: mkdir \S+: read-only file system`)
+
+// inWords are the findings whose words a pattern fits.
+func inWords(of []Finding, words *regexp.Regexp) []Finding {
+	return keep(of, func(r Finding) bool { return words.MatchString(r.Saw) })
+}
+
 // diskReadOnly is a disk that failed.
 var diskReadOnly = &Rule{
 	ID: "disk-read-only", Layer: LayerMachine, Title: "a file system of the node has turned read-only",
@@ -87,9 +96,15 @@ Told from a full disk by its mount options.`,
 		},
 		Radius: "drain moves every pod of this node elsewhere, with a restart each, and what they have in emptyDir volumes is lost; pods that hang on the dead disk may need --force",
 	},
-	Explains: []string{"install-cni-fails", "kubelet-dead", "disk-full"},
+	Explains: []string{"install-cni-fails", "kubelet-dead", "disk-full", "runtime-stuck"},
 	Match: func(f Findings) []Case {
 		var out []Case
+		if said := inWords(notPlaced(f, facts.ReasonRuntime), saysReadOnly); len(said) > 0 {
+			out = append(out, Case{
+				For: clues(strong, said[:1]), Covers: Covers(facts.CheckPodsStart),
+				Says: "the kubelet of {node} cannot write where it keeps its pods: " + said[0].Saw,
+			})
+		}
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				out = append(out, Case{
@@ -125,9 +140,10 @@ That something was once killed since boot is no sign by itself. A kill because o
 			return nil
 		}
 		c := Case{
-			Says:   "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
-			For:    slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
-			Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.NodeMemory.ID),
+			Says:    "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
+			For:     slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
+			Against: clues(hint, plentyOfMemory(f)),
+			Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.NodeMemory.ID),
 		}
 		if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
 			c.For[0].Weight = hint // short, and not yet out of it

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -131,4 +132,17 @@ Told from a pause image that is missing by the words.`,
 			For:  said(pods), Covers: Covers(probe.CheckPlaced),
 		}}
 	},
+}
+
+// saysNoSocket is what the kubelet says, by way of the API server, where containerd's socket is gone or deserted.
+var saysNoSocket = regexp.MustCompile(`dial unix \S*containerd\S*\.sock: connect: (?:no such file or directory|connection refused)`)
+
+// containerdUnheard is a containerd that is not asked by anybody but the kubelet, which finds nobody at its socket.
+func containerdUnheard(f Findings) []Case {
+	said := inWords(notPlaced(f, facts.ReasonRuntime), saysNoSocket)
+	if len(said) == 0 {
+		return nil
+	}
+	return []Case{{For: clues(strong, said[:1]), Covers: runtimeGone,
+		Says: "containerd does not run on {node}: the kubelet finds nobody at its socket: " + said[0].Saw}}
 }

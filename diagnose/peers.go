@@ -22,7 +22,7 @@ func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 		}
 	}
 	for _, node := range order {
-		if slices.ContainsFunc(seen[node], arrived) {
+		if slices.ContainsFunc(seen[node], func(r Finding) bool { return arrived(r) || r.Facts[checks.FactLives] == true }) {
 			lives = append(lives, node)
 		} else {
 			silent = append(silent, node)

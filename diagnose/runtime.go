@@ -82,7 +82,7 @@ Told from a containerd that hangs by its socket, which refuses connections. A co
 	Match: func(f Findings) []Case {
 		dead := keep(f.Failed(checks.ContainerdHealth.ID), because("refused", "missing"))
 		if len(dead) == 0 {
-			return nil
+			return containerdUnheard(f)
 		}
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,

@@ -107,11 +107,20 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 	},
 }
 
+// proxyNotUp is the fix of a kube-proxy that hangs in its start.
+var proxyNotUp = probe.Fix{
+	Says: "See what it waits for: the API server it is told (its kubeconfig, --master), its certificate or token, or its Node by name (--hostname-override).",
+	Manifest: []string{"kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20  # where it is a pod",
+		"ssh {node} 'sudo journalctl -u kube-proxy -n 20 --no-pager; ps -o args= -C kube-proxy'  # where it is a service",
+		"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n -e server -e hostnameOverride"},
+	Radius: "nothing: all only read",
+}
+
 // kubeProxyStuck is a kube-proxy that is alive and does not work.
 var kubeProxyStuck = &Rule{
 	ID: "kube-proxy-stuck", Layer: LayerDatastore, Title: "kube-proxy is stuck: it does not write its rules any more",
 	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
-Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them.`,
+Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere a minute after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
 	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
 	Match: func(f Findings) []Case {
 		var stuck []Finding
@@ -119,6 +128,11 @@ Told from one that has died by its port, which takes connections; from rules tha
 			if code, _ := r.Facts.Num(checks.FactCode); r.Target == "" && (code >= 500 || reasonOf(r) == "timeout") {
 				stuck = append(stuck, r)
 			}
+		}
+		if starts := f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp); len(starts) > 0 {
+			broken, _ := brokenPath(f)
+			return []Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
+				For: append(clues(strong, starts), clues(hint, broken)...), Covers: serviceless}}
 		}
 		if len(stuck) == 0 {
 			return nil
@@ -152,7 +166,7 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 	Match: func(f Findings) []Case {
 		var dead []Finding
 		for _, r := range f.Bad(checks.KubeProxyHealth.ID) {
-			if n, _ := r.Facts.Num(checks.FactPublished); n > 0 && r.Status == probe.Warn {
+			if n, _ := r.Facts.Num(checks.FactPublished); n > 0 && r.Status == probe.Warn && reasonOf(r) != checks.ReasonNotUp {
 				dead = append(dead, r)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 // load of a node.
 func startRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{startUnderLoad, startFarDatastore, calicoOutOfMemory, calicoCPULimit, startOutlastsBudget, calicoStarting},
+		[]*Rule{startUnderLoad, startFarDatastore, calicoNoToken, calicoUnprivileged,
+			calicoOutOfMemory, calicoCPULimit, startOutlastsBudget, calicoStarting},
 		datastoreRules(), felixRules(), serviceRules(), loadRules(),
 	)
 }

@@ -94,7 +94,7 @@ Told from an init container that hangs by that: none was started. A volume whose
 			}
 			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
 				c.For = clues(proof, []Finding{r})
-			} else if r.Status == probe.Warn {
+			} else if r.Status == probe.Warn && len(f.Failed(checks.FelixLive.ID)) == 0 {
 				c.For = clues(hint, []Finding{r})
 			}
 			return []Case{c}
@@ -162,6 +162,8 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		},
 		Operator: []string{"kubectl get tigerastatus calico -o yaml; kubectl -n calico-system get deployment calico-typha  # the operator makes it"},
 		OnlyIf: []probe.Conditional{
+			{If: "its pods are Pending: what they want of a node, or what they do not tolerate, keeps them off",
+				Manifest: []string{"kubectl get pods -A -l k8s-app=calico-typha -o wide; kubectl get events -A --field-selector reason=FailedScheduling | grep typha"}},
 			{If: "Typha is there and scaled to none",
 				Manifest: []string{"kubectl -n {namespace} scale deployment calico-typha --replicas=1"}},
 			{If: "no Typha is wanted",

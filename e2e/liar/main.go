@@ -82,10 +82,16 @@ func (l *liar) answers(checks []string) {
 	}
 	switch checks[0] {
 	case "node-swap": // answers without end
-		for i := 0; l.result("node-swap", fmt.Sprintf(`%s,"target":"%d","lines":["%s"]`, fine, i, strings.Repeat("y", 100))) == nil; i++ {
+		for i := 0; ; i++ {
+			if l.result("node-swap", fmt.Sprintf(`%s,"target":"%d","lines":["%s"]`, fine, i, strings.Repeat("y", 100))) != nil {
+				break
+			}
 		}
 	case "node-clock": // a line without end
-		for _, err := l.out.WriteString("x"); err == nil; _, err = l.out.WriteString(strings.Repeat("x", 4096)) {
+		for {
+			if _, err := l.out.WriteString(strings.Repeat("x", 4096)); err != nil {
+				break
+			}
 		}
 	case "node-memory": // one text too long
 		_ = l.result("node-memory", fine+`,"from":"`+strings.Repeat("x", 6000)+`"`)
@@ -132,7 +138,10 @@ func (l *liar) greets() {
 // calls answers a tool with too much of everything, and in a later format, or without end.
 func (l *liar) calls(tool string) {
 	_ = l.says("start", `,"start":{"v":1,"tool":"x","access":["`+strings.Repeat("<", 3500)+`"]}`)
-	for tool == "ping" && l.says("out", `,"text":"`+strings.Repeat(strings.Repeat("z", 99)+`\n`, 30)+`"`) == nil {
+	for tool == "ping" {
+		if l.says("out", `,"text":"`+strings.Repeat(strings.Repeat("z", 99)+`\n`, 30)+`"`) != nil {
+			break
+		}
 	}
 	_ = l.says("out", `,"data":"`+strings.Repeat("/w==", 1)+`"`)
 	_ = l.says("out", `,"text":"`+strings.Repeat("<", 3500)+`"`)

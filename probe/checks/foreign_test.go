@@ -163,7 +163,10 @@ func TestKubeLog(t *testing.T) {
 	}{
 		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, SaysConntrack},
 		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, SaysLoop},
-		"a Corefile":           {"coredns", "/etc/coredns/x\nCorefile:3 - Error during parsing: Unknown directive 'nope'", time.Second, probe.Fail, saysCorefile},
+		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, saysCorefile},
+		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, saysCorefile},
+		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, saysCorefile},
+		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, saysCorefile},
 		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, SaysNoAPI},
 		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},
 		"near: started anew":   {"kube-proxy", conntrack + "\n" + `I1122 21:19:20.1       1 server.go:677] "Version info" version="v1.36.4"`, time.Second, probe.OK, ""},

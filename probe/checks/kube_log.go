@@ -62,10 +62,11 @@ var endings = map[string]ending{
 			match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
 	},
 	coreDNSName: {
-		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|Corefile:\d+ - .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
+		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
 			{id: SaysLoop, source: "coredns/coredns#2391; plugin/loop", match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
-			{id: saysCorefile, source: "coredns, caddyfile", match: regexp.MustCompile(`Corefile:\d+ - |[Uu]nknown directive|^plugin/\S+: `)},
+			{id: saysCorefile, source: "seen: CoreDNS with Corefiles that it does not take, or without one",
+				match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: `)},
 		},
 	},
 }

@@ -19,6 +19,7 @@ const (
 	FactRTT      probe.Fact = "rtt_ms"       // mean, milliseconds
 	FactRTTMin   probe.Fact = "rtt_min_ms"   // milliseconds
 	FactRTTMax   probe.Fact = "rtt_max_ms"   // milliseconds
+	FactLives    probe.Fact = "lives"        // true: no ping came back and the machine answers by TCP
 	FactNode                = probe.FactNode // the node the target lives on
 )
 
@@ -36,6 +37,10 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		}
 		stats, err := icmp.Ping(ctx, addrs)
 		unheard := kind == probe.KindNode && nobodyAnswers(stats, targets)
+		live := make([]bool, len(targets))
+		if kind == probe.KindNode && err == nil {
+			each(silentOf(stats), func(i int) { live[i] = takesTCP(ctx, targets[i].Addr) })
+		}
 		for i, t := range targets {
 			if err != nil {
 				p.Report(probe.Failed(err).On(t.String()).With(FactFamily, f))
@@ -46,9 +51,35 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				r.Status = probe.Warn
 				r.Saw += "; no other node answers either: the network may block ping"
 			}
+			if live[i] && r.Status != probe.Unknown {
+				r.Status = probe.Warn
+				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is switched off or blocked, the machine is not away", portKubelet)
+				r = r.With(FactLives, true)
+			}
 			p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
 		}
 	})
+}
+
+// silentOf are the indices of those of which not a word came.
+func silentOf(stats []icmp.Stats) (out []int) {
+	for i, s := range stats {
+		if s.Received == 0 && s.Refused == 0 && s.Bounced == "" && !s.Cut {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// takesTCP tells whether a machine answers at its kubelet's port, be it by a refusal.
+func takesTCP(ctx context.Context, addr netip.Addr) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, c := open(ctx, netip.AddrPortFrom(addr, portKubelet), time.Second)
+	if conn != nil {
+		_ = conn.Close()
+	}
+	return conn != nil || c.said.text == "" && c.reason() == "refused"
 }
 
 // nobodyAnswers tells whether two nodes or more were asked and all are silent: then

@@ -37,7 +37,7 @@ const (
 	FactOverlaps  probe.Fact = "overlaps"   // list of an interface here with its range, and the block and node
 	FactOverlapOn probe.Fact = "overlap_on" // the first of these interfaces
 	FactByHand    probe.Fact = "by_hand"    // list of block and node: through a router, by a route that no daemon made
-	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared, overlaps or by_hand: by block, the nodes it belongs to
+	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared, overlaps, by_hand: by block, its nodes
 	// of those without a route, the ones BIRD knows, and from which of its protocols
 	FactInBIRD probe.Fact = "in_bird"
 	// of those without a route, the ones whose route Felix makes: of VXLAN pools, or by programClusterRoutes

@@ -52,6 +52,7 @@ const (
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
 	Empty          probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
 	ExitCode       probe.Fact = "exit_code"       // of the last termination
+	CPULimit       probe.Fact = "cpu_limit_m"     // thousandths of a CPU that calico-node may use
 	FreeBlocks     probe.Fact = "free_blocks"     // blocks that nobody has yet, in the pools that the node may use
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
@@ -71,6 +72,7 @@ const (
 	Makers         probe.Fact = "makers"          // what is wrong with who makes routes: both, or none
 	NextMakers     probe.Fact = "next_makers"     // the same from Calico v3.33 on: both, none, stay or move
 	Migration      probe.Fact = "migration"       // a DatastoreMigration and its phase
+	NoToken        probe.Fact = "no_token"        // true: calico-node's containers are given no token of their account
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
 	OnAddress      probe.Fact = "on_address"      // whether a HostEndpoint is surely about the node's InternalIP
@@ -99,6 +101,7 @@ const (
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
+	Unprivileged   probe.Fact = "unprivileged"    // true: calico-node has neither privilege nor CAP_NET_ADMIN
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
 )
 
@@ -112,6 +115,7 @@ const (
 	EmptyUnready    = "unready"     // its pods are not ready
 	EmptyPort       = "port"        // its targetPort is no port of its pods
 	EmptyController = "controller"  // nobody makes its EndpointSlices
+	EmptyLocal      = "local"       // a node uses only endpoints of its own (internalTrafficPolicy), and this one has none
 )
 
 // Words of the fact Unready.
