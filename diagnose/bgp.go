@@ -14,7 +14,7 @@ import (
 
 func sessionRules() []*Rule {
 	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
-		bgpWaits, bgpRoutesFiltered,
+		bgpWaits, bgpPeerSilent, bgpRoutesFiltered,
 		peerDown, nodeCutOff, podsFiltered, peerPods}
 }
 
@@ -76,7 +76,10 @@ func ofPeer(f Findings, check string, s Finding) (Finding, bool) {
 }
 
 // answers tells whether the peer's machine answered a ping at the session's address.
-func (s session) answers() bool { return s.pinged && !bad(s.ping.Status) && answered(s.ping.Status) }
+func (s session) answers() bool {
+	lives := s.ping.Facts[checks.FactLives] == true
+	return s.pinged && (lives || !bad(s.ping.Status) && answered(s.ping.Status))
+}
 
 // refusal is why a connection to the peer's BGP port failed, "" when it did not or
 // nobody tried.

@@ -1,7 +1,9 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -56,6 +58,40 @@ var bgpWaits = &Rule{
 					c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and that end says: %s", s.Target, theirs.Saw)
 				}
 			}
+			return true
+		})
+	},
+}
+
+// bgpPeerSilent is a peer that is no node, and that nobody hears of.
+var bgpPeerSilent = &Rule{
+	ID: "bgp-peer-silent", Layer: LayerPeers, Title: "a BGP peer that is no node of the cluster does not answer",
+	Doc: `A BGPPeer names a switch, a route reflector or another router, and at its address nobody takes a connection: it is off, gone, has another address, or a firewall keeps it apart. Where the mesh of nodes is off (nodeToNodeMeshEnabled: false) all routes to other nodes' pods come from such peers: without them no node reaches another's pods. A restart of BIRD holds routes back for such a peer for up to four minutes.
+Told from a node that does not answer by the API, which has no node of that address.`,
+	Fix: probe.Fix{
+		Says: "See whether that peer lives and has that address; where it is gone, give the BGPPeer another one, or have the nodes peer with each other.",
+		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
+			"ssh {node} 'ip route get {peer}; ping -c 2 {peer}; ip neigh show {peer}'",
+			"kubectl get bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -i mesh"},
+		OnlyIf: []probe.Conditional{{If: "no such peer is meant any more, and all nodes may peer with each other",
+			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
+		Radius: "looking: nothing; the mesh gives every node a session with every other one",
+	},
+	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold", "peer-pods"},
+	Match: func(f Findings) []Case {
+		return perSession(f, func(s session, c *Case) bool {
+			silent := []string{"timeout", "host-unreachable", "net-unreachable"}
+			said := cmp.Or(s.refusal(), reasonOf(s.Finding))
+			if nodeOf(s.Finding) != "" || !s.ported || s.answers() || !slices.Contains(silent, said) {
+				return false
+			}
+			c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
+			other := keep(f.Elsewhere(checks.BGPPort.ID), func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
+			if len(other) > 0 { // and not from another node either
+				c.For = append(c.For, clues(hint, other[:1])...)
+			}
+			c.Says = fmt.Sprintf("nobody answers at the address of %s, which is no node: %s", s.Target, s.port.Saw)
 			return true
 		})
 	},
