@@ -107,9 +107,9 @@ func TestBrokenStream(t *testing.T) {
 		"--kubeconfig", relay.kubeconfig(t))
 	waitFor(t, out, `"check":"node-swap"`)
 	relay.cut()
-	waitFor(t, out, `"type":"verdict"`)
+	rest := waitFor(t, out, `"type":"verdict"`)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("after a cut: %v\n%s", err, errs.String())
+		t.Errorf("after a cut: %v\n%s\n%s", err, errs.String(), rest)
 	}
 	if relay.cuts == 0 {
 		t.Error("nothing was cut")

@@ -376,7 +376,8 @@ nft add chain inet t out { type filter hook output priority 0 ; }
 nft add rule inet t out ip daddr 127.0.0.9 drop
 nft add rule inet t out ip daddr 127.0.0.5 icmp type echo-request numgen inc mod 2 == 0 drop
 nft add chain inet t in { type filter hook input priority 0 ; }
-nft add rule inet t in ip daddr 127.0.0.8 icmp type echo-request drop
+nft add rule inet t in ip daddr 127.0.0.8 drop
+nft add rule inet t in ip daddr 127.0.0.4 icmp type echo-request drop
 nft add rule inet t in ip daddr 127.0.0.7 icmp type echo-request numgen inc mod 2 == 0 drop
 nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icmp type admin-prohibited
 `) {
@@ -385,7 +386,8 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 	got := run(t, NodePing, &probe.Host{},
 		at(probe.KindNode, "good", "127.0.0.1"), at(probe.KindNode, "good6", "::1"),
 		at(probe.KindNode, "firewall", "127.0.0.9"),
-		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "lossy", "127.0.0.7"),
+		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "pingless", "127.0.0.4"),
+		at(probe.KindNode, "lossy", "127.0.0.7"),
 		at(probe.KindNode, "refusing", "127.0.0.6"),
 		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "hole", "10.244.3.2"),
 		at(probe.KindNode, "choosy", "127.0.0.5"), at(probe.KindNode, "nowhere6", "fd77::1"))
@@ -393,6 +395,7 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 	want(t, got, "good6 ::1", probe.OK, "5 of 5")
 	want(t, got, "firewall 127.0.0.9", probe.Fail, "rejected locally")
 	want(t, got, "silent 127.0.0.8", probe.Fail, "none of 5")
+	want(t, got, "pingless 127.0.0.4", probe.Warn, "none of 5", "TCP 10250 answers there") // by a refusal
 	want(t, got, "refusing 127.0.0.6", probe.Fail, "destination unreachable from", "code 13")
 	want(t, got, "nowhere 172.18.0.1", probe.Fail, "net-unreachable")
 	want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
