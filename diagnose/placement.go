@@ -33,17 +33,18 @@ var probePolicy = &Rule{
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
 		Manifest: []string{
-			"calico-probe run --node {node} -n NAMESPACE  # one that admits privileged pods, as that of calico-node does: {namespace}",
+			"calico-probe run --node {node} -n NAMESPACE  # one that admits privileged pods",
+			"kubectl get namespace {tried} --show-labels  # what pod-security.kubernetes.io/enforce is now",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "there is no such namespace, and it was PodSecurity that refused",
-				Manifest: []string{"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
+				Manifest: []string{"kubectl label --overwrite namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
 			{If: "a policy rewrites the image to one of your own registry",
 				Manifest: []string{"calico-probe run --node {node} --image REGISTRY/calico-probe/probe:VERSION  # as the policy makes it"}},
 			{If: "there is no such namespace, and this is OpenShift",
 				Manifest: []string{"oc adm policy add-scc-to-user privileged -z default -n {tried}"}},
 		},
-		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
+		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: put it back to what it was",
 	},
 	Match: keptOff(facts.ReasonAdmission,
 		"the cluster's policy refuses or changes the probe's pod, so nothing was asked on {node}"),
@@ -56,7 +57,7 @@ var probeQuota = &Rule{
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
-		Radius:   "the probe only",
+		Radius:   "looking touches nothing; a raised quota lets others of that namespace use it too",
 	},
 	Match: keptOff(facts.ReasonQuota,
 		"a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
