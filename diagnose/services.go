@@ -120,7 +120,7 @@ var proxyNotUp = probe.Fix{
 var kubeProxyStuck = &Rule{
 	ID: "kube-proxy-stuck", Layer: LayerDatastore, Title: "kube-proxy is stuck: it does not write its rules any more",
 	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
-Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere a minute after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
+Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere 20 s after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
 	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
 	Match: func(f Findings) []Case {
 		var stuck []Finding
