@@ -87,7 +87,8 @@ Told from a node that does not answer by the API, which has no node of that addr
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
-			other := keep(f.Elsewhere(checks.BGPPort.ID), func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
+			other := keep(f.Elsewhere(checks.BGPPort.ID),
+				func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
 			if len(other) > 0 { // and not from another node either
 				c.For = append(c.For, clues(hint, other[:1])...)
 			}
