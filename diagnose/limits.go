@@ -76,7 +76,7 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
-	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late"}, withoutCalico...),
+	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late", "calico-starting"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		var held []Finding
 		for _, r := range f.Bad(checks.NodeLoad.ID) {
@@ -109,12 +109,17 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 // request is 250 by default.
 const scanty = 150
 
-// lowCPULimit is a calico-node that is not well and has such a limit, where nobody counted how often it was stopped.
-func lowCPULimit(f Findings) []Case {
-	low := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool {
+// scantyCPU are the results about a calico-node that is not well and has such a limit.
+func scantyCPU(f Findings) []Finding {
+	return keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool {
 		limit, has := r.Facts.Num(facts.CPULimit)
 		return has && limit < scanty
 	})
+}
+
+// lowCPULimit is a calico-node that is not well and has such a limit, where nobody counted how often it was stopped.
+func lowCPULimit(f Findings) []Case {
+	low := scantyCPU(f)
 	if len(low) == 0 || len(f.Of(checks.NodeLoad.ID)) > 0 {
 		return nil
 	}

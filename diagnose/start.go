@@ -278,7 +278,7 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 		}
 		return []Case{{
 			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: clues(proof, busy), Covers: calicoDown,
-			Against: clues(hint, f.Failed(facts.CheckCalicoBudget)),
+			Against: append(clues(hint, f.Failed(facts.CheckCalicoBudget)), clues(hint, scantyCPU(f))...),
 		}}
 	},
 }
