@@ -76,11 +76,16 @@ Told from a DNS that is not reached by that line.`,
 	},
 	Explains: []string{"dns-down", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
-		lines := kubeEnds(f, "coredns")
+		lines, where := kubeEnds(f, "coredns"), "{node}"
+		for _, node := range f.Others() {
+			if len(lines) == 0 {
+				lines, where = kubeEnds(f.At(node), "coredns"), node
+			}
+		}
 		if len(lines) == 0 {
 			return nil
 		}
-		c := endsFor(lines, "CoreDNS on {node}", checks.SaysLoop, "again and again because it forwards to itself", &noLoop)
+		c := endsFor(lines, "CoreDNS on "+where, checks.SaysLoop, "again and again because it forwards to itself", &noLoop)
 		c.For = append(c.For, clues(hint, f.Bad(checks.DNSCluster.ID))...)
 		c.Covers = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, checks.KubeLog.ID)
 		return []Case{c}

@@ -42,7 +42,7 @@ func troubled(seen diagnose.Findings) bool {
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
-// node, how they are set where the node was asked that, and always their BGP sessions and whether they reach the node.
+// node, how they are set where the node was asked that, what CoreDNS says there where names fail, and always their BGP sessions and whether they reach the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
@@ -51,6 +51,8 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
 				out = append(out, c)
 			}
+		case c == checks.KubeLog && len(seen.Bad(checks.DNSCluster.ID)) > 0: // CoreDNS may be there
+			out = append(out, c)
 		case c == checks.EncapProof: // takes two probes that know of each other
 		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
