@@ -33,7 +33,7 @@ func (s *Snapshot) unregistered() string {
 	switch {
 	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
 		return inEtcd
-	case s.backend == "none" && !s.olderThan(3, 26, 2):
+	case s.backend == "none" && !s.olderThan(26, 2):
 		return "its networking backend is none"
 	}
 	return ""

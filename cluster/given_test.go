@@ -20,7 +20,7 @@ func TestGiven(t *testing.T) {
 		limit        any
 		noToken      any
 	}{
-		"as in the manifest": {func(p *corev1.Pod) {}, nil, nil, nil},
+		"as in the manifest": {func(*corev1.Pod) {}, nil, nil, nil},
 		"not privileged": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(false)}
 		}, true, nil, nil},

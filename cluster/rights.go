@@ -66,10 +66,10 @@ func (s *Snapshot) lists() []string {
 	if bird {
 		out = append(out, "blockaffinities")
 	}
-	if bird && s.version() != "" && !s.olderThan(3, 26, 0) {
+	if bird && s.version() != "" && !s.olderThan(26, 0) {
 		out = append(out, "bgpfilters")
 	}
-	if s.version() != "" && !s.olderThan(3, 30, 0) {
+	if s.version() != "" && !s.olderThan(30, 0) {
 		out = append(out, "tiers", "stagednetworkpolicies", "stagedglobalnetworkpolicies", "stagedkubernetesnetworkpolicies")
 	}
 	return out
@@ -80,9 +80,9 @@ func (s *Snapshot) lists() []string {
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
-	case !slices.ContainsFunc(s.Calico.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(3, 24, 0):
+	case !slices.ContainsFunc(s.Calico.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(24, 0):
 		return ""
-	case s.olderThan(3, 26, 0) || s.Calico.Labels["k8s-app"] == "canal":
+	case s.olderThan(26, 0) || s.Calico.Labels["k8s-app"] == "canal":
 		return s.Calico.Spec.ServiceAccountName
 	}
 	return "calico-cni-plugin"

@@ -116,11 +116,11 @@ func (s *Snapshot) version() string {
 	return version
 }
 
-// olderThan tells whether the version is known and comes before another.
-func (s *Snapshot) olderThan(major, minor, patch int) bool {
+// olderThan tells whether the version is known and comes before 3.minor.patch.
+func (s *Snapshot) olderThan(minor, patch int) bool {
 	var have [3]int
 	n, _ := fmt.Sscanf(s.version(), "v%d.%d.%d", &have[0], &have[1], &have[2])
-	return n >= 2 && slices.Compare(have[:], []int{major, minor, patch}) < 0
+	return n >= 2 && slices.Compare(have[:], []int{3, minor, patch}) < 0
 }
 
 // felixBools are the words Felix takes for a truth value (felix/config, BoolParam).

@@ -88,7 +88,7 @@ func thresholds(f Findings, condition string, room []Finding) (set []string, of 
 		value := at.values[name]
 		more := func(r Finding) bool { return above(condition, signal, value, r) }
 		if isThreshold && len(set) < mostNamed && slices.ContainsFunc(room, more) {
-			set, of = append(set, brieflyTo(name, widthItem)+" "+brieflyTo(value, widthItem)), at.of[name]
+			set, of = append(set, brieflyTo(name)+" "+brieflyTo(value)), at.of[name]
 		}
 	}
 	return set, of

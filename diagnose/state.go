@@ -215,8 +215,8 @@ var areaWords = map[string]string{
 
 // text says the difference in one line, as the node in question is called.
 func (d difference) text(node string) string {
-	what := strings.TrimSpace(areaWords[d.area] + " " + brieflyTo(d.name, widthItem))
-	value := func(v string) string { return brieflyTo(cmp.Or(v, `""`), widthItem) }
+	what := strings.TrimSpace(areaWords[d.area] + " " + brieflyTo(d.name))
+	value := func(v string) string { return brieflyTo(cmp.Or(v, `""`)) }
 	with := func(v string) string {
 		if v == "" || v == "runs" || v == "there" {
 			return what
@@ -236,10 +236,10 @@ func (d difference) text(node string) string {
 // widthItem is how much of a name or a value of an item is shown.
 const widthItem = 80
 
-func brieflyTo(text string, most int) string {
+func brieflyTo(text string) string {
 	text = strings.NewReplacer("{", "(", "}", ")").Replace(text)
-	if short := []rune(text); len(short) > most {
-		return string(short[:most]) + "…"
+	if short := []rune(text); len(short) > widthItem {
+		return string(short[:widthItem]) + "…"
 	}
 	return text
 }

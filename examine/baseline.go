@@ -42,7 +42,8 @@ func troubled(seen diagnose.Findings) bool {
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
-// node, how they are set where the node was asked that, what CoreDNS says there where names fail, and always their BGP sessions and whether they reach the node.
+// node, how they are set where the node was asked that, what CoreDNS says there where names
+// fail, and always their BGP sessions and whether they reach the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {

@@ -70,10 +70,10 @@ func judgeService(lines []journal.Entry) serviceState {
 		case e.About && stopLine.MatchString(e.Text):
 			stopping = true
 		case e.About && (exitLine.MatchString(e.Text) || stopping && stoppedLine.MatchString(e.Text)):
+			moreOfStop := s.stopped != nil && s.began.IsZero()
 			if stopping {
 				s = serviceState{lines: s.lines, stopped: &it.Time}
-			} else if s.stopped != nil && s.began.IsZero() { // more about that stop
-			} else if !s.began.IsZero() || s.end == nil {
+			} else if !moreOfStop && (!s.began.IsZero() || s.end == nil) {
 				s.close(it)
 			}
 			stopping = false
