@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -162,10 +163,13 @@ func (c *Client) readTypha(ctx context.Context, env environment) ([]probe.Target
 	// Felix looks up the endpoints itself and never uses the service's address.
 	all = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("no endpoint in Typha's service %s/%s", namespace, name)
+		err = fmt.Errorf("%w %s/%s", errNoTypha, namespace, name)
 	}
 	return all, err
 }
+
+// errNoTypha is a Service of Typha's that was read and has no endpoint at all.
+var errNoTypha = errors.New("no endpoint in Typha's service")
 
 // tried is how many services are looked at until one has ready endpoints.
 const tried = 5

@@ -179,7 +179,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Go(func() { c.readStart(ctx, s, env) })
 	all.Wait()
-	if svc := s.typhaSvc(); svc != nil && s.typhaNamed() && !s.typhaServed() {
+	if svc := s.typhaSvc(); svc != nil && errors.Is(s.typhaErr, errNoTypha) {
 		s.typhaWhy, _ = c.whyEmpty(ctx, svc)
 	}
 	s.hideEtcd()

@@ -120,6 +120,8 @@ func TestStartTypha(t *testing.T) {
 			"there is no such Service"},
 		"no pods": {"kube-system/calico-typha", errNoTypha, svc(typhaPort), nil, probe.Fail,
 			"it has no ready endpoint"},
+		"near: not read": {"kube-system/calico-typha", apierrors.NewServiceUnavailable("x"), svc(typhaPort), nil,
+			probe.Unknown, ""},
 		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,
 			"no port named calico-typha"},
 		"near: it is there":    {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
@@ -130,8 +132,6 @@ func TestStartTypha(t *testing.T) {
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckTyphaService), c.status, c.saw) })
 	}
 }
-
-var errNoTypha = apierrors.NewServiceUnavailable("no endpoint in Typha's service")
 
 // TestStartWebhooks wants webhooks told that nobody answers for and that stop a node, and none that does not.
 func TestStartWebhooks(t *testing.T) {
@@ -273,4 +273,20 @@ func TestStartTunnels(t *testing.T) {
 		s.felixConfigs, s.pools = c.configs, c.pools
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckTunnelSettings), c.status, c.saw) })
 	}
+}
+
+// TestWebhooksUnread wants a webhook of which nobody knows whether it is answered told as that: a Service that could
+// not be read is none that is missing.
+func TestWebhooksUnread(t *testing.T) {
+	hook := `{"items":[{"metadata":{"name":"v"},"webhooks":[{"name":"a","failurePolicy":"Fail","rules":[{"operations":["*"],` +
+		`"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}],"clientConfig":{"service":{"namespace":"x","name":"y"}}}]}]}`
+	broken := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	client := serverOf(t, map[string]string{
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": hook,
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations":   `{"items":[]}`,
+		"/apis/discovery.k8s.io/v1/namespaces/x/endpointslices":                 `{"items":[]}`,
+	}, map[string]http.HandlerFunc{"/api/v1/namespaces/x/services/y": broken})
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.webhooks = client.readWebhooks(t.Context())
+	wantFirst(t, ask(t, s, facts.CheckWebhooks), probe.Unknown, "not known of 1")
 }

@@ -29,6 +29,10 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	mine := felixSettings(s.felixConfigs, s.Node)
+	theirs := make([]map[string]any, len(s.Nodes))
+	for i := range s.Nodes {
+		theirs[i] = felixSettings(s.felixConfigs, &s.Nodes[i])
+	}
 	found := false
 	for _, setting := range tunnelSettings {
 		if !s.tunnelUsed(setting.mode) {
@@ -38,7 +42,7 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 		var others []string
 		value := ""
 		for i, n := range s.Nodes {
-			there := settingText(felixSettings(s.felixConfigs, &s.Nodes[i])[setting.key], setting.otherwise)
+			there := settingText(theirs[i][setting.key], setting.otherwise)
 			if n.Name == s.Node.Name || there == here || notCalicos(&s.Nodes[i]) != "" {
 				continue
 			}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func typhaService(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.Fail,
 			"there is no such Service, and calico-node is configured to look for Typha in it (FELIX_TYPHAK8SSERVICENAME)").
 			With(probe.FactReason, facts.TyphaNoService))
-	case s.typhaErr != nil && !s.typhaEmpty():
+	case s.typhaErr != nil && !errors.Is(s.typhaErr, errNoTypha):
 		tell(unread(s.typhaErr))
 	case !s.typhaNamed():
 		tell(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
@@ -61,9 +62,6 @@ func (s *Snapshot) typhaSvc() *corev1.Service {
 	}
 	return nil
 }
-
-// typhaEmpty tells whether Typha's Service was read, and has no endpoint at all.
-func (s *Snapshot) typhaEmpty() bool { return len(s.typha) == 0 && s.typhaSvc() != nil }
 
 // typhaNamed tells whether the Service has the port that Felix looks for, as far as is known.
 func (s *Snapshot) typhaNamed() bool {

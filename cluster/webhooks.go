@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -17,12 +18,13 @@ import (
 )
 
 // webhooksMost bounds how many webhooks without an answer are told, and how many Services are looked at.
-const webhooksMost = 20
+const webhooksMost = 50
 
 // webhooks are those that nobody answers for and that are to refuse then.
 type webhooks struct {
 	dead []deadHook
 	of   int // how many webhooks refuse what their Service does not answer
+	dark int // of these, those of which nobody knows whether it answers
 	err  error
 }
 
@@ -48,7 +50,10 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 	if err != nil {
 		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
 	}
-	asked := map[string]string{}
+	asked := map[string]struct {
+		why   string
+		known bool
+	}{}
 	add := func(config string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
 		h deadHook) {
 		if policy != nil && *policy != admissionv1.Fail || client.Service == nil {
@@ -56,12 +61,15 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 		}
 		out.of++
 		at := client.Service.Namespace + "/" + client.Service.Name
-		why, known := asked[at]
+		a, known := asked[at]
 		if !known && len(asked) < webhooksMost {
-			why = c.unanswered(ctx, client.Service.Namespace, client.Service.Name)
-			asked[at] = why
+			a.why, a.known = c.unanswered(ctx, client.Service.Namespace, client.Service.Name)
+			asked[at] = a
 		}
-		if why != "" && len(out.dead) < webhooksMost {
+		if !a.known {
+			out.dark++
+		}
+		if why := a.why; why != "" && len(out.dead) < webhooksMost {
 			h.config, h.why = config, why
 			out.dead = append(out.dead, h)
 		}
@@ -83,31 +91,31 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 	return out
 }
 
-// unanswered says why nobody answers for a Service, "" where somebody does, or that is not known.
-func (c *Client) unanswered(ctx context.Context, namespace, name string) string {
+// unanswered says why nobody answers for a Service, "" where somebody does; false where that could not be read.
+func (c *Client) unanswered(ctx context.Context, namespace, name string) (why string, known bool) {
 	at := probe.OneLine(namespace + "/" + name)
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
 	if err != nil {
-		return ""
+		return "", false
 	}
 	for _, part := range parts.Items {
 		for _, e := range part.Endpoints {
 			if ready := e.Conditions.Ready; ready == nil || *ready {
-				return ""
+				return "", true
 			}
 		}
 	}
 	svc, err := c.kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case err != nil && denied(err):
-		return ""
+	case apierrors.IsNotFound(err):
+		return "there is no Service " + at, true
 	case err != nil:
-		return "there is no Service " + at
-	case svc.Spec.Type == corev1.ServiceTypeExternalName:
-		return ""
+		return "", false
+	case svc.Spec.Type == corev1.ServiceTypeExternalName: // it leads out of the cluster
+		return "", true
 	}
-	return "Service " + at + " has no ready endpoint"
+	return "Service " + at + " has no ready endpoint", true
 }
 
 // What a node and Calico need to write. Labels are those of the namespace, and of the object.
@@ -211,7 +219,11 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 		report(r.On(probe.OneLine(h.config)).With(facts.KeepsFrom, keeps).With(facts.Webhook, probe.Quoted(h.name)).
 			With(facts.WebhookOf, probe.OneLine(h.config)))
 	}
-	if told == 0 {
+	switch {
+	case s.webhooks.dark > 0:
+		report(probe.Found(probe.Unknown, "of %s that refuse where nobody answers, it is not known of %d whether somebody does",
+			plural(s.webhooks.of, "webhook"), s.webhooks.dark).On("not read"))
+	case told == 0:
 		report(probe.Found(probe.OK,
 			"of %s that refuse where nobody answers, none stands in the way of the node or of Calico",
 			plural(s.webhooks.of, "webhook")))

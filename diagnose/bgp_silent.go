@@ -67,7 +67,7 @@ var bgpWaits = &Rule{
 var bgpPeerSilent = &Rule{
 	ID: "bgp-peer-silent", Layer: LayerPeers, Title: "a BGP peer that is no node of the cluster does not answer",
 	Doc: `A BGPPeer names a switch, a route reflector or another router, and at its address nobody takes a connection: it is off, gone, has another address, or a firewall keeps it apart. Where the mesh of nodes is off (nodeToNodeMeshEnabled: false) all routes to other nodes' pods come from such peers: without them no node reaches another's pods. A restart of BIRD holds routes back for such a peer for up to four minutes.
-Told from a node that does not answer by the API, which has no node of that address.`,
+Told from a node that does not answer by the API, which has no node of that address; from other passwords (MD5), which look like silence, by the session's own. Where nothing comes back at all, a firewall before port 179 looks the same, so that is no more than medium.`,
 	Fix: probe.Fix{
 		Says: "See whether that peer lives and has that address; where it is gone, give the BGPPeer another one, or have the nodes peer with each other.",
 		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
@@ -83,16 +83,17 @@ Told from a node that does not answer by the API, which has no node of that addr
 		return perSession(f, func(s session, c *Case) bool {
 			silent := []string{"timeout", "host-unreachable", "net-unreachable"}
 			said := cmp.Or(s.refusal(), reasonOf(s.Finding))
-			if nodeOf(s.Finding) != "" || !s.ported || s.answers() || !slices.Contains(silent, said) {
+			secret := s.port.Facts[checks.FactPassword] == true || reasonOf(s.Finding) == "password" || s.forPassword(f)
+			if nodeOf(s.Finding) != "" || !s.ported || s.answers() || secret || !slices.Contains(silent, said) {
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
 			other := keep(f.Elsewhere(checks.BGPPort.ID),
 				func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
-			if len(other) > 0 { // and not from another node either
+			if len(other) > 0 && said != "timeout" { // which a firewall makes too
 				c.For = append(c.For, clues(hint, other[:1])...)
 			}
-			c.Says = fmt.Sprintf("nobody answers at the address of %s, which is no node: %s", s.Target, s.port.Saw)
+			c.Says = fmt.Sprintf("%s, which is no node of the cluster, takes no BGP connection: %s", s.Target, s.port.Saw)
 			return true
 		})
 	},

@@ -59,11 +59,12 @@ var diskFull = &Rule{
 				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 			})
 		}
-		if len(out) == 0 && len(pressure) > 0 {
+		if roomy := plentyOfDisk(f); len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
 				Args: map[string]Arg{"path": fileArg("/var/lib/kubelet")}, For: clues(strong, pressure),
-				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
-				Says:   "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
+				Against: clues(hint, roomy[:min(1, len(roomy))]),
+				Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
+				Says:    "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
 		}
 		return out

@@ -132,7 +132,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	c := Case{
 		About: r.Target, Peer: nodeOf(r), Family: familyOf(r),
 		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", route, r.Facts.Str(checks.FactRouteProto), hits),
-		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(typed, match)},
+		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typed, match)},
 		For:  seenOn(r, lost),
 		Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
 			checks.RouteBlocks.ID)...),
@@ -156,12 +156,10 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	return c, true
 }
 
-// routeArg is a route to be deleted: its type, range and table.
-func routeArg(route, match string) Arg {
-	if !isBlock(match) {
-		return checked(route, false, "ROUTE")
-	}
-	return own(route)
+// routeArg is a route to be deleted: its type, which has to be one that drops, its range and its table.
+func routeArg(kind, route, match string) Arg {
+	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit"}, kind)
+	return checked(route, known && isBlock(match), "ROUTE")
 }
 
 // ipsecTakes is projectcalico/calico#4744.

@@ -131,8 +131,10 @@ Told from one that has died by its port, which takes connections; from rules tha
 		}
 		if starts := f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp); len(starts) > 0 {
 			broken, _ := brokenPath(f)
+			listens := keep(f.Elsewhere(checks.KubeProxyHealth.ID), func(r Finding) bool { return r.Status == probe.OK })
 			return []Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
-				For: append(clues(strong, starts), clues(hint, broken)...), Covers: serviceless}}
+				For:    slices.Concat(clues(strong, starts), clues(0, broken), clues(hint, listens[:min(1, len(listens))])),
+				Covers: serviceless}}
 		}
 		if len(stuck) == 0 {
 			return nil

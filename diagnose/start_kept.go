@@ -178,7 +178,7 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 			return nil
 		}
 		c := Case{
-			Says:   fmt.Sprintf("calico-node on {node} looks for Typha in Service %s: %s", none[0].Facts.Str(facts.Service), none[0].Saw),
+			Says:   fmt.Sprintf("calico-node on {node} looks for Typha (Service %s): %s", none[0].Facts.Str(facts.Service), none[0].Saw),
 			Covers: append(Covers(checks.FelixReady.ID, checks.FelixLive.ID, checks.TyphaReach.ID), calicoDown...),
 		}
 		// With Felix in sync it has its data from somewhere.

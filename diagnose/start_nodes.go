@@ -135,12 +135,12 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 var tunnelSettings = &Rule{
 	ID: "tunnel-settings", Layer: LayerCalico,
 	Title: "this node's settings of tunnels are not those of the other nodes",
-	Doc: `A FelixConfiguration for this node alone (node.NAME, or one whose nodeSelector takes it) gives it another VXLAN port or VNI, or switches a tunnel, WireGuard or eBPF on or off for it. Each end sends to its own port: the other hears nothing there, and nothing is wrong with the devices, routes and neighbours of either. Nodes ping each other, pods of different nodes do not.
+	Doc: `A FelixConfiguration for this node alone (node.NAME, or one whose nodeSelector takes it) gives it another VXLAN port or VNI, or switches a tunnel or WireGuard on or off for it. Each end sends to its own port: the other hears nothing there, and nothing is wrong with the devices, routes and neighbours of either. Nodes ping each other, pods of different nodes do not.
 Told from a firewall by the settings themselves, which the API has.`,
 	Fix: probe.Fix{
 		Says: "Give all nodes the same setting: in the FelixConfiguration default, and in no other.",
 		Manifest: []string{
-			"kubectl get felixconfigurations.crd.projectcalico.org -o yaml | grep -nE '^    name:|vxlan|ipip|wireguardEnabled|bpfEnabled|nodeSelector'",
+			"kubectl get felixconfigurations.crd.projectcalico.org -o yaml | grep -nE '^    name:|vxlan|ipip|wireguardEnabled|nodeSelector'",
 		},
 		OnlyIf: []probe.Conditional{{If: "node.{node} has it and the others are right",
 			Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/{setting}"}]'`}}},

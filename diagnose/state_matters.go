@@ -74,6 +74,7 @@ var knownItems = []matter{
 	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
 	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
 	{checks.AreaIPsec, nil, breaks, pathsToo, false},
+	{checks.AreaFirewall, worded(`saddr [^|]*(masquerade|snat)`), perhaps, pathsToo, true}, // of a bridge's own range
 	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat`), breaks, pathsToo, true},
 	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
 	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
@@ -85,7 +86,7 @@ var knownItems = []matter{
 	{checks.AreaKubelet, worded(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), breaks,
 		touchesNames, false},
 	{checks.AreaKubelet, worded(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
-		`containerRuntimeEndpoint|--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir)`), breaks, startsToo, false},
+		`--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir)`), breaks, startsToo, false},
 	{checks.AreaKubelet, worded(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
 		`cpuManagerPolicy|topologyManagerPolicy|enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), perhaps, startsToo,
 		false},

@@ -109,7 +109,7 @@ func left(p *probe.Pass, health string) probe.Result {
 				"kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
 			if age, stuck := notUp(p.Host, proxies); stuck {
 				r = probe.Found(probe.Warn, "kube-proxy runs for %s (process %d) and listens nowhere yet: it does not get through its start, "+
-					"as where it does not reach the API server; its rules for %.0f services are those of the run before (%s)",
+					"as where it does not reach the API server, or both its ports are switched off; its rules for %.0f services are those of the run before (%s)",
 					probe.Age(age), proxies[0].PID, n, mode).With(probe.FactReason, ReasonNotUp)
 			}
 		} else if ebpf(p, links) {

@@ -197,11 +197,18 @@ func IPSet(name string) ([]Span, error) {
 // 80,000 rules. The kernel hands it out only whole.
 const maxTable = 16 << 20
 
-// LegacyChains lists the chains that legacy iptables has in a table of this network
-// namespace, none where there is no such table: that is not asked for, which would make
-// the kernel load it.
-func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
-	var out []Chain
+// legacyFound is a table of legacy iptables, as the kernel hands it out.
+type legacyFound struct {
+	family  int // 4 or 6
+	name    string
+	layout  legacyLayout
+	info    legacyInfo
+	entries []byte
+}
+
+// legacyTables reads the tables of a name, all where it is "", of both families, as far as they are there: one that
+// is not is not asked for, which would make the kernel load it.
+func legacyTables(h *probe.Host, name string, each func(legacyFound) error) error {
 	for _, l := range []struct {
 		family, af, level int
 		names             string
@@ -215,23 +222,39 @@ func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
 			continue // this kernel has none
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !slices.Contains(strings.Fields(text), table) {
-			continue
+		for table := range strings.FieldsSeq(text) {
+			if name != "" && table != name {
+				continue
+			}
+			info, entries, err := legacyTable(l.af, l.level, table)
+			if err == nil {
+				err = each(legacyFound{l.family, table, l.layout, info, entries})
+			}
+			if err != nil {
+				return err
+			}
 		}
-		info, entries, err := legacyTable(l.af, l.level, table)
-		if err != nil {
-			return nil, err
-		}
-		chains, err := legacyParse(l.layout, info, entries)
-		if err != nil {
-			return nil, err
-		}
+	}
+	return nil
+}
+
+// LegacyChains lists the chains that legacy iptables has in a table of this network
+// namespace, none where there is no such table: that is not asked for, which would make
+// the kernel load it.
+func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
+	var out []Chain
+	err := legacyTables(h, table, func(t legacyFound) error {
+		chains, err := legacyParse(t.layout, t.info, t.entries)
 		for _, c := range chains {
-			c.Family, c.Table = l.family, table
+			c.Family, c.Table = t.family, t.name
 			out = append(out, c)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/xt"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -24,32 +23,13 @@ func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range []struct {
-		af, level     int
-		family, names string
-		layout        legacyLayout
-	}{
-		{unix.AF_INET, unix.SOL_IP, "ip", "net/ip_tables_names", legacy4},
-		{unix.AF_INET6, unix.SOL_IPV6, "ip6", "net/ip6_tables_names", legacy6},
-	} {
-		text, err := ReadProc(h, l.names)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for table := range strings.FieldsSeq(text) {
-			info, entries, err := legacyTable(l.af, l.level, table)
-			if err != nil {
-				return nil, err
-			}
-			walls, err := legacyWalls(l.layout, l.family, table, info, entries, wanted)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, walls...)
-		}
+	if err := legacyTables(h, "", func(t legacyFound) error {
+		family := map[int]string{4: "ip", 6: "ip6"}[t.family]
+		walls, err := legacyWalls(t.layout, family, t.name, t.info, t.entries, wanted)
+		out = append(out, walls...)
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	for i := range out {
 		out[i].Rules = slices.DeleteFunc(out[i].Rules, func(rule string) bool {

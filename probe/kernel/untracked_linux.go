@@ -25,30 +25,15 @@ func Untracked(h *probe.Host) ([]UntrackedRule, error) {
 			return nil, err
 		}
 	}
-	for _, l := range []struct {
-		family, af, level int
-		names             string
-		layout            legacyLayout
-	}{
-		{4, unix.AF_INET, unix.SOL_IP, "net/ip_tables_names", legacy4},
-		{6, unix.AF_INET6, unix.SOL_IPV6, "net/ip6_tables_names", legacy6},
-	} {
-		names, err := ReadProc(h, l.names)
-		if err != nil || !slices.Contains(strings.Fields(names), "raw") {
-			continue // node-firewall says what cannot be read
-		}
-		info, entries, err := legacyTable(l.af, l.level, "raw")
-		if err != nil {
-			return nil, err
-		}
-		rules, err := legacyUntracked(l.layout, info, entries)
-		if err != nil {
-			return nil, err
-		}
+	if err := legacyTables(h, "raw", func(t legacyFound) error {
+		rules, err := legacyUntracked(t.layout, t.info, t.entries)
 		for _, r := range rules {
-			r.Family, r.Table = l.family, "raw"
+			r.Family, r.Table = t.family, t.name
 			out = append(out, r)
 		}
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(out, func(r UntrackedRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
 }
