@@ -220,7 +220,9 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 			continue
 		}
 		ended = ended || ev.Type == probe.EventEnd && ev.Way == "pod"
-		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
+		// A kubelet that is seen down may call for more checks, which a one-shot probe cannot be asked any more.
+		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered &&
+			!strings.HasPrefix(ev.Result.Saw, "the probe answered its plan") {
 			t.Errorf("the probe's answer is not whole: %s", line)
 		}
 	}

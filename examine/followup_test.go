@@ -105,7 +105,7 @@ func TestFollowUp(t *testing.T) {
 		session := standIn(t)
 		ask := func(ctx context.Context, req probe.Request, each func(probe.Event) bool) error {
 			if plans = append(plans, req.Plan.Checks); c.ends && len(plans) > 1 {
-				return errors.New("the connection is lost")
+				return &injector.PlacementError{Reason: facts.ReasonAttach, Err: errors.New("the connection is lost")}
 			}
 			return session.Ask(ctx, req, each)
 		}
@@ -118,6 +118,9 @@ func TestFollowUp(t *testing.T) {
 		for _, ev := range got {
 			if ev.Result != nil && ev.Result.Check != checks.InitStall.ID {
 				said = append(said, ev.Result.Check+" "+string(ev.Result.Status))
+			}
+			if ev.Result != nil && ev.Result.Check == probe.CheckAnswered && ev.Result.Facts[probe.FactReason] != nil {
+				t.Errorf("%s: a cut line is told as the fault %v", name, ev.Result.Facts)
 			}
 			if ev.Start != nil && ev.Start.FollowUp {
 				followUp = append(followUp, ev.Start.Checks...)

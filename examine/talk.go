@@ -50,10 +50,18 @@ func (r *Run) Converse(
 		}
 		whole, err = r.answers(ctx, method, *next, ask, func() error { return nil })
 		if unheard, is := errors.AsType[*injector.UnheardError](err); is {
-			return false, r.Add(method, Unanswered(unheard.Err))
+			return false, r.Add(method, unfollowed(next.Checks, unheard.Err))
 		}
 	}
 	return whole, err
+}
+
+// unfollowed is the result of a probe that has answered its plan and can then not be asked the checks that
+// its answers call for, as when the kubelet restarts in between: a one-shot probe ends with its connection.
+// It carries no reason, since a connection that worked until then proves nothing about the access method.
+func unfollowed(ids []string, err error) probe.Event {
+	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: not asked: %s (%v)",
+		strings.Join(ids, ", "), err))
 }
 
 // closing ends a session; what could not be removed is said under a name.
