@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,10 +31,17 @@ func needsOf(s *Snapshot) []need {
 	out := []need{
 		{corev1.ProtocolTCP, kubelet, "the kubelet's", false}, {corev1.ProtocolTCP, 22, "sshd's", true},
 		{corev1.ProtocolTCP, 9099, "Felix's health", true}, {corev1.ProtocolTCP, 10256, "kube-proxy's health", true},
-		{corev1.ProtocolUDP, 4789, "VXLAN", false},
+	}
+	vxlan := func(spec map[string]any) bool {
+		return spec["vxlanMode"] == "Always" || spec["vxlanMode"] == "CrossSubnet"
+	}
+	// eBPF sends what comes in by a NodePort to other nodes by VXLAN.
+	if s.felix["bpfEnabled"] == true || slices.ContainsFunc(slices.Collect(maps.Values(s.pools)), vxlan) {
+		port, _ := s.felix["vxlanPort"].(int64)
+		out = append(out, need{corev1.ProtocolUDP, cmp.Or(int(port), portVXLAN), "VXLAN", false})
 	}
 	if s.backend == "" || s.backend == "bird" {
-		out = append(out, need{corev1.ProtocolTCP, 179, "BGP", false})
+		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.port(s.Node), defaultBGPPort), "BGP", false})
 	}
 	own := InternalIPs(s.Node)
 	for what, at := range map[string][]probe.Target{"the API server's": s.api, "Typha's": s.typha, "etcd's": s.etcd} {

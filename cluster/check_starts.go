@@ -41,11 +41,6 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	groups, held := grouped(s), refusals(s)
-	defer func() {
-		for _, r := range held {
-			report(r)
-		}
-	}()
 	if len(groups) == 0 && len(held) == 0 {
 		report(probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", plural(len(s.placed.pods),
 			"pod")))
@@ -61,6 +56,9 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 	}
 	if more := len(groups) - groupsMost; more > 0 {
 		report(probe.Found(probe.Info, "%s more of pods that do not start", plural(more, "group")).On("more"))
+	}
+	for _, r := range held {
+		report(r)
 	}
 }
 

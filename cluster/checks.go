@@ -53,7 +53,7 @@ ok: none. info: taints that somebody set, or the node is cordoned. warn: taints 
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
 			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 20 s, or for less than a minute where nothing is said, is no finding.
-A pod that the kubelet has refused lately is told as well (refused): it ended as Failed with OutOfpods, OutOfcpu or the like, within ten minutes. fail: the node has as many pods as it may have, or two were refused. warn: one was. info: it asks for more than the node has; and a node that is full.
+A pod that the kubelet has refused lately is told as well (refused): it ended as Failed with OutOfpods, OutOfcpu or the like, within ten minutes. fail: the node has as many pods as it may have, or two were refused for want of room. warn: one was. info: it asks for more than the node has; and a node that is full.
 ok: none waits. fail: two or more, or one for more than two minutes, get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have images of several registries (image), or are not begun and nobody says why (unsaid).
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume). info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
@@ -67,14 +67,14 @@ func serviceChecks(bind binder) []*probe.Check {
 		{
 			ID: facts.CheckServiceClaims, Asks: "does a Service take an address and port that the node itself needs?", Run: bind(serviceClaims),
 			Doc: `A Service whose externalIPs, or whose load balancer's address, is an address of a node gets every connection to that address and its port, before anything that listens on the node. That is how a node's address is used on purpose, with ports such as 80; with a port that the node itself needs it is a fault.
-Asked about are TCP 10250 (or the kubelet's own port), 179 with BGP, 22, 9099, 10256, UDP 4789, and where they are on this node the ports of the API server, Typha and etcd.
+Asked about are TCP 10250 (or the kubelet's own port), 179 or Calico's listenPort with BGP, 22, 9099, 10256, UDP 4789 or Felix's vxlanPort where a pool is VXLAN, and where they are on this node the ports of the API server, Typha and etcd.
 ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
 		},
 		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
-			Doc: `kube-proxy lists and watches Services, EndpointSlices and Nodes. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
+			Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
 The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.
-ok: all that was asked about. fail: the account lacks something. warn: the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither.`,
+ok: all that was asked about. fail: the account lacks something. warn: it does by the roles alone, beside which another authorizer may grant it; or the user system:kube-proxy does, and whether a kube-proxy is that user is not known. skip: you may read neither; or the node's version is before v1.22, whose kube-proxy may read endpoints instead.`,
 		},
 		{
 			ID: facts.CheckDNSService, Asks: "is a server behind the cluster's DNS Service, and may CoreDNS read what it serves?", Run: bind(dnsService),
@@ -148,7 +148,7 @@ What usually breaks it: one of the two settings changed alone; one set long ago 
 			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
 			Run: bind(calicoRights),
 			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.
-ok: all that was asked about. fail: something is missing and calico-node is not ready. warn: something is missing and calico-node is ready: it breaks at its next start. Who may not create subjectaccessreviews is answered from the roles and bindings. skip: you may read neither, or Calico keeps its data in an etcd of its own.
+ok: all that was asked about. fail: something is missing and calico-node is not ready. warn: something is missing and calico-node is ready: it breaks at its next start. Who may not create subjectaccessreviews is answered from the roles and bindings, which is a warning at most, since another authorizer may grant more. skip: you may read neither, or Calico keeps its data in an etcd of its own.
 What usually breaks it: an uninstalled chart that took cluster-wide objects with it, a clean-up of unused roles, a role that is older than the image, CRDs that a chart does not upgrade.`,
 		},
 	}

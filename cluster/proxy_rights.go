@@ -67,12 +67,16 @@ func proxyRights(s *Snapshot, report func(probe.Result)) {
 		report(probe.Failed(r.err))
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, said))
-	case s.proxySure && !r.byRoles: // else another authorizer may grant it
-		report(probe.Found(probe.Fail, "%s may not %s, which kube-proxy needs%s", r.account, strings.Join(r.lacks, ", "), said).
-			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	default:
-		report(probe.Found(probe.Warn, "%s may not %s, which a kube-proxy needs that is no pod of a DaemonSet%s", r.account,
-			strings.Join(r.lacks, ", "), said).With(facts.Account, r.account).With(facts.Lacks, r.lacks))
+		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
+		if s.proxySure {
+			needs = "which kube-proxy needs"
+		}
+		if s.proxySure && !r.byRoles { // else another authorizer may grant it
+			status = probe.Fail
+		}
+		report(probe.Found(status, "%s may not %s, %s%s", r.account, strings.Join(r.lacks, ", "), needs, said).
+			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
 }
 

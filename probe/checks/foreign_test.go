@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -76,12 +77,17 @@ func TestDiverted(t *testing.T) {
 		"near: the same way":      {leads{"cali1", netip.Addr{}, 30400, true}, probe.OK, "none of which"},
 		"near: by the main table": {leads{"eth1", netip.Addr{}, kernel.TableMain, false}, probe.OK, "none of which"},
 	} {
-		got := divertedBy(rules, own, []probe.Target{pod}, func(_, from netip.Addr, _ string) (leads, bool) {
-			if from.IsValid() {
+		// The rule catches the second of the node's addresses.
+		node := []probe.Target{{Addr: own.Next()}, {Addr: own}}
+		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, func(_, from netip.Addr, _ string) (leads, bool) {
+			if from == own {
 				return c.with, true
 			}
 			return leads{device: "cali1", table: kernel.TableMain, calicos: true}, true
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -92,16 +98,23 @@ func TestDiverted(t *testing.T) {
 func TestDivertedByACloud(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.0.0.1")
-	got := divertedBy([]kernel.Rule{{Priority: 1536, Table: 2}}, own, []probe.Target{{Kind: probe.KindPod,
-		Addr: own.Next()}},
-		func(_, from netip.Addr, _ string) (leads, bool) {
-			if from.IsValid() {
-				return leads{device: "eth1", table: 2}, true
-			}
-			return leads{device: "eth0", table: kernel.TableMain}, true
-		})
-	if got.Status != probe.OK {
-		t.Error(got)
+	node, pods := []probe.Target{{Addr: own}}, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}}
+	rules := []kernel.Rule{{Priority: 1536, Table: 2}}
+	ask := func(_, from netip.Addr, _ string) (leads, bool) {
+		if from.IsValid() {
+			return leads{device: "eth1", table: 2}, true
+		}
+		return leads{device: "eth0", table: kernel.TableMain}, true
+	}
+	if got, err := divertedBy(t.Context(), rules, node, pods, ask); err != nil || got.Status != probe.OK {
+		t.Error(got, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	pods[0].Kind = probe.KindLocal
+	always := func(netip.Addr, netip.Addr, string) (leads, bool) { return leads{device: "cali1", calicos: true}, true }
+	if _, err := divertedBy(ended, rules, node, pods, always); err == nil {
+		t.Error("what was not asked is called fine")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // mostAsked bounds the ways that are asked for.
 const mostAsked = 40
 
-func routeRules(_ context.Context, p *probe.Pass) {
+func routeRules(ctx context.Context, p *probe.Pass) {
 	asked := false
 	for _, f := range []int{4, 6} {
 		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
@@ -49,7 +49,9 @@ func routeRules(_ context.Context, p *probe.Pass) {
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
 		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
 		if len(rules) > 0 {
-			r = divertedBy(rules, own[0].Addr, targets, lookupFrom)
+			if r, err = divertedBy(ctx, rules, own, targets, lookupFrom); err != nil {
+				r = probe.Failed(err)
+			}
 		}
 		p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactRules, len(rules)))
 	}
@@ -75,7 +77,7 @@ func (w leads) text() string {
 	return w.device
 }
 
-// lookupFrom asks the kernel for the way of a packet; from and in may be nothing.
+// lookupFrom is an asker that asks the kernel.
 func lookupFrom(to, from netip.Addr, in string) (leads, bool) {
 	found, matched, err := kernel.RouteOf(kernel.Packet{To: to, From: from, In: in})
 	if err != nil || len(found.Hops) == 0 || found.Type == kernel.Local {
@@ -91,31 +93,42 @@ func lookupFrom(to, from netip.Addr, in string) (leads, bool) {
 	return out, true
 }
 
-// divertedBy finds the first packet that goes another way with its sender's address than without.
-func divertedBy(rules []kernel.Rule, own netip.Addr, targets []probe.Target,
-	ask func(to, from netip.Addr, in string) (leads, bool)) probe.Result {
+// sender is who sends a packet: a local pod, by its interface, or the node itself.
+type sender struct {
+	addr netip.Addr
+	in   string
+	name string
+}
+
+// asker asks the kernel for the way of a packet; from and in may be nothing.
+type asker func(to, from netip.Addr, in string) (leads, bool)
+
+// divertedBy finds the first packet that goes another way with its sender's address than without. What is
+// not asked because ctx ended is its error.
+func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask asker) (
+	probe.Result, error) {
+	var node, pods []sender
+	for _, t := range own {
+		node = append(node, sender{addr: t.Addr, name: "this node"})
+	}
+	for _, t := range targets {
+		if at, ok := ask(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < mostAsked {
+			pods = append(pods, sender{t.Addr, at.device, t.Name})
+		}
+	}
 	for _, t := range targets[:min(len(targets), mostAsked)] {
 		plain, ok := ask(t.Addr, netip.Addr{}, "")
 		if !ok || !plain.calicos { // a cloud's own CNI sends its pods by rules
 			continue
 		}
-		senders := []struct {
-			addr netip.Addr
-			in   string
-			name string
-		}{{own, "", "this node"}}
+		senders := node
 		if t.Kind == probe.KindPod {
-			for _, local := range targets {
-				if at, ok := ask(local.Addr, netip.Addr{}, ""); local.Kind == probe.KindLocal && ok {
-					senders = append(senders, struct {
-						addr netip.Addr
-						in   string
-						name string
-					}{local.Addr, at.device, local.Name})
-				}
-			}
+			senders = slices.Concat(node, pods)
 		}
 		for _, from := range senders {
+			if ctx.Err() != nil {
+				return probe.Result{}, context.Cause(ctx)
+			}
 			got, ok := ask(t.Addr, from.addr, from.in)
 			if !ok || got.device == plain.device && got.gateway == plain.gateway {
 				continue
@@ -127,8 +140,8 @@ func divertedBy(rules []kernel.Rule, own netip.Addr, targets []probe.Target,
 			return probe.Found(probe.Fail, "packets from %s (%s) to %s leave by %s, for the rule %q; without it they would by %s",
 				from.name, from.addr, t, got.text(), rules[i], plain.text()).
 				With(FactRule, rules[i].String()).With(FactPref, rules[i].Priority).With(FactTable, rules[i].Table).
-				With(FactInterface, got.device)
+				With(FactInterface, got.device), nil
 		}
 	}
-	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules))
+	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
 }
