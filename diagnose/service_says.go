@@ -42,7 +42,7 @@ func endWeight(line Finding, down bool) int {
 	switch {
 	case !down:
 		return hint
-	case line.Facts.Str(checks.FactSignature) == "":
+	case line.Facts.Str(checks.FactSignature) == "", line.Facts[checks.FactByTag] == true:
 		return strong
 	}
 	return proof

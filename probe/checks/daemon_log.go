@@ -21,7 +21,7 @@ var DaemonLog = &probe.Check{
 	ID: "daemon-log", Asks: "what did the kubelet and the container runtime write last, and did they end with it?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
 	Run: serviceLog,
-	Doc: `A kubelet, containerd, dockerd or CRI-O that does not start says why in its last line, and systemd starts it again to the same line. Read are the last 15 minutes of the systemd journal's files (/var/log/journal, or /run/log/journal); where there are none, the services' own files and the syslog below /var/log. Passwords and tokens are left out.
+	Doc: `A kubelet, containerd, dockerd or CRI-O that does not start says why in its last line, and systemd starts it again to the same line. Read are the last 15 minutes of the systemd journal's files (/var/log/journal, or /run/log/journal); where there are none, the services' own files and the syslog below /var/log, in which other programs may write under a service's name: what is known from there alone is never more than likely. Passwords and tokens are left out.
 fail: the service ended with the line that is quoted, and has not written since. warn: it ended so within ten minutes and has just begun anew; or it goes on, and a line of the last three minutes stands for a known fault (no way to the API server, no CNI configuration, pods evicted for lack of space).
 info: it goes on, or was stopped on purpose, and its last error is quoted; a healthy kubelet writes errors too. Or it wrote nothing in that time. ok: no error among its lines.
 skip: the node has no journal and no such files (its services log elsewhere, such as k3s' own containerd), or this access method does not show them. Recognised is what a service says of itself, never what it quotes of a pod, and nothing that a container wrote. A line of more than 512 bytes that systemd compressed by xz (version 219 and the like) is not read. The fact signature names what is recognised, by a table with a source for each.`,
@@ -31,6 +31,7 @@ skip: the node has no journal and no such files (its services log elsewhere, suc
 const (
 	FactEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
 	FactStopped probe.Fact = "stopped" // true: on purpose
+	FactByTag   probe.Fact = "by_tag"  // true: from files in which anything may write under a service's name
 )
 
 // Targets of daemon-log.
@@ -77,10 +78,10 @@ func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, time.
 
 func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	lines, err := journalLines(ctx, p.Host, now.Add(-serviceSince))
-	where := "the journal"
+	where, byTag := "the journal", false
 	if err == nil && lines == nil {
 		lines, err = logFileLines(p.Host, now.Add(-serviceSince))
-		where = "the files below /var/log"
+		where, byTag = "the files below /var/log", true
 	}
 	switch {
 	case err != nil:
@@ -96,7 +97,11 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		of := slices.DeleteFunc(slices.Clone(lines), func(e journal.Entry) bool { return !slices.Contains(s.units, e.Unit) })
 		switch {
 		case len(of) > 0:
-			p.Report(judgeService(of).result(now).On(s.name))
+			r := judgeService(of).result(now).On(s.name)
+			if byTag {
+				r = r.With(FactByTag, true)
+			}
+			p.Report(r)
 		case s.name == ServiceKubelet:
 			p.Report(probe.Found(probe.Info, "it wrote nothing in the last %s, by %s", probe.Age(serviceSince), where).
 				On(s.name))

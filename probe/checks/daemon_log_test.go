@@ -216,6 +216,9 @@ func TestServiceLogFiles(t *testing.T) {
 		if len(got) != 1 || got[0].Status != c.status || !strings.Contains(got[0].Saw, c.says) {
 			t.Errorf("%s: %+v, want %s with %q", name, got, c.status, c.says)
 		}
+		if quotes := len(got) == 1 && got[0].Status == probe.Fail; quotes && got[0].Facts[FactByTag] != true {
+			t.Errorf("%s: what anything may have written is told as the service's own", name)
+		}
 	}
 }
 
