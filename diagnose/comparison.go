@@ -58,17 +58,25 @@ func everything(Finding) bool { return true }
 
 // compared says how a check that is bad here is on the baseline nodes.
 func compared(f Findings, id string, baseline []string) string {
-	var parts []string
+	var parts, asked []string
+	for _, r := range f.Of(id) {
+		if bad(r.Status) {
+			asked = append(asked, r.Target)
+		}
+	}
+	same := func(r Finding) bool { return slices.Contains(asked, r.Target) }
 	for _, node := range baseline {
-		var good, worst, about []Finding
+		var good, told, worst, about []Finding
 		for _, r := range f.At(node).Of(id) {
 			switch {
 			case bad(r.Status) && concerns(r, f.Node):
 				about = append(about, r)
 			case bad(r.Status):
 				worst = append(worst, r)
-			case answered(r.Status):
+			case r.Status == probe.OK:
 				good = append(good, r)
+			case answered(r.Status):
+				told = append(told, r)
 			}
 		}
 		switch {
@@ -76,8 +84,12 @@ func compared(f Findings, id string, baseline []string) string {
 			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
 		case len(about) > 0:
 			parts = append(parts, fmt.Sprintf("%s fails only towards %s: %s", node, f.Node, brief(about[0])))
+		case slices.ContainsFunc(good, same):
+			parts = append(parts, fmt.Sprintf("ok on %s: %s", node, brief(keep(good, same)[0])))
 		case len(good) > 0:
-			parts = append(parts, fmt.Sprintf("ok on %s: %s", node, brief(good[0])))
+			parts = append(parts, fmt.Sprintf("ok on %s, which was asked about others: %s", node, brief(good[0])))
+		case len(told) > 0:
+			parts = append(parts, fmt.Sprintf("on %s: %s", node, brief(told[0])))
 		default:
 			parts = append(parts, "no answer on "+node)
 		}

@@ -79,12 +79,13 @@ func TestDiverted(t *testing.T) {
 	} {
 		// The rule catches the second of the node's addresses.
 		node := []probe.Target{{Addr: own.Next()}, {Addr: own}}
-		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, func(_, from netip.Addr, _ string) (leads, bool) {
+		ask := func(_, from netip.Addr, _ string) (leads, bool) {
 			if from == own {
 				return c.with, true
 			}
 			return leads{device: "cali1", table: kernel.TableMain, calicos: true}, true
-		})
+		}
+		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, ask)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,30 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestEndWeight wants proof only from a line that is recognised, that the service wrote itself, and whose
+// service is seen to be down.
+func TestEndWeight(t *testing.T) {
+	t.Parallel()
+	known := probe.Facts{checks.FactSignature: checks.SaysSwapOn}
+	for name, c := range map[string]struct {
+		facts probe.Facts
+		down  bool
+		want  int
+	}{
+		"recognised":        {known, true, proof},
+		"not recognised":    {probe.Facts{}, true, strong},
+		"from a syslog":     {probe.Facts{checks.FactSignature: checks.SaysSwapOn, checks.FactByTag: true}, true, strong},
+		"the service is up": {known, false, hint},
+	} {
+		line := Finding{Result: probe.Result{Facts: c.facts}}
+		if got := endWeight(line, c.down); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
