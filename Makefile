@@ -106,11 +106,12 @@ PARTS := build image toolbox-here client-here sandbox clients
 
 # The gate: every unit test, one fault of each family, the hostile and the nothing-changes
 # tests in their short form (-short). What takes minutes, or a quiet machine, is in test-all.
+# TestHealthy comes first: it waits for a quiet machine, which there is only before the rest.
 test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in short form (as root)
+	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
 	go test ./...
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
-	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
 
 test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
