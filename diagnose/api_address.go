@@ -21,7 +21,7 @@ Told from a node that is cut off by the API server's own addresses, which answer
 			"kubectl -n {namespace} set env ds/{daemonset} --list | grep KUBERNETES_SERVICE",
 		},
 		OnlyIf: []probe.Conditional{{If: "the address is right again", Manifest: []string{restartCalico}}},
-		Radius: "looking touches nothing; a ConfigMap that is changed acts at the next start of each calico-node",
+		Radius: "reading changes nothing; a ConfigMap that is changed acts at the next start of each calico-node",
 	},
 	RuledOut: []string{checks.ServiceClusterIP.ID},
 	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),

@@ -23,7 +23,7 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 		OnlyIf: []probe.Conditional{
 			{If: "it is one", Manifest: []string{"ssh {node} ip route get {server}", "# and look at that API server itself"}},
 		},
-		Radius: "it only reads",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.KubeProxyHealth.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "api-slow"},

@@ -118,7 +118,7 @@ var askPeer = &probe.Fix{
 	Says: "{peer} is no node of this cluster: ask its operator whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
 	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
 		"ssh {node} ip route get {peer}"},
-	Radius: "nothing: both only read",
+	Radius: onlyReads,
 }
 
 // where is what to do at the other end: nil for the rule's own fix, which is for a node.
@@ -250,7 +250,7 @@ var peerBirdDead = &Rule{
 		Says: "Look at the other node.",
 		Manifest: []string{"calico-probe run --node {other}",
 			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
-		Radius: "nothing: both only look",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},
@@ -338,7 +338,7 @@ var bgpUnknownPeer = &Rule{
 		Says: "See at the other end which peers it has.",
 		Manifest: []string{"calico-probe run --node {other} --checks bgp",
 			"kubectl get bgppeers.crd.projectcalico.org -o wide"},
-		Radius: "nothing: both only look",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodePing.ID},
 	Explains: []string{"bgp-restart-hold"},

@@ -19,7 +19,7 @@ Told from a session that is down by its state; from a node without blocks, which
 			"kubectl get bgppeers.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,NODE:.spec.node,SELECTOR:.spec.nodeSelector,PEER:.spec.peerIP,FILTERS:.spec.filters",
 			"kubectl -n {namespace} exec {pod} -c calico-node -- birdcl show protocols all",
 		},
-		Radius: "looking touches nothing; a changed filter holds for every session that names it, at once",
+		Radius: "reading changes nothing; a changed filter holds for every session that names it, at once",
 	},
 	RuledOut: []string{checks.BGPPort.ID, checks.BGPExpected.ID},
 	Explains: []string{"route-not-made", "peer-pods"},

@@ -16,7 +16,7 @@ Told from a firewall by these counters, which stand still there.`,
 	Fix: probe.Fix{
 		Says:     "Compare the two ends' passwords, and whether calico-node may read the Secret; no firewall has to be changed.",
 		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -A4 -i password", "kubectl auth can-i get secrets -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
-		Radius:   "nothing: both only read",
+		Radius:   onlyReads,
 	},
 	Explains: []string{"bgp-waits", "bgp-one-way", "bgp-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {

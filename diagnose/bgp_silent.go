@@ -41,7 +41,7 @@ var bgpWaits = &Rule{
 	Fix: probe.Fix{
 		Says:     "Look at the other end.",
 		Manifest: []string{"calico-probe run --node {other} --checks bgp,node-ping"},
-		Radius:   "nothing: it only looks",
+		Radius:   onlyReads,
 	},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
@@ -75,7 +75,7 @@ Told from a node that does not answer by the API, which has no node of that addr
 			"kubectl get bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -i mesh"},
 		OnlyIf: []probe.Conditional{{If: "no such peer is meant any more, and all nodes may peer with each other",
 			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
-		Radius: "looking: nothing; the mesh gives every node a session with every other one",
+		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold", "peer-pods"},

@@ -121,7 +121,7 @@ var birdUnfed = &Rule{
 		Says: "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=200 | grep -i -e confd -e typha",
 			"kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
-		Radius: "nothing: both only read",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodeUplink.ID}, Explains: []string{"bird-dead", "bgp-peers-missing"},
 	Match: func(f Findings) []Case {
@@ -153,7 +153,7 @@ var birdPortTaken = &Rule{
 	Fix: probe.Fix{
 		Says:     "See who listens, and stop it or give it another address or port.",
 		Manifest: []string{"ssh {node} sudo ss -ltnp 'sport = :179'"},
-		Radius:   "nothing: it only looks; stopping the other daemon ends the sessions that one has",
+		Radius:   "reading changes nothing; stopping the other daemon ends the sessions that one has",
 	},
 	Explains: []string{"bird-dead"},
 	Match: func(f Findings) []Case {
@@ -222,7 +222,7 @@ var bgpRestartHold = &Rule{
 		Says: "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
 		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide",
 			"calico-probe run --node {node} --checks bgp,node-ping"},
-		Radius: "nothing: all only look",
+		Radius: onlyReads,
 	},
 	Explains: []string{"peer-down", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {

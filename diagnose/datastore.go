@@ -75,7 +75,7 @@ var migrating = probe.Fix{
 		"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep CALICO_API_GROUP  # the phase Converged waits for it to be projectcalico.org/v3",
 		"kubectl -n {namespace} logs deploy/calico-kube-controllers --tail=50",
 	},
-	Radius: "none, it only reads",
+	Radius: onlyReads,
 }
 
 // apiCutOff is a node that does not reach an API server that is well.
@@ -89,7 +89,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes  # the addresses it has to reach",
 			"ssh {node} \"ip route get {server}; sudo nft list ruleset | grep -n {server}; sudo iptables-save | grep -n {server}\"",
 		},
-		Radius: "it only reads",
+		Radius: onlyReads,
 	},
 	Explains: []string{"start-outlasts-budget", "felix-waits", "felix-down", "kube-proxy-stuck"},
 	Match: func(f Findings) []Case {
@@ -143,7 +143,7 @@ Told from a node that is cut off by the answer, which did come.`,
 	Fix: probe.Fix{
 		Says:     "Look at etcd, on a control plane node.",
 		Manifest: []string{"kubectl get --raw '/readyz?verbose'", "kubectl -n kube-system logs -l component=etcd --tail=50"},
-		Radius:   "it only reads",
+		Radius:   onlyReads,
 	},
 	Explains: []string{"start-outlasts-budget", "felix-waits", "api-slow"},
 	Match: func(f Findings) []Case {
@@ -174,7 +174,7 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 		Says: "Look at the API server's and etcd's load and disks.",
 		Manifest: []string{"kubectl get --raw '/readyz?verbose'",
 			"kubectl get --raw /metrics | grep -E '^(apiserver_current_inflight_requests|etcd_request_duration_seconds_sum)'"},
-		Radius: "it only reads",
+		Radius: onlyReads,
 	},
 	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
@@ -241,7 +241,7 @@ Told from a datastore out of reach by datastore-latency.`,
 		Manifest: []string{
 			"kubectl get pods -A -l k8s-app=calico-typha -o wide", "kubectl -n {namespace} logs -l k8s-app=calico-typha --tail=30",
 		},
-		Radius: "it only reads",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodePing.ID},
 	Explains: []string{"felix-waits", "start-outlasts-budget", "felix-down"},

@@ -23,7 +23,7 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 			"ssh {node} ip route show table all default",
 			"ssh {node} 'networkctl --no-pager status; nmcli device status'",
 		},
-		Radius: "nothing: both only look",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID, checks.NodePing.ID},
 	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "api-cut-off", "start-outlasts-budget",

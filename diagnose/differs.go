@@ -169,7 +169,7 @@ var areaFixes = map[string]struct{ look, back, when string }{
 func putBack(named []difference) *probe.Fix {
 	fix := differsFix
 	fix.Manifest = nil
-	fix.Radius = "looking touches nothing; what is put back touches {node} alone, but for a restart of the DaemonSet"
+	fix.Radius = "reading changes nothing; what is put back touches {node} alone, but for a restart of the DaemonSet"
 	var areas []string
 	for _, d := range named {
 		known := areaFixes[d.area]

@@ -96,7 +96,7 @@ var noCache = probe.Fix{
 	Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=node-local-dns -o wide --field-selector spec.nodeName={node}",
 		"kubectl -n kube-system logs -l k8s-app=node-local-dns --prefix --tail=20",
 		"ssh {node} ip -br address show nodelocaldns"},
-	Radius: "none, it only reads",
+	Radius: onlyReads,
 }
 
 // unknownName tells whether a server answers that it does not know the name.
@@ -156,7 +156,7 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		},
 		OnlyIf: []probe.Conditional{{If: "its Deployment has 0 replicas, and nobody wants that",
 			Manifest: []string{"kubectl -n kube-system scale deployment -l k8s-app=kube-dns --replicas=2"}}},
-		Radius: "looking touches nothing; a changed selector changes where every pod of the cluster asks, at once",
+		Radius: "reading changes nothing; a changed selector changes where every pod of the cluster asks, at once",
 	},
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID},
 	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
@@ -193,7 +193,7 @@ var useAllServers = probe.Fix{
 	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns -o custom-columns=NAME:.metadata.name,INTERNAL:.spec.internalTrafficPolicy"},
 	OnlyIf: []probe.Conditional{{If: "DNS servers are not meant to be on every node",
 		Manifest: []string{`kubectl -n kube-system patch service kube-dns -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`}}},
-	Radius: "looking touches nothing; the change holds for the pods of every node, at once",
+	Radius: "reading changes nothing; the change holds for the pods of every node, at once",
 }
 
 // dnsForbidden is a CoreDNS that may not read what it serves.
@@ -210,7 +210,7 @@ Told from a CoreDNS that does not reach the API server by what the API server sa
 		},
 		OnlyIf: []probe.Conditional{{If: "the role is right now, and CoreDNS does not become ready within a minute",
 			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}}},
-		Radius: "looking touches nothing; a restart of CoreDNS goes pod by pod",
+		Radius: "reading changes nothing; a restart of CoreDNS goes pod by pod",
 	},
 	Explains: []string{"dns-down", "dns-unserved", "dns-no-upstream", "coredns-ends"},
 	Match: func(f Findings) []Case {

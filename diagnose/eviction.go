@@ -21,7 +21,7 @@ Told from a node that is short by what the probe itself measures there: more tha
 		Manifest: []string{"ssh {node} 'sudo grep -n -A8 -i eviction /var/lib/kubelet/config.yaml; ps -o args= -C kubelet | tr \" \" \"\\n\" | grep -i eviction'", "kubectl describe node {node} | grep -A12 -e Conditions -e Allocatable"},
 		OnlyIf: []probe.Conditional{{If: "the threshold was put right",
 			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
-		Radius: "looking: nothing; a kubelet that starts anew leaves its pods running, and the condition ends some minutes after",
+		Radius: "reading changes nothing; a kubelet that starts anew leaves its pods running, and the condition ends some minutes after",
 	},
 	Explains: []string{"memory-short", "disk-full", "node-differs"},
 	Match: func(f Findings) []Case {

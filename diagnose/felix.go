@@ -24,6 +24,9 @@ var felixIll = slices.Concat(Covers(checks.FelixLive.ID, checks.FelixReady.ID), 
 // restartCalico starts calico-node on this node anew.
 const restartCalico = "kubectl -n {namespace} delete pod {pod}"
 
+// onlyReads is what a fix touches whose commands change nothing.
+const onlyReads = "nothing: its commands only read"
+
 const restartRadius = "calico-node on this node is away for some seconds; running pods keep their routes and policy meanwhile"
 
 // ofLiveness are the findings of felix-live with one reason; felix-ready says the
@@ -205,7 +208,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 	Fix: probe.Fix{
 		Says:     "Mend the way to the datastore, or to Typha; Felix goes on by itself.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=50 | grep -iE 'typha|datastore|unauthorized'"},
-		Radius:   "none, it only reads",
+		Radius:   onlyReads,
 	},
 	Match: func(f Findings) []Case {
 		unready := f.Failed(checks.FelixReady.ID)

@@ -163,7 +163,7 @@ func letForward(drops []string, family int) probe.Fix {
 	}
 	fix := probe.Fix{
 		Says:   "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
-		Radius: "reading: nothing; accepting changes this node, which then forwards all that no rule forbids",
+		Radius: "reading changes nothing; accepting changes this node, which then forwards all that no rule forbids",
 	}
 	in := func(wall string) bool {
 		return len(drops) == 0 || slices.ContainsFunc(drops, func(c string) bool { return strings.HasSuffix(c, " of "+wall) })
@@ -194,7 +194,7 @@ var policyForbids = &Rule{
 		Says: "See whether the policy is meant to forbid it.",
 		Manifest: []string{"kubectl get networkpolicies -A",
 			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
-		Radius: "nothing: both only read",
+		Radius: onlyReads,
 	},
 	Match: func(f Findings) []Case {
 		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }

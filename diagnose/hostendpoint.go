@@ -23,7 +23,7 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 		},
 		OnlyIf: []probe.Conditional{{If: "nobody needs the HostEndpoint, or the node has to be reached now",
 			Manifest: []string{"kubectl delete hostendpoints.crd.projectcalico.org {hostendpoint}  # keep what the first command shows"}}},
-		Radius: "looking touches nothing; without the HostEndpoint no policy of Calico's guards that interface of this node any more",
+		Radius: "reading changes nothing; without the HostEndpoint no policy of Calico's guards that interface of this node any more",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Explains: []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen", "bgp-waits"},

@@ -232,7 +232,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 			{If: "the reason is gone: it starts at once then, instead of after the back-off",
 				Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
 		},
-		Radius: "looking touches nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
+		Radius: "reading changes nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
 	},
 	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
@@ -308,7 +308,7 @@ var refusedFix = probe.Fix{
 		{If: "PodSecurity refuses", Manifest: []string{"kubectl get namespace {namespace} --show-labels"}},
 		{If: "a service account or a priority class is missing", Manifest: []string{"kubectl get serviceaccounts -n {namespace}; kubectl get priorityclasses"}},
 	},
-	Radius: "looking touches nothing; the DaemonSet tries again by itself, within a quarter of an hour",
+	Radius: "reading changes nothing; the DaemonSet tries again by itself, within a quarter of an hour",
 }
 
 // calicoPodMissing is a node without Calico.

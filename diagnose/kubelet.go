@@ -159,7 +159,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 			"ssh {node} sudo grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
 		},
-		Radius: "only looks",
+		Radius: onlyReads,
 	},
 	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID},
 	Explains: []string{"kubelet-silent", "api-cut-off"},
@@ -216,7 +216,7 @@ var nodeUnreachable = &Rule{
 			{If: "the machine is gone for good: its pods start elsewhere then, and its peers forget it",
 				Manifest: []string{"kubectl delete node {node}"}},
 		},
-		Radius: "looking touches nothing; deleting the Node object deletes its pods from the API and starts them elsewhere: only when the machine is surely off, or two of each will run",
+		Radius: "reading changes nothing; deleting the Node object deletes its pods from the API and starts them elsewhere: only when the machine is surely off, or two of each will run",
 	},
 	Explains: []string{"kubelet-silent", "kubelet-dead"},
 	Match: func(f Findings) []Case {
@@ -254,7 +254,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		Says: "Let the API servers in to TCP 10250 of the node's InternalIP; look at the tunnel where there is one.",
 		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words",
 			"kubectl get node {node} -o wide  # the address it dials"},
-		Radius: "only looks",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Match: func(f Findings) []Case {
@@ -295,7 +295,7 @@ func answeredByOther(c Case, answered []Finding) Case {
 		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words",
 			"kubectl get services -A -o wide | grep -w 10250",
 			"kubectl get node {node} -o wide  # the address it dials"},
-		Radius: "only looks",
+		Radius: onlyReads,
 	}
 	return c
 }
@@ -311,7 +311,7 @@ var kubeletSilent = &Rule{
 			"ssh {node} sudo systemctl status {kubelet} --no-pager",
 			"calico-probe run --via local  # on the node itself",
 		},
-		Radius: "only looks",
+		Radius: onlyReads,
 	},
 	Wants: []string{checks.KubeletHealth.ID},
 	Match: func(f Findings) []Case {

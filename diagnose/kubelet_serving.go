@@ -24,7 +24,7 @@ Told from a port that is blocked by the connection, which opens; from another pr
 		Manifest: []string{"kubectl get csr --sort-by=.metadata.creationTimestamp | grep -e kubelet-serving -e NAME | grep -e {node} -e NAME"},
 		OnlyIf: []probe.Conditional{{If: "a request of system:node:{node} is Pending, and its names and addresses are that node's (kubectl describe csr)",
 			Manifest: []string{"kubectl certificate approve CSR  # its name, as shown above"}}},
-		Radius: "looking: nothing; approving gives that kubelet a certificate for its own port",
+		Radius: "reading changes nothing; approving gives that kubelet a certificate for its own port",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Explains: []string{"kubelet-port-blocked"},
@@ -49,5 +49,5 @@ var badServing = &probe.Fix{
 		"ssh {node} 'sudo openssl x509 -noout -subject -issuer -dates -ext subjectAltName -in /var/lib/kubelet/pki/kubelet.crt; sudo ls -l /var/lib/kubelet/pki'"},
 	OnlyIf: []probe.Conditional{{If: "it signs for itself (serverTLSBootstrap is off) and its certificate has expired or lacks an address",
 		Manifest: []string{"ssh {node} 'sudo mv /var/lib/kubelet/pki/kubelet.crt /var/lib/kubelet/pki/kubelet.key /root/ && sudo systemctl restart {kubelet}'"}}},
-	Radius: "looking: nothing; a kubelet that starts anew leaves its pods running",
+	Radius: "reading changes nothing; a kubelet that starts anew leaves its pods running",
 }

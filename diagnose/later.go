@@ -25,7 +25,7 @@ Told from a Felix that does not run by asking it where it really listens.`,
 			{If: "the one called default has a host",
 				Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
 		},
-		Radius: "looking: nothing; a Felix that runs keeps its port when that setting changes",
+		Radius: "reading changes nothing; a Felix that runs keeps its port when that setting changes",
 	},
 	Match: func(f Findings) []Case {
 		var seen []Finding

@@ -141,7 +141,7 @@ Told from a file system that has turned read-only by the pod's own securityConte
 			"kubectl -n {namespace} get pod {pod} -o jsonpath='{.spec.containers[0].securityContext}'  # differs where something changes pods"},
 		OnlyIf: []probe.Conditional{{If: "the DaemonSet lacks it",
 			Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","securityContext":{"privileged":true}}]}}}}'`}}},
-		Radius: "looking: nothing; the patch restarts calico-node on every node, one after the other; running pods keep their routes",
+		Radius: "reading changes nothing; the patch restarts calico-node on every node, one after the other; running pods keep their routes",
 	},
 	Explains: append([]string{"start-outlasts-budget", "felix-waits", "calico-ends", "setting-refused"}, withoutCalico...),
 	Match: func(f Findings) []Case {
@@ -170,7 +170,7 @@ Told from an account without rights by the pod, which has no token mounted at al
 			{If: "the ServiceAccount has it", Manifest: []string{`kubectl -n {namespace} patch serviceaccount calico-node -p '{"automountServiceAccountToken":true}'`}},
 			{If: "it is right now, and the pod is older than that", Manifest: []string{restartCalico}},
 		},
-		Radius: "looking: nothing; the patch touches pods that are made after it; the restart is of this node's calico-node alone",
+		Radius: "reading changes nothing; the patch touches pods that are made after it; the restart is of this node's calico-node alone",
 	},
 	Explains: append([]string{"calico-ends", "install-cni-fails", "upgrade-ipam-stuck", "felix-waits",
 		"container-not-started"}, withoutCalico...),

@@ -23,7 +23,7 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 			{If: "both machines have the same MAC address",
 				Manifest: []string{"# give one of the virtual machines another one in its hypervisor; it has to be started again for it"}},
 		},
-		Radius: "looking touches nothing; without the entry the kernel asks the link who has the address, at the next packet",
+		Radius: "reading changes nothing; without the entry the kernel asks the link who has the address, at the next packet",
 	},
 	RuledOut: []string{checks.NodeUplink.ID, checks.RouteCanReach.ID},
 	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "bgp-filtered", "bgp-waits", "node-unreachable",

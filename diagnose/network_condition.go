@@ -27,7 +27,7 @@ Told from a Calico that is not up by calico-node, which is.`,
 			{If: "it is a route controller, and Calico shall do without it: --configure-cloud-routes=false for the cloud-controller-manager, or kube-controller-manager; when that is done",
 				Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
 		},
-		Radius: "looking touches nothing; calico-node's restart leaves this node's pods and routes alone",
+		Radius: "reading changes nothing; calico-node's restart leaves this node's pods and routes alone",
 	},
 	RuledOut: []string{facts.CheckCalicoPod, facts.CheckNodeLease},
 	Match: func(f Findings) []Case {

@@ -22,7 +22,7 @@ Told from a pod that asks for more than the whole node has by the figures in the
 		},
 		OnlyIf: []probe.Conditional{{If: "it is the number of pods: maxPods in the kubelet's configuration, while the node's blocks of addresses are enough for them; when that is changed",
 			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
-		Radius: "looking touches nothing; a kubelet that starts does not restart running pods{together}",
+		Radius: "reading changes nothing; a kubelet that starts does not restart running pods{together}",
 	},
 	RuledOut: []string{facts.CheckCalicoPod, facts.CheckNodeLease}, Explains: []string{"probe-rejected"},
 	Match: func(f Findings) []Case {

@@ -14,7 +14,7 @@ var peerNodePorts = &Rule{
 	Fix: probe.Fix{
 		Says:     "Look at the other node.",
 		Manifest: []string{"calico-probe run --node {other}"},
-		Radius:   "nothing: it only looks",
+		Radius:   onlyReads,
 	},
 	RuledOut: []string{checks.KubeProxyHealth.ID, checks.ServiceClusterIP.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {

@@ -118,7 +118,7 @@ var tunnelRefused = &Rule{
 		Says: "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
 		Manifest: []string{"calico-probe run --node {receiver} --checks ipset-hosts,node-firewall,ip-registered",
 			"ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
-		Radius: "nothing: both only read",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
@@ -199,7 +199,7 @@ var remeasure = &probe.Fix{
 		"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide",
 		"ssh {node} ip -d link show",
 	},
-	Radius: "nothing: both only look",
+	Radius: onlyReads,
 }
 
 // mtuTooBig are pods that send more than fits.

@@ -176,7 +176,7 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 		},
 		OnlyIf: []probe.Conditional{{If: "nothing makes it again and no VPN of this node is used",
 			Manifest: []string{"ssh {node} sudo ip xfrm policy delete src {from} dst {to} dir {direction}"}}},
-		Radius: "looking touches nothing; without the policy packets of that range leave unencrypted, by the routes",
+		Radius: "reading changes nothing; without the policy packets of that range leave unencrypted, by the routes",
 	},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeFirewall.ID, checks.RouteCanReach.ID},
 	Explains: append([]string{"api-cut-off", "typha-unreachable", "policy-forbids"}, lostPaths...),

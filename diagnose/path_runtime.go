@@ -77,7 +77,7 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 			{If: "it is the runtime's limit of open files", Manifest: []string{"ssh {node} sudo systemctl edit {runtime}  # [Service] LimitNOFILE=1048576, then restart it"}},
 			{If: "it is that of inotify instances", Manifest: []string{"ssh {node} sudo sysctl -w fs.inotify.max_user_instances=8192"}},
 		},
-		Radius: "looking touches nothing; containers go on running while the runtime is restarted",
+		Radius: "reading changes nothing; containers go on running while the runtime is restarted",
 	},
 	RuledOut: []string{checks.NodeDisk.ID, checks.CNIConfig.ID},
 	Explains: append([]string{"cni-plugin-fails", "felix-down", "felix-stuck", "bird-dead", "calico-ends", "runtime-ends",

@@ -66,7 +66,7 @@ var bringBack = &probe.Fix{
 	OnlyIf: []probe.Conditional{
 		{If: "the machine of {other} is gone for good", Manifest: []string{"kubectl delete node {other}"}},
 	},
-	Radius: "looking: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
+	Radius: "reading changes nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
 }
 
 // peerDown is another node that answers nothing.
@@ -129,7 +129,7 @@ var nodeCutOff = &Rule{
 	Fix: probe.Fix{
 		Says:     "Look at this node's link, addresses, neighbours and firewall.",
 		Manifest: []string{"ssh {node} ip -s link", "ssh {node} ip neigh", "ssh {node} sudo nft list ruleset | head -50"},
-		Radius:   "nothing: all only read",
+		Radius:   onlyReads,
 	},
 	Explains: []string{"peer-down", "bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {

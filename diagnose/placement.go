@@ -57,7 +57,7 @@ var probeQuota = &Rule{
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
-		Radius:   "looking touches nothing; a raised quota lets others of that namespace use it too",
+		Radius:   "reading changes nothing; a raised quota lets others of that namespace use it too",
 	},
 	Match: keptOff(facts.ReasonQuota,
 		"a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),

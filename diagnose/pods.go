@@ -78,7 +78,7 @@ Told from a plugin that fails in another way by these words; which of them it is
 				Manifest: []string{"calicoctl create -f pool.yaml  # one more IPPool: a pool's range cannot be changed, another can stand beside it"}},
 			leakedFree,
 		},
-		Radius: "looking touches nothing; one more pool touches no pod that runs",
+		Radius: "reading changes nothing; one more pool touches no pod that runs",
 	},
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
 	Explains: []string{"cni-plugin-fails"},
@@ -111,7 +111,7 @@ func addressesGone(r Finding, evidence []Clue) Case {
 		c.Fix = &probe.Fix{
 			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",
 			Manifest: append([]string{"kubectl get node {node} --show-labels", lookAtPods}, lookAtIPAM...),
-			Radius:   "looking touches nothing; a pool that is enabled for a node touches no pod that runs",
+			Radius:   "reading changes nothing; a pool that is enabled for a node touches no pod that runs",
 		}
 	case facts.ShortFull:
 		why = fmt.Sprintf("every address of %s is given away", pools)
@@ -172,7 +172,7 @@ func quotedPods(groups []Finding, what string) []Case {
 var letExecute = &probe.Fix{
 	Says:     "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
 	Manifest: []string{"ssh {node} findmnt -T {file} -o TARGET,SOURCE,OPTIONS", "ssh {node} ls -lZ {file}"},
-	Radius:   "none, both only read",
+	Radius:   onlyReads,
 }
 
 // newKubeconfig is the fix of a CA that is another one's.
@@ -183,7 +183,7 @@ var newKubeconfig = &probe.Fix{
 		"kubectl -n {namespace} get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout -subject -dates",
 	},
 	OnlyIf: []probe.Conditional{{If: "the two differ", Manifest: []string{restartCalico}}},
-	Radius: "looking touches nothing; " + restartRadius,
+	Radius: "reading changes nothing; " + restartRadius,
 }
 
 // cniPluginFails is a CNI plugin that says what it lacks.
@@ -194,7 +194,7 @@ It is quoted as it is where no other cause explains it.`,
 	Fix: probe.Fix{
 		Says:     "The message says what the plugin lacks. The plugin's log on the node has the lines before it.",
 		Manifest: []string{lookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
-		Radius:   "none, it only reads",
+		Radius:   onlyReads,
 	},
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID, facts.CheckDatastoreReady},
 	Match: func(f Findings) []Case {
@@ -228,7 +228,7 @@ Told from an image that does not exist, or a login that is missing, by the regis
 		Manifest: []string{lookAtPods, "ssh {node} ip route get 1.1.1.1",
 			"ssh {node} systemctl show {runtime} -p Environment  # a proxy",
 			"kubectl get events -A --field-selector reason=Failed | grep -i -e pull | tail -5"},
-		Radius: "none, it only reads",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.DNSExternal.ID, checks.NodeUplink.ID},
 	Match: func(f Findings) []Case {

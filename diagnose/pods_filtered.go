@@ -24,7 +24,7 @@ Told from a fault of the other node by that node's own answers: it reaches its o
 			{If: "that network cannot be changed, and UDP 4789 passes it: connections of pods break for a moment, and pods' MTU shrinks by 50",
 				Manifest: []string{`kubectl patch ippools.crd.projectcalico.org POOL --type merge -p '{"spec":{"vxlanMode":"CrossSubnet","ipipMode":"Never"}}'  # Always, where all nodes are in one subnet`}},
 		},
-		Radius: "looking: nothing; what is changed touches the way between all nodes",
+		Radius: "reading changes nothing; what is changed touches the way between all nodes",
 	},
 	Explains: []string{"peer-pods", "peer-nodeports", "service-path-broken"},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID, checks.NodeFirewall.ID,

@@ -21,7 +21,7 @@ Told from a Felix that hangs, and from a tunnel that somebody took down, by whos
 			"ssh {node} sudo ss -ltunp 'sport = :{port}'",
 			"kubectl get felixconfigurations.crd.projectcalico.org default -o yaml | grep -e healthPort -e vxlanPort",
 		},
-		Radius: "none, both only read; stopping the process ends what it serves",
+		Radius: "reading changes nothing; stopping the process ends what it serves",
 	},
 	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "tunnel-device"},
 	Match: func(f Findings) []Case {

@@ -19,7 +19,7 @@ Told from a kube-proxy that hangs by its answer, and by what the API server says
 			"kubectl get clusterrole system:node-proxier -o yaml",
 			"kubectl get clusterrolebindings -o wide | grep -e node-proxier -e NAME",
 		},
-		Radius: "looking touches nothing; kube-proxy goes on by itself when it has its rights, within a minute or so",
+		Radius: "reading changes nothing; kube-proxy goes on by itself when it has its rights, within a minute or so",
 	},
 	RuledOut: []string{checks.NodeUplink.ID},
 	Explains: []string{"service-path-broken", "kube-proxy-stuck", "kube-proxy-ends", "kube-proxy-rules-lost", "dns-down"},

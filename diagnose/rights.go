@@ -48,7 +48,7 @@ Told from rights that already keep it down by its pod, which is ready.`,
 			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].image}'  # the version",
 		},
 		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes them anew by itself, unless it does not run"},
-		Radius:   "looking touches nothing; what is put back takes nothing away. Do not restart calico-node before",
+		Radius:   "reading changes nothing; what is put back takes nothing away. Do not restart calico-node before",
 	},
 	Explains: []string{"cni-token-expired"},
 	Match: func(f Findings) []Case {

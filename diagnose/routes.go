@@ -90,7 +90,7 @@ var blockOwnedTwice = &Rule{
 		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
 		Manifest: append(slices.Clone(lookAtBlock), podsOf("{one}"), podsOf("{other}")),
 		OnlyIf:   []probe.Conditional{dropAffinity("{one}"), dropAffinity("{other}")},
-		Radius:   "looking: nothing; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
+		Radius:   "reading changes nothing; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
 	},
 	Explains: []string{"route-elsewhere", "route-swallowed"},
 	Match: func(f Findings) []Case {
@@ -114,7 +114,7 @@ Told from a route that leads to the wrong machine by the interface, which is thi
 		},
 		OnlyIf: []probe.Conditional{{If: "nothing uses {device}: until the next boot",
 			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
-		Radius: "looking touches nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
+		Radius: "reading changes nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods",
@@ -140,7 +140,7 @@ var routeSwallowed = &Rule{
 		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}")),
 		OnlyIf: []probe.Conditional{dropAffinity("{node}"),
 			{If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{restartCalico}}},
-		Radius: "looking: nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
+		Radius: "reading changes nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
@@ -159,7 +159,7 @@ var routeElsewhere = &Rule{
 		Says: "See who announces or made it, and take that away there.",
 		Manifest: append(slices.Clone(lookAtBlock),
 			"calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
-		Radius: "nothing: all only read",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
@@ -213,7 +213,7 @@ var routeNotInKernel = &Rule{
 		Says: "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",
 		Manifest: []string{"ssh {node} 'timeout 10 ip monitor route'",
 			"ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
-		Radius: "nothing: all only read",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodePing.ID, checks.BGPPort.ID},
 	Match: func(f Findings) []Case {

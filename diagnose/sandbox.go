@@ -118,7 +118,7 @@ Told from a CNI plugin that fails by the words: the runtime names the plugin the
 	Fix: probe.Fix{
 		Says:     "The message says what the runtime lacks.",
 		Manifest: []string{lookAtPods, sandboxLogs, "ssh {node} df -h /var/lib /run"},
-		Radius:   "none, it only reads",
+		Radius:   onlyReads,
 	},
 	RuledOut: []string{checks.CRIHealth.ID, checks.NodeDisk.ID},
 	Match: func(f Findings) []Case {

@@ -34,7 +34,7 @@ Told from a program that starts and ends by that state, and by the missing log.`
 			"kubectl -n {namespace} describe pod {pod}  # state and message of each container",
 			"kubectl -n {namespace} rollout history ds {daemonset}  # whether the template was changed lately",
 		},
-		Radius: "looking touches nothing; a changed template restarts calico-node on every node, one after the other",
+		Radius: "reading changes nothing; a changed template restarts calico-node on every node, one after the other",
 	},
 	Explains: withoutStart,
 	Match: func(f Findings) []Case {
@@ -77,7 +77,7 @@ Told from a crash by the line it ends with, which names the setting.`,
 			"kubectl -n {namespace} rollout history ds {daemonset}  # whether it was changed lately",
 		},
 		Operator: []string{"kubectl get installation default -o yaml", "kubectl get felixconfigurations.crd.projectcalico.org -o yaml"},
-		Radius:   "looking touches nothing; a changed setting restarts calico-node on every node, one after the other",
+		Radius:   "reading changes nothing; a changed setting restarts calico-node on every node, one after the other",
 	},
 	Explains: append([]string{"calico-ends"}, afterLog...),
 	Match: func(f Findings) []Case {
@@ -132,7 +132,7 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 			"kubectl auth can-i --list --as=system:serviceaccount:{account}  # what it may do",
 		},
 		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes roles anew by itself, unless it does not run"},
-		Radius:   "looking touches nothing; a role that is given back takes nothing away",
+		Radius:   "reading changes nothing; a role that is given back takes nothing away",
 	},
 	Explains: append([]string{"calico-ends", "cni-config-missing", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
@@ -162,7 +162,7 @@ Told from a missing right, which is "forbidden".`,
 			"kubectl get crds | grep projectcalico.org",
 			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].image}'  # the version",
 		},
-		Radius: "looking touches nothing; a CRD that is applied anew is empty, if it had been deleted: its objects are gone and are made anew by calico-node or by hand",
+		Radius: "reading changes nothing; a CRD that is applied anew is empty, if it had been deleted: its objects are gone and are made anew by calico-node or by hand",
 	},
 	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
@@ -182,7 +182,7 @@ Told from a container that is killed from outside by that line: one that is kill
 	Fix: probe.Fix{
 		Says:     "Read the lines before it.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c {container} --tail=50", "kubectl -n {namespace} logs {pod} -c {container} --tail=50 --previous"},
-		Radius:   "none, it only reads",
+		Radius:   onlyReads,
 	},
 	Explains: afterLog,
 	Match: func(f Findings) []Case {

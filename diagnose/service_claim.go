@@ -22,7 +22,7 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 			"kubectl get service -n {of} {service} -o yaml  # spec.externalIPs, status.loadBalancer, spec.ports",
 			"kubectl get nodes -o wide  # the addresses that no Service may have",
 		},
-		Radius: "looking touches nothing; who uses the Service at the node's address loses it when it is changed",
+		Radius: "reading changes nothing; who uses the Service at the node's address loses it when it is changed",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "kubelet-frozen", "bgp-waits", "bgp-filtered",

@@ -80,7 +80,7 @@ func restartKubeProxy(f Findings, c Case) Case {
 				"ssh {node} \"pgrep -a kube-proxy; systemctl list-units --no-pager --type=service | grep -iE 'kube|k3s|rke2|k0s'\"",
 				"kubectl get pods -A -o wide --field-selector spec.nodeName={node}",
 			},
-			Radius: "nothing: both only look",
+			Radius: onlyReads,
 		}
 		return c
 	}
@@ -113,7 +113,7 @@ var proxyNotUp = probe.Fix{
 	Manifest: []string{"kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20  # where it is a pod",
 		"ssh {node} 'sudo journalctl -u kube-proxy -n 20 --no-pager; ps -o args= -C kube-proxy'  # where it is a service",
 		"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n -e server -e hostnameOverride"},
-	Radius: "nothing: all only read",
+	Radius: onlyReads,
 }
 
 // kubeProxyStuck is a kube-proxy that is alive and does not work.
@@ -202,7 +202,7 @@ var noProxyPod = probe.Fix{
 		"kubectl -n kube-system get daemonsets,pods -o wide | grep -e kube-proxy -e NAME",
 		"ssh {node} \"pgrep -a kube-proxy; systemctl list-units --all --no-pager --type=service | grep -iE 'kube|k3s|rke2|k0s'\"",
 	},
-	Radius: "nothing: both only look",
+	Radius: onlyReads,
 }
 
 // servicePathBroken is what is known when kube-proxy itself says nothing.
@@ -303,7 +303,7 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		Says: "Look at where CoreDNS forwards to, and at natOutgoing of the pods' IP pool.",
 		Manifest: []string{"kubectl -n kube-system get cm coredns -o jsonpath='{.data.Corefile}' | grep -A3 forward",
 			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
-		Radius: "it only reads",
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.DNSCluster.ID},
 	Match: func(f Findings) []Case {

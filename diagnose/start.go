@@ -268,7 +268,7 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 	Fix: probe.Fix{
 		Says:     "Wait for as long as the start takes, and look again.",
 		Manifest: []string{"kubectl -n {namespace} get pod {pod} -w", "calico-probe run --node {node}"},
-		Radius:   "nothing: both only look",
+		Radius:   onlyReads,
 	},
 	Explains: withoutCalico,
 	Match: func(f Findings) []Case {

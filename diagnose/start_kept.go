@@ -31,7 +31,7 @@ var unscheduledFix = probe.Fix{
 		{If: "its requests were changed lately",
 			Manifest: []string{"kubectl -n {namespace} rollout undo daemonset/{daemonset}"}},
 	},
-	Radius: "looking touches nothing; a changed DaemonSet restarts calico-node on every node, one after the other",
+	Radius: "reading changes nothing; a changed DaemonSet restarts calico-node on every node, one after the other",
 }
 
 // unscheduled is the case of a node whose calico-node pod no scheduler binds to it.
@@ -57,7 +57,7 @@ var pathFix = probe.Fix{
 		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it wants there"},
 	OnlyIf: []probe.Conditional{{If: "it is an empty directory in place of a file, as a container runtime makes for a mount of what is not there",
 		Manifest: []string{"ssh {node} sudo rmdir {path}"}}},
-	Radius: "looking touches nothing; the path: this node",
+	Radius: "reading changes nothing; the path: this node",
 }
 
 // calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
@@ -75,7 +75,7 @@ Told from an init container that hangs by that: none was started. A volume whose
 			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again",
 				Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
 		},
-		Radius: "looking touches nothing; a manifest that is applied again restarts calico-node where it changes something",
+		Radius: "reading changes nothing; a manifest that is applied again restarts calico-node where it changes something",
 	},
 	Explains: append([]string{"container-not-started"}, withoutStart...),
 	Match: func(f Findings) []Case {
@@ -169,7 +169,7 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 			{If: "no Typha is wanted",
 				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_TYPHAK8SSERVICENAME-"}},
 		},
-		Radius: "looking touches nothing; the variable restarts calico-node on every node, one after the other",
+		Radius: "reading changes nothing; the variable restarts calico-node on every node, one after the other",
 	},
 	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable"}, afterLog...),
 	Match: func(f Findings) []Case {
@@ -208,7 +208,7 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
 					"kubectl delete {webhook}"}},
 		},
-		Radius: "looking touches nothing; without the webhook everything that it matches is let through until it is back",
+		Radius: "reading changes nothing; without the webhook everything that it matches is let through until it is back",
 	},
 	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing"},
 	Match: func(f Findings) []Case {
@@ -261,7 +261,7 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			"kubectl auth can-i update leases.coordination.k8s.io/{node} -n kube-node-lease --as=system:node:{node} --as-group=system:nodes",
 			"kubectl get --raw '/readyz?verbose'",
 		},
-		Radius: "only looks",
+		Radius: onlyReads,
 	},
 	Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
@@ -298,7 +298,7 @@ Told from a taint that somebody set by its name.`,
 		},
 		OnlyIf: []probe.Conditional{{If: "no such controller is to run in this cluster, and the kubelet was not to expect one (--cloud-provider)",
 			Manifest: []string{"kubectl taint node {node} {taint}-"}}},
-		Radius: "looking touches nothing; without the taint pods are placed on this node at once, though what the controller was to set up (addresses, zone, providerID) is missing",
+		Radius: "reading changes nothing; without the taint pods are placed on this node at once, though what the controller was to set up (addresses, zone, providerID) is missing",
 	},
 	Match: func(f Findings) []Case {
 		born := keep(f.Bad(facts.CheckNodeTaints), func(r Finding) bool { return len(listOf(r, facts.Unstarted)) > 0 })

@@ -28,7 +28,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 		},
 		OnlyIf: []probe.Conditional{{If: "the new address is to stay, and the kubelet's --node-ip has it: calico-node looks for it at its start",
 			Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
-		Radius: "looking touches nothing; a new address ends this node's BGP sessions and tunnels for seconds",
+		Radius: "reading changes nothing; a new address ends this node's BGP sessions and tunnels for seconds",
 	},
 	Explains: []string{"kubelet-silent", "kubelet-cut-off", "node-unreachable", "peer-down", "node-cut-off",
 		"kubelet-port-blocked"},
