@@ -1,11 +1,13 @@
 package injector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -127,17 +129,25 @@ func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// lastOutput keeps the end of what was written to it.
+// lastOutput keeps the end of what was written to it, or where a Go program broke off, why.
 type lastOutput struct {
 	mu   sync.Mutex
 	text string
+	why  string // the line with which a traceback begins
 }
+
+// breaksOff is the first line of what a Go program writes when it breaks off; stacks follow it.
+var breaksOff = regexp.MustCompile(`(?m)^(?:panic|fatal error|runtime): .*$`)
 
 func (l *lastOutput) Write(b []byte) (int, error) {
 	const most = 400
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text += string(b)
+	if whole := strings.LastIndexByte(l.text, '\n'); l.why == "" && whole >= 0 {
+		why := breaksOff.FindString(l.text[:whole])
+		l.why = why[:min(len(why), most)]
+	}
 	l.text = l.text[max(0, len(l.text)-most):]
 	return len(b), nil
 }
@@ -145,7 +155,7 @@ func (l *lastOutput) Write(b []byte) (int, error) {
 func (l *lastOutput) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return probe.OneLine(l.text)
+	return probe.OneLine(cmp.Or(l.why, l.text))
 }
 
 // saying ends a sentence with what a program wrote last, if it wrote anything.

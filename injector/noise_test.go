@@ -82,3 +82,25 @@ func TestNoise(t *testing.T) {
 		})
 	}
 }
+
+// TestLastOutput wants why a Go program broke off rather than the stacks below, and else the end.
+func TestLastOutput(t *testing.T) {
+	t.Parallel()
+	stacks := strings.Repeat("\tmain.go:1 +0x10\n", 100)
+	for want, written := range map[string][]string{
+		"fatal error: newosproc":    {"fatal er", "ror: newosproc\n", stacks},
+		"runtime: failed to create": {"runtime: failed to create\nfatal error: newosproc\n" + stacks},
+		"no such file":              {"no such file"},
+		"said the panic: of others": {"said the panic: of others\n"},
+	} {
+		var l lastOutput
+		for _, text := range written {
+			if _, err := l.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := l.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
