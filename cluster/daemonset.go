@@ -59,6 +59,7 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
 		return ""
 	}
 	text := last.Message[:min(len(last.Message), longestEvent)]
+	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	return probe.Quoted(strings.TrimPrefix(text, "Error creating: "))
 }
 

@@ -67,14 +67,28 @@ const (
 	quoteMost = 300
 )
 
+// refused is where an answer of admission says why: what follows names each field, the worst first.
+var refused = regexp.MustCompile(` is forbidden: | denied the request: `)
+
 // Quoted is a text that others wrote as it may be shown: one masked line, without its middle where it
-// is long, since a message begins with what was tried and ends with the reason.
+// is long, since a message begins with what was tried and ends with the reason. A refusal by the API
+// server's admission begins with the reason.
 func Quoted(text string) string {
-	line := []rune(Masked(text[:min(len(text), quoteHead)]))
-	if len(line) > quoteMost {
-		return string(line[:quoteMost/3]) + " ... " + string(line[len(line)-quoteMost*2/3:])
+	masked := Masked(text[:min(len(text), quoteHead)])
+	line := []rune(masked)
+	if len(line) <= quoteMost {
+		return masked
 	}
-	return string(line)
+	begins := func(text []rune, most int) string {
+		if len(text) > most {
+			return string(text[:most]) + " ..."
+		}
+		return string(text)
+	}
+	if at := refused.FindStringIndex(masked); at != nil {
+		return begins([]rune(masked[:at[0]]), quoteMost/3) + begins([]rune(masked[at[0]:]), quoteMost*2/3)
+	}
+	return begins(line, quoteMost/3) + " " + string(line[len(line)-quoteMost*2/3:])
 }
 
 // plainText is a text without colours and whatever else is not printed, which could part a name.
