@@ -112,7 +112,7 @@ func withoutNamed(line string) string {
 			return b.String()
 		}
 		name, between, value := line[at[2]:at[3]], line[at[4]:at[5]], line[at[6]:at[7]]
-		if !nextName.MatchString(value) && isSecret(name, between, value) {
+		if !nextName.MatchString(value) && !isResource(name+between+line[at[6]:]) && isSecret(name, between, value) {
 			b.WriteString(line[:at[6]] + leftOut)
 			line = line[at[7]:]
 			continue
@@ -121,6 +121,9 @@ func withoutNamed(line string) string {
 		line = line[at[3]:]
 	}
 }
+
+// isResource tells whether a text begins with the name of a Secret as Kubernetes tells it: that is no secret.
+var isResource = regexp.MustCompile(`^secrets? "[a-z0-9.-]+" (?:not found|is forbidden)`).MatchString
 
 // isSecret tells whether a value belongs to the name before it, or is the next word of a sentence.
 func isSecret(name, between, value string) bool {
