@@ -20,12 +20,19 @@ func pathRules() []*Rule {
 var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unreachable", "bgp-filtered", "bgp-waits",
 	"tunnel-filtered", "tunnel-peers", "service-path-broken", "dns-down", "dns-no-upstream"}
 
-// badPaths are the bad answers of what goes over the network, of both families or one.
-func badPaths(f Findings, family int) []Finding {
+// What goes over the network, by whose packets it is.
+var (
+	podPaths     = []string{checks.PodPing.ID, checks.PodTCP.ID}
+	servicePaths = []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID}
+	nodePaths    = []string{checks.NodePing.ID, checks.BGPSession.ID}
+	apiPaths     = []string{checks.DatastoreLatency.ID}
+	allPaths     = slices.Concat(podPaths, servicePaths, nodePaths, apiPaths)
+)
+
+// badPaths are the bad answers of some checks, of both families or one.
+func badPaths(f Findings, family int, of []string) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
-		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.NodePing.ID, checks.DatastoreLatency.ID,
-		checks.BGPSession.ID} {
+	for _, check := range of {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool {
 			return family == 0 || familyOf(r) == 0 || familyOf(r) == family
 		})...)
@@ -73,7 +80,7 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(checks.FactSysctl)),
 					"setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
 					"wanted":  own(fmt.Sprintf("%.0f", wanted))},
-				For: seenOn(r, badPaths(f, familyOf(r))),
+				For: seenOn(r, badPaths(f, familyOf(r), slices.Concat(podPaths, servicePaths))),
 				Covers: Covers(checks.PodGateway.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 					checks.ServiceClusterIP.ID,
 					checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart),
@@ -121,7 +128,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	match := r.Facts.Str(checks.FactMatch)
 	address, _, _ := strings.Cut(match, "/")
 	hits := strings.Join(listOf(r, checks.FactMeant), ", ")
-	lost := badPaths(f, familyOf(r))
+	lost := lostBy(f, r)
 	typed := match
 	if kind != "" {
 		typed = kind + " " + match
@@ -154,6 +161,24 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
 	}
 	return c, true
+}
+
+// lostBy are the bad answers of packets that a route drops, by the kinds of what it matches.
+func lostBy(f Findings, r Finding) []Finding {
+	towards := listOf(r, checks.FactTowards)
+	var of []string
+	for kind, paths := range map[string][]string{"node": slices.Concat(nodePaths, podPaths), "pod": podPaths,
+		"gateway": slices.Concat(podPaths, servicePaths), "service": servicePaths,
+		"api": slices.Concat(apiPaths, servicePaths)} {
+		if slices.Contains(towards, kind) {
+			of = append(of, paths...)
+		}
+	}
+	slices.Sort(of)
+	node := nodeOf(r)
+	return keep(badPaths(f, familyOf(r), slices.Compact(of)), func(p Finding) bool {
+		return node == "" || nodeOf(p) == "" || nodeOf(p) == node // the way to another node is another route's
+	})
 }
 
 // routeArg is a route to be deleted: its type, which has to be one that drops, its range and its table.
@@ -192,7 +217,7 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 				break
 			}
 		}
-		lost := badPaths(f, familyOf(r))
+		lost := badPaths(f, familyOf(r), allPaths)
 		if len(lost) == 0 && r.Status != probe.Fail {
 			return nil
 		}
@@ -245,7 +270,7 @@ Told from rules of kube-proxy that are missing or stale by the rule itself, whic
 			if r.Status != probe.Fail {
 				lost = nil
 			}
-			if r.Status != probe.Fail && len(badPaths(f, 0)) == 0 {
+			if r.Status != probe.Fail && len(badPaths(f, 0, allPaths)) == 0 {
 				continue
 			}
 			out = append(out, Case{
