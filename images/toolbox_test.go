@@ -57,7 +57,7 @@ func TestLock(t *testing.T) {
 		if !slices.IsSorted(have) || len(slices.Compact(slices.Clone(have))) != len(have) {
 			t.Errorf("%s is not in order: %v", arch, have)
 		}
-		for _, want := range strings.Fields(string(content(t, "toolbox.packages"))) {
+		for want := range strings.FieldsSeq(string(content(t, "toolbox.packages"))) {
 			if !slices.Contains(have, want) {
 				t.Errorf("toolbox.lock has no %s for %s: run 'make toolbox-lock'", want, arch)
 			}
