@@ -13,23 +13,25 @@ type serviceSignature struct {
 
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
 const (
-	SaysSwapOn        = "swap-on"        // the kubelet is not to run with swap
-	saysCgroupDriver  = "cgroup-driver"  // kubelet and runtime use different cgroup drivers
-	saysCgroupVersion = "cgroup-version" // the kubelet is not to run with cgroup v1
-	saysBadFlag       = "bad-flag"       // an argument that the program does not know
-	SaysNoKubeconfig  = "no-kubeconfig"  // neither a kubeconfig nor one to get one with
-	SaysNoRuntime     = "no-runtime"     // the container runtime is not reached
-	saysPortTaken     = "port-taken"     // its address, socket or lock belongs to another program
-	saysTooManyFiles  = "too-many-files" // no file handles or inotify instances are left
-	SaysPlugin        = "plugin"         // a plugin that the kubelet needs was not loaded
-	saysStorage       = "storage"        // the snapshotter or storage driver does not work
-	saysNoCNI         = "no-cni"         // no usable CNI configuration
-	saysPLEG          = "pleg"           // the kubelet's list of containers is too old
-	saysEviction      = "eviction"       // pods are evicted, or are to be, for lack of disk or memory
-	saysKilled        = "oom-killed"     // by the kernel, for lack of memory
-	saysNotAllowed    = "not-admitted"   // the API server does not let the node register
-	SaysState         = "manager-state"  // the saved state of its CPU or memory manager does not fit its settings
-	saysCgroups       = "cgroups"        // it cannot make or find the cgroups that it needs
+	SaysSwapOn        = "swap-on"         // the kubelet is not to run with swap
+	saysCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
+	saysCgroupVersion = "cgroup-version"  // the kubelet is not to run with cgroup v1
+	saysBadFlag       = "bad-flag"        // an argument that the program does not know
+	SaysNoKubeconfig  = "no-kubeconfig"   // neither a kubeconfig nor one to get one with
+	SaysNoRuntime     = "no-runtime"      // the container runtime is not reached
+	saysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
+	saysTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
+	SaysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
+	saysStorage       = "storage"         // the snapshotter or storage driver does not work
+	saysNoCNI         = "no-cni"          // no usable CNI configuration
+	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
+	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
+	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
+	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
+	SaysRenamed       = "other-node"      // its credentials are of another node's name than it uses
+	SaysDeadConn      = "dead-connection" // it keeps a connection to the API server that is dead
+	SaysState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
+	saysCgroups       = "cgroups"         // it cannot make or find the cgroups that it needs
 )
 
 // Who writes a line of the kubelet's: its start, and its own calls to the API server. What is written
@@ -79,6 +81,10 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
 	{id: saysCgroups, source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
+	{id: SaysRenamed, source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", passing: true,
+		match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
+	{id: SaysDeadConn, source: "client-go; net/http; kubernetes/kubernetes#87615", passing: true,
+		match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
 	{id: SaysUnauthorized, source: "kubelet with a certificate or token that is refused; client-go",
 		match: regexp.MustCompile(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
 	{id: saysNotAllowed, source: "kubelet, kubelet_node_status.go",
