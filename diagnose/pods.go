@@ -13,7 +13,7 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering,
+		ipamExhausted, runtimeProxy, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering,
 		resolvConfMissing, sandboxFails,
 		registriesUnreachable}
 }

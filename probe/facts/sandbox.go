@@ -26,6 +26,7 @@ const (
 	ObstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
 	ObstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
 	ObstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
+	ObstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
@@ -114,6 +115,10 @@ var obstacles = []struct {
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
 		`fork/exec (/\S+): permission denied`)},
+	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
+	{of: StartsCNI, is: ObstacleProxy, words: regexp.MustCompile(
+		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
+			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
 	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }

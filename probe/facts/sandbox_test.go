@@ -38,6 +38,12 @@ func TestSandboxFailed(t *testing.T) {
 			Starts: StartsCNI, Plugin: "loopback", Obstacle: ObstacleNotExecutable, At: "/opt/cni/bin/loopback"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/x": tls: failed to verify certificate: x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAuthority},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": Service Unavailable`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": proxyconnect tcp: dial tcp 10.9.9.9:3128: i/o timeout`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: clusterinformations.crd.projectcalico.org "default" is forbidden: User "x" cannot get resource`: {
+			Starts: StartsCNI, Plugin: "calico"},
 		began + `failed to setup network for sandbox: plugin type="multus" failed (add): x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "multus"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): No IPs available in pools: [10.0.0.0/24]`: {
