@@ -15,8 +15,8 @@ import (
 func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks, serviceTakesPort},
-		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletCutOff, nodeUnreachable, kubeletServing,
-			internalShared, kubeletPortBlocked},
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletCutOff, nodeUnreachable,
+			kubeletServing, internalShared, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)

@@ -39,7 +39,8 @@ Told from a kubelet or runtime that is frozen by the mount's server, which the p
 			return nil
 		}
 		waits := f.where(func(r Finding) bool {
-			return r.Check == checks.NodeLoad.ID && slices.ContainsFunc(listOf(r, checks.FactStuckIn), inNetworkStorage.MatchString)
+			return r.Check == checks.NodeLoad.ID &&
+				slices.ContainsFunc(listOf(r, checks.FactStuckIn), inNetworkStorage.MatchString)
 		})
 		c := Case{
 			Says: fmt.Sprintf("a file server of {node} is gone: %s: %s", gone[0].Target, gone[0].Saw),

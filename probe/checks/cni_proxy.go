@@ -11,11 +11,11 @@ import (
 // TargetRuntimeProxy is what the CNI plugin is told to ask the API server through.
 const TargetRuntimeProxy = "proxy"
 
-// FactProxy is the host and port of a proxy, without what may be a password in front of it.
-const FactProxy probe.Fact = "proxy"
+// factProxy is the host and port of a proxy, without what may be a password in front of it.
+const factProxy probe.Fact = "proxy"
 
-// reportProxy tells, without judging it, of a proxy that the CNI plugin would ask for the API server's address: it inherits the
-// environment of the runtime that starts it, and asks as Go's programs do (projectcalico/calico#2941).
+// reportProxy tells, without judging it, of a proxy that the CNI plugin would ask for the API server's address: it
+// inherits the environment of the runtime that starts it, and asks as Go's programs do (projectcalico/calico#2941).
 func reportProxy(p *probe.Pass, server string) {
 	at, err := url.Parse(server)
 	if err != nil {
@@ -42,7 +42,7 @@ func reportProxy(p *probe.Pass, server string) {
 			continue
 		}
 		p.Report(probe.Found(probe.Info, "%s has a proxy in its environment (%s), and NO_PROXY there does not hold the API server's %s: the CNI plugin asks the proxy for it", name, proxy.Host, at.Hostname()).
-			On(TargetRuntimeProxy).With(FactProxy, proxy.Host).With(FactServer, at.Host))
+			On(TargetRuntimeProxy).With(factProxy, proxy.Host).With(FactServer, at.Host))
 		return
 	}
 }

@@ -56,7 +56,8 @@ func TestServiceLines(t *testing.T) {
 	}{
 		"a flag": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletFlag, "8 1 - " + exited},
 			probe.Fail, saysBadFlag, "it ended with: run.go:72] \"command failed\""},
-		"the CPU manager's state": {[]string{"9 7 E " + kubeletNoAPI, "9 7 E " + kubeletYoung, "8 7 E " + kubeletKept, "8 1 - " + exited},
+		"the CPU manager's state": {[]string{"9 7 E " + kubeletNoAPI, "9 7 E " + kubeletYoung,
+			"8 7 E " + kubeletKept, "8 1 - " + exited},
 			probe.Fail, SaysState, "start cpu manager error"},
 		"a line of a service that goes on, after the last": {[]string{"8 7 E " + kubeletKept, "8 7 E " + kubeletNoAPI, "8 1 - " + exited},
 			probe.Fail, SaysState, "start cpu manager error"},
