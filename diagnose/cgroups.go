@@ -15,10 +15,13 @@ Told from a full disk and from short memory by the path, which is a cgroup: neit
 		Says: "Restart the machine: that alone gives the cgroups back for certain. Then a newer kernel, or cgroup.memory=nokmem for one that leaks.",
 		Manifest: []string{
 			"ssh {node} 'grep -e subsys -e memory /proc/cgroups; cat /sys/fs/cgroup/cgroup.stat; uname -r'  # num_cgroups near 65535, or many nr_dying_descendants",
-			"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
 		},
-		OnlyIf: []probe.Conditional{{If: "no restart is possible now: it gives some back, and slows the node down for a while",
-			Manifest: []string{"ssh {node} 'echo 2 | sudo tee /proc/sys/vm/drop_caches'"}}},
+		OnlyIf: []probe.Conditional{
+			{If: "its pods can be spared, and what they have in emptyDir volumes: before the restart",
+				Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+			{If: "no restart is possible now: it gives some back, and slows the node down for a while",
+				Manifest: []string{"ssh {node} 'echo 2 | sudo tee /proc/sys/vm/drop_caches'"}},
+		},
 		Radius: "looking: nothing; the drain moves the pods of this node to others, and what their emptyDirs hold is lost",
 	},
 	RuledOut: []string{checks.NodeDisk.ID, checks.NodeMemory.ID}, Explains: withoutSandbox,
@@ -42,7 +45,7 @@ Told from a runtime that hangs by these words.`,
 	Fix: probe.Fix{
 		Says: "See whether systemd answers. Where it does, the kubelet holds a dead connection: start it anew.",
 		Manifest: []string{
-			"ssh {node} 'timeout 10 systemctl is-system-running; systemctl status dbus --no-pager | head -5; systemctl list-units --all --no-legend | wc -l'",
+			"ssh {node} 'timeout 10 systemctl is-system-running; systemctl is-active dbus; systemctl list-units --all --no-legend | wc -l'",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "systemctl answers", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},

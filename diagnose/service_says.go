@@ -92,16 +92,21 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 var managerState = probe.Fix{
 	Says: "The settings of the CPU or memory manager, or the CPUs and memory of the machine, are not those that the kept state was written for. Drain the node, delete that state, start the kubelet: it writes it anew.",
 	Manifest: []string{
-		"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
-		"ssh {node} sudo rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
-		"ssh {node} sudo systemctl restart {kubelet}",
-		"kubectl uncordon {node}",
+		"ssh {node} sudo grep -iE 'managerPolicy|reserved' /var/lib/kubelet/config.yaml",
+		"ssh {node} sudo ls -l --full-time /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
 	},
 	OnlyIf: []probe.Conditional{
-		{If: "the change was not meant: put the settings back instead, and nothing need be drained",
-			Manifest: []string{"ssh {node} sudo grep -iE 'managerPolicy|reserved' /var/lib/kubelet/config.yaml"}},
+		{If: "the change was not meant, and the settings are put back: nothing need be drained",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+		{If: "the change was meant, and the node's pods can be spared, with what they have in emptyDir volumes",
+			Manifest: []string{
+				"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
+				"ssh {node} sudo rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
+				"ssh {node} sudo systemctl restart {kubelet}",
+				"kubectl uncordon {node}",
+			}},
 	},
-	Radius: "the pods of this node move to others, and what their emptyDirs hold is lost; only pods with exclusive CPUs or pinned memory depend on the state",
+	Radius: "looking: nothing; the drain moves the pods of this node to others, and what their emptyDirs hold is lost. Only pods with exclusive CPUs or pinned memory depend on the state",
 }
 
 // shownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
