@@ -255,3 +255,17 @@ func TestReadPlaced(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// TestLastWord wants the last event of the node's kubelet that says how far a pod has come, and no other's.
+func TestLastWord(t *testing.T) {
+	t.Parallel()
+	event := func(age time.Duration, host, reason string) corev1.Event {
+		return corev1.Event{Reason: reason, Source: corev1.EventSource{Component: "kubelet", Host: host},
+			LastTimestamp: ago(age)}
+	}
+	events := []corev1.Event{event(3*time.Minute, "a", eventSandbox), event(2*time.Minute, "a", eventCgroup),
+		event(time.Minute, "a", "BackOff"), event(time.Second, "b", eventMount)}
+	if got := lastWord(events, "a"); got == nil || got.Reason != eventCgroup {
+		t.Errorf("%+v", got)
+	}
+}
