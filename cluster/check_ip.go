@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 )
 
 func ipRegistered(s *Snapshot, report func(probe.Result)) {
+	sharedInternal(s, report)
 	if why := s.unregistered(); why != "" {
 		report(probe.Found(probe.Skip, "Calico registers no address on Nodes here: %s", why))
 		return
@@ -149,6 +151,35 @@ func hasInternal(n *corev1.Node, v4 bool) bool {
 	}
 	return false
 }
+
+// sharedInternal reports another node at whose InternalIP and port the API server finds this node's kubelet, or
+// the other way round (kubernetes/kubernetes#60835). A node that is not Ready may be this machine's old Node, and
+// kubelets that share a host on purpose listen at different ports.
+func sharedInternal(s *Snapshot, report func(probe.Result)) {
+	if !readyNow(s.Node) {
+		return
+	}
+	for i := range s.Nodes {
+		other := &s.Nodes[i]
+		if other.Name == s.Node.Name || !readyNow(other) ||
+			kubeletPort(other) != kubeletPort(s.Node) {
+			continue
+		}
+		for _, a := range InternalIPs(s.Node) {
+			if !slices.Contains(InternalIPs(other), a) {
+				continue
+			}
+			report(probe.Found(probe.Warn, "%s is the InternalIP of this node and of %s, both Ready: the API server reaches one of their kubelets for the other", a, other.Name).
+				On("InternalIP "+a.String()).With(probe.FactReason, facts.ReasonShared).
+				With(probe.FactNode, other.Name).With(facts.Internal, a.String()))
+			return
+		}
+	}
+}
+
+func readyNow(n *corev1.Node) bool { return readiness(n).Status == corev1.ConditionTrue }
+
+func kubeletPort(n *corev1.Node) int32 { return n.Status.DaemonEndpoints.KubeletEndpoint.Port }
 
 func textOf(a netip.Addr) string {
 	if !a.IsValid() {

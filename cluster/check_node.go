@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -140,8 +141,28 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
 	if status == probe.Fail {
 		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
+		if now := renamedTo(s); now != "" {
+			r.Saw += "; the same machine reports as node " + now
+			r = r.With(facts.RenamedTo, now)
+		}
 	}
 	report(r.With(facts.Age, int(age.Seconds())))
+}
+
+// renamedTo is the node as which the machine of this one reports now, "" = none. Clones may
+// have the same machine ID and UUID, and hardly the same address as well; nodes in containers share the ID of a boot.
+func renamedTo(s *Snapshot) string {
+	mine := s.Node.Status.NodeInfo
+	for i := range s.Nodes {
+		other := &s.Nodes[i]
+		its := other.Status.NodeInfo
+		same := mine.MachineID != "" && its.MachineID == mine.MachineID && its.SystemUUID == mine.SystemUUID &&
+			slices.ContainsFunc(InternalIPs(other), func(a netip.Addr) bool { return slices.Contains(InternalIPs(s.Node), a) })
+		if other.Name != s.Node.Name && readyNow(other) && same {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 func nodeTaints(s *Snapshot, report func(probe.Result)) {

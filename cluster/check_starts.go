@@ -246,7 +246,7 @@ func reasonOf(w waiter) group {
 	}
 	text := general(w, w.last.Message)
 	switch w.last.Reason {
-	case eventSandbox:
+	case eventSandbox, eventCgroup:
 		sandbox := facts.SandboxFailed(text)
 		return group{starts: sandbox.Starts, plugin: sandbox.Plugin, message: sandbox.Message, sandbox: sandbox}
 	case eventNetwork:
@@ -283,7 +283,9 @@ const longestEvent = 16 << 10
 // sandboxes and containers, addresses in them and times.
 func general(w waiter, text string) string {
 	text = probe.OneLine(text[:min(len(text), longestEvent)])
-	for _, name := range []string{w.pod.Namespace + "/" + w.pod.Name, w.pod.Name, string(w.pod.UID)} {
+	uid := string(w.pod.UID)
+	for _, name := range []string{w.pod.Namespace + "/" + w.pod.Name, w.pod.Name, uid,
+		strings.ReplaceAll(uid, "-", "_")} { // as a slice of systemd's has it
 		if len(name) > 3 {
 			text = strings.ReplaceAll(text, name, "POD")
 		}

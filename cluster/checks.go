@@ -42,7 +42,7 @@ What usually breaks it: a container runtime that does not answer, swap that came
 		{
 			ID: facts.CheckNodeLease, Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
 			Doc: `A living kubelet renews the node's Lease every 10 s. The lease goes stale long before the Ready condition changes, so this is the earliest sign of a dead kubelet that the API has.
-ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out; or there is none. info: there is none yet, on a node that registered less than 40 s ago.
+ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out; or there is none. Where a node that is Ready reports the same machine (its IDs and its address), that is named. info: there is none yet, on a node that registered less than 40 s ago.
 Ages are taken by the API server's clock, not by the clock of the machine that asks.`,
 		},
 		{
@@ -118,7 +118,7 @@ ok: running and ready. warn: it waits, ended, is not ready or has restarted with
 			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?",
 			Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
-ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
+ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered, or another node that is Ready has the same InternalIP, so that the API server takes one kubelet for the other. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
 		},
 		{

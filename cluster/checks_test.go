@@ -317,6 +317,60 @@ func TestIPRegistered(t *testing.T) {
 	}
 }
 
+// TestSharedInternalIP wants two kubelets at one address and port told, and neither the old Node of a machine nor
+// kubelets that share a host on purpose.
+func TestSharedInternalIP(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		says   bool
+	}{
+		"both Ready":       {func(*corev1.Node) {}, true},
+		"an old Node":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, false},
+		"another port":     {func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10350 }, false},
+		"another address":  {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.2.16" }, false},
+		"only a link's":    {func(n *corev1.Node) { n.Status.Addresses[0].Address = "fe80::1" }, false},
+		"of no kind known": {func(n *corev1.Node) { n.Status.Addresses[0].Type = corev1.NodeHostName }, false},
+	} {
+		s := snapshot(node("a", "10.0.2.15", "192.168.56.11/24"), node("b", "10.0.2.15", "192.168.56.12/24"))
+		c.change(&s.Nodes[1])
+		got := ask(t, s, facts.CheckIPRegistered)
+		if says := got[0].Facts.Str(probe.FactReason) == facts.ReasonShared; says != c.says {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestRenamedNode wants the Node named as which a silent node's machine reports now.
+func TestRenamedNode(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   string
+	}{
+		"the same machine":         {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.1" }, "b"},
+		"a clone":                  {func(*corev1.Node) {}, ""},
+		"in a container beside it": {func(n *corev1.Node) { n.Status.NodeInfo.MachineID = "other" }, ""},
+		"another machine": {func(n *corev1.Node) {
+			n.Status.Addresses[0].Address, n.Status.NodeInfo.SystemUUID = "10.0.0.1", "other"
+		}, ""},
+		"that is as silent": {func(n *corev1.Node) {
+			n.Status.Addresses[0].Address, n.Status.Conditions[0].Status = "10.0.0.1", corev1.ConditionUnknown
+		}, ""},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""))
+		s.Nodes[0].Status.NodeInfo = corev1.NodeSystemInfo{MachineID: "m", SystemUUID: "u", BootID: "boot"}
+		s.Nodes[1].Status.NodeInfo = corev1.NodeSystemInfo{MachineID: "m", SystemUUID: "u", BootID: "boot"}
+		c.change(&s.Nodes[1])
+		s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			RenewTime: new(metav1.NewMicroTime(now.Add(-5 * time.Minute)))}}
+		got := ask(t, s, facts.CheckNodeLease)
+		if saw := got[0].Facts.Str(facts.RenamedTo); saw != c.want || got[0].Status != probe.Fail {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestBirdProbe wants a probe that asks for what the backend does not run named.
 func TestBirdProbe(t *testing.T) {
 	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe,

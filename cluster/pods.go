@@ -89,7 +89,8 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 			continue
 		}
 		switch events[i].Reason {
-		case eventSandbox, eventNetwork, eventMount, eventAttach, eventMap, eventPulling, "Pulled", "Created", "Started":
+		case eventSandbox, eventCgroup, eventNetwork, eventMount, eventAttach, eventMap, eventPulling, "Pulled", "Created",
+			"Started":
 			if last == nil || !eventTime(&events[i]).Before(eventTime(last)) {
 				last = &events[i]
 			}
@@ -111,6 +112,7 @@ func fromKubelet(e *corev1.Event, node string) bool {
 // Reasons of the kubelet's events.
 const (
 	eventSandbox = facts.EventSandbox
+	eventCgroup  = "FailedCreatePodContainer" // of the pod's cgroup, before its sandbox
 	eventNetwork = "NetworkNotReady"
 	eventMount   = "FailedMount"
 	eventAttach  = "FailedAttachVolume"

@@ -99,6 +99,8 @@ func TestPodsStart(t *testing.T) {
 		"the runtime":      {eventSandbox, `Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded`, creating(2, 3*time.Minute), probe.Fail, facts.StartsSandbox, "deadline"},
 		"no pause image": {eventSandbox, `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image "registry.k8s.io/pause:3.10": dial tcp: i/o timeout`,
 			creating(2, 3*time.Minute), probe.Fail, facts.StartsSandbox, "failed to pull image"},
+		"no cgroup of the pod": {eventCgroup, `unable to ensure pod container exists: failed to create container for [kubepods besteffort poda-uid] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/poda-uid: cannot allocate memory`,
+			creating(2, 3*time.Minute), probe.Fail, facts.StartsSandbox, "from the runtime: failed to create container for"},
 		"nobody says": {"", "", creating(2, 3*time.Minute), probe.Fail, facts.StartsUnsaid, "does not say why"},
 		"not begun":   {"", "", []corev1.Pod{hanging("a", 3*time.Minute, "", "")}, probe.Fail, facts.StartsUnsaid, ""},
 		"pulling": {eventPulling, `Pulling image "x"`, creating(2, 3*time.Minute),
@@ -251,5 +253,19 @@ func TestReadPlaced(t *testing.T) {
 	}
 	if last := got.waiting[0].last; last == nil || last.Message != "one" {
 		t.Errorf("%+v", last)
+	}
+}
+
+// TestLastWord wants the last event of the node's kubelet that says how far a pod has come, and no other's.
+func TestLastWord(t *testing.T) {
+	t.Parallel()
+	event := func(age time.Duration, host, reason string) corev1.Event {
+		return corev1.Event{Reason: reason, Source: corev1.EventSource{Component: "kubelet", Host: host},
+			LastTimestamp: ago(age)}
+	}
+	events := []corev1.Event{event(3*time.Minute, "a", eventSandbox), event(2*time.Minute, "a", eventCgroup),
+		event(time.Minute, "a", "BackOff"), event(time.Second, "b", eventMount)}
+	if got := lastWord(events, "a"); got == nil || got.Reason != eventCgroup {
+		t.Errorf("%+v", got)
 	}
 }

@@ -76,6 +76,11 @@ func TestStartTold(t *testing.T) {
 		got[0].Facts.Str(facts.Starts) != facts.StartsVolume {
 		t.Errorf("%v", got)
 	}
+	s.told.waits = &corev1.Event{Reason: eventCgroup, Message: "unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : dbus: connection closed by user"}
+	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Starts) != facts.StartsSandbox ||
+		!strings.Contains(got[0].Saw, "dbus: connection closed") {
+		t.Errorf("%v", got)
+	}
 	s.told = told{probes: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable",
 		limit: facts.LimitProcesses}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {

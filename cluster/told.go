@@ -101,7 +101,7 @@ func (s *Snapshot) kubeletSays(r probe.Result) probe.Result {
 	if e := s.told.waits; e != nil && !begun(s.Calico) {
 		starts := map[string]string{
 			eventMount: facts.StartsVolume, eventAttach: facts.StartsVolume, eventMap: facts.StartsVolume,
-			eventSandbox: facts.StartsSandbox, eventNetwork: facts.StartsNetwork,
+			eventSandbox: facts.StartsSandbox, eventCgroup: facts.StartsSandbox, eventNetwork: facts.StartsNetwork,
 		}[e.Reason]
 		if starts != "" {
 			says := probe.Quoted(general(waiter{pod: s.Calico}, e.Message))

@@ -47,6 +47,32 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 	},
 }
 
+// cniConfigUnread is containerd/containerd#11209.
+var cniConfigUnread = &Rule{
+	ID: "cni-config-unread", Layer: LayerRuntime, Title: "containerd does not read the CNI configuration that is there",
+	Doc: `containerd reads /etc/cni/net.d at its start and at each change, of which the kernel tells it by a watch on that folder. A folder that was removed or renamed, as by "rm -r /etc/cni", a clean-up or a restored backup, takes the watch with it; containerd does not set it up again on the new one. Calico's file is there then and right, containerd still says "no network config found", the node is NotReady ("cni plugin not initialized") and no new pod gets a network. Those that run go on.
+Told from a file that is missing, or in another folder, by the file; from one that cannot be understood by reading it.`,
+	Fix: probe.Fix{
+		Says:     "Start containerd anew: it then reads the folder and watches it.",
+		Manifest: []string{"ssh {node} ls -la --full-time /etc/cni/net.d", "ssh {node} sudo systemctl restart {containerd}"},
+		Radius:   "this node only; containers go on running, exec and logs that are open end{together}",
+	},
+	RuledOut: []string{checks.InitStall.ID},
+	Match: func(f Findings) []Case {
+		unread := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIUnread))
+		if len(unread) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "no new pod gets a network on {node}: " + unread[0].Saw,
+			For: slices.Concat(clues(strong, unread), clues(hint, notReadyNetwork(f)),
+				clues(0, kubeletSaid(f, facts.UnreadyNetwork))),
+			Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+				facts.CheckNodeTaints), podsUnconnected...),
+		}}
+	},
+}
+
 // notReadyNetwork is the runtime's own word for it.
 func notReadyNetwork(f Findings) []Finding {
 	return f.where(func(r Finding) bool {

@@ -69,7 +69,7 @@ func plentyOfDisk(f Findings) []Finding {
 		inodes, counted := r.Facts.Num(checks.FactFreeInodes)
 		return known && counted && free > plenty && inodes > plenty
 	}
-	all := f.Of(checks.NodeDisk.ID)
+	all := keep(f.Of(checks.NodeDisk.ID), func(r Finding) bool { _, server := r.Facts[checks.FactMounts]; return !server })
 	if slices.ContainsFunc(all, func(r Finding) bool { return !roomy(r) }) {
 		return nil
 	}

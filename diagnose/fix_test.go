@@ -269,7 +269,7 @@ func wrongWith(fix probe.Fix) string {
 func TestFixesToCopy(t *testing.T) {
 	t.Parallel()
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
-		"a dead peer": *bringBack, "the MTU": *remeasure}
+		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure}
 	for _, r := range Rules() {
 		all[r.ID] = r.Fix
 	}

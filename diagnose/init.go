@@ -15,7 +15,7 @@ import (
 // the network configuration its init containers leave.
 func initRules() []*Rule {
 	return []*Rule{upgradePodCIDR, upgradeLocked, upgradeNoAPI, upgradeStuck, installCNIFails, calicoImage,
-		calicoPodMissing, cniConfigMissing, cniConfigShadowed, cniPluginMissing, cniNoExec,
+		calicoPodMissing, cniConfigUnread, cniConfigMissing, cniConfigShadowed, cniPluginMissing, cniNoExec,
 		nodenameWrong}
 }
 

@@ -15,8 +15,8 @@ import (
 func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks, serviceTakesPort},
-		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletServing,
-			kubeletPortBlocked},
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletCutOff, nodeUnreachable,
+			kubeletServing, internalShared, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)
@@ -183,6 +183,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
 			}
+			c = deadConnection(f, c)
 			// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
 			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(0, lease), clues(hint, unreached),
 				clues(hint, notPlaced(f, facts.ReasonKubelet)), c.For)

@@ -13,8 +13,8 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, cniPluginFails, pauseImageMissing, cgroupDriversDiffer, resolvConfMissing, sandboxFails,
-		registriesUnreachable}
+		ipamExhausted, runtimeProxy, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		cgroupsExhausted, systemdUnanswering, resolvConfMissing, sandboxFails, registriesUnreachable}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.

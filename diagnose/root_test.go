@@ -55,7 +55,7 @@ func needing(line string) string {
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
-		"a dead peer": *bringBack, "the MTU": *remeasure, "docker": askRuntime("docker"),
+		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure, "docker": askRuntime("docker"),
 		"containerd": askRuntime("containerd")}
 	for _, r := range Rules() {
 		all[r.ID] = r.Fix

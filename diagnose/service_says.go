@@ -73,7 +73,12 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 			return nil
 		}
 		here, lease := kubeletHere(f), f.Failed(facts.CheckNodeLease)
+		var fix *probe.Fix
+		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysState {
+			fix = &managerState
+		}
 		return []Case{{
+			Fix:  fix,
 			Says: fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw),
 			For: slices.Concat(clues(endWeight(lines[0], here.dead() || !here.answered() && len(lease) > 0), lines),
 				clues(0, here.refused), clues(0, lease)),
@@ -81,6 +86,27 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 			Covers:  kubeletGone,
 		}}
 	},
+}
+
+// managerState is the fix of a kubelet that does not take the state that its CPU or memory manager kept.
+var managerState = probe.Fix{
+	Says: "The settings of the CPU or memory manager, or the CPUs and memory of the machine, are not those that the kept state was written for. Drain the node, delete that state, start the kubelet: it writes it anew.",
+	Manifest: []string{
+		"ssh {node} sudo grep -iE 'managerPolicy|reserved' /var/lib/kubelet/config.yaml",
+		"ssh {node} sudo ls -l --full-time /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "the change was not meant, and the settings are put back: nothing need be drained",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+		{If: "the change was meant, and the node's pods can be spared, with what they have in emptyDir volumes",
+			Manifest: []string{
+				"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
+				"ssh {node} sudo rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
+				"ssh {node} sudo systemctl restart {kubelet}",
+				"kubectl uncordon {node}",
+			}},
+	},
+	Radius: "looking: nothing; the drain moves the pods of this node to others, and what their emptyDirs hold is lost. Only pods with exclusive CPUs or pinned memory depend on the state",
 }
 
 // shownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.

@@ -28,3 +28,18 @@ func TestEndWeight(t *testing.T) {
 		}
 	}
 }
+
+// TestManagerState wants the fix that names the kept state where the kubelet ends for it, and the general
+// one where it ends for anything else.
+func TestManagerState(t *testing.T) {
+	t.Parallel()
+	for signature, want := range map[string]*probe.Fix{checks.SaysState: &managerState, checks.SaysSwapOn: nil} {
+		f := Findings{Node: "a", All: []Finding{{Node: "a", Result: probe.Result{
+			Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
+			Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: signature}}}}}.indexed()
+		cases := kubeletEnds.Match(f)
+		if len(cases) != 1 || cases[0].Fix != want {
+			t.Errorf("%s: %v", signature, cases)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -22,7 +23,7 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started; or containerd says that it found no file there, and has no network, while the file is older than that. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
 unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible by this access method. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
@@ -45,6 +46,7 @@ const (
 	CNIShadowed  = "shadowed" // another network's file comes first
 	CNIPlugins   = "plugins"  // a program that it names is not there
 	CNINoExec    = "noexec"   // none of its programs may be executed
+	CNIUnread    = "unread"   // it is there, and the runtime says that it found none
 )
 
 // cniPlace is where files and plugins are.
@@ -73,13 +75,14 @@ type network struct {
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
 	places, sure := cniPlaces, false
-	if told, ok := toldPlace(ctx, p); ok {
-		places, sure = []cniPlace{told}, true
+	told, ok := askPlace(ctx, p)
+	if ok {
+		places, sure = []cniPlace{told.cniPlace}, true
 	}
 	kind, _ := runtimeOf(p)
 	r := networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker")
 	if sure {
-		r = foundElsewhere(p.Host, r, places[0])
+		r = told.unread(p.Host, foundElsewhere(p.Host, r, places[0]), time.Now())
 	}
 	p.Report(r)
 }
@@ -113,24 +116,60 @@ func foundElsewhere(h *probe.Host, r probe.Result, told cniPlace) probe.Result {
 	return r
 }
 
+// cniTold is what containerd says of its network configuration.
+type cniTold struct {
+	cniPlace
+	load    string // how its last look there ended: "OK", an error, "" = it does not say
+	without bool   // it has no network
+}
+
+// cniRead is how old a file, and the folder it is in, are at least by when containerd has read them: it does so
+// within a second of each change.
+const cniRead = 30 * time.Second
+
+// unread turns a good answer into a bad one where containerd says that it found no file there and has no network
+// since: its watch of a folder that was removed or renamed is not set up again (containerd/containerd#11209).
+func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Result {
+	if r.Status != probe.OK || !c.without || !strings.Contains(c.load, "no network config found in") {
+		return r
+	}
+	for _, name := range []string{r.Facts.Str(FactFile), c.config} {
+		if info, err := h.Stat(name); err != nil || now.Sub(info.ModTime()) < cniRead {
+			return r
+		}
+	}
+	out := probe.Found(probe.Fail, "%s is there, and the runtime has not read it: %s", r.Facts.Str(FactFile), probe.Quoted(c.load))
+	out.Facts = r.Facts
+	return out.With(probe.FactReason, CNIUnread)
+}
+
 // toldPlace asks containerd where it reads; false when it does not say.
 func toldPlace(ctx context.Context, p *probe.Pass) (cniPlace, bool) {
+	told, ok := askPlace(ctx, p)
+	return told.cniPlace, ok
+}
+
+// askPlace asks containerd where it reads, and what came of it; false when it does not say.
+func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
 	one, _, cancel := part(ctx, 2)
 	defer cancel()
 	name, err := findSocket(p.Host, criSockets(p))
 	if err != nil {
-		return cniPlace{}, false
+		return cniTold{}, false
 	}
 	client, hangUp, err := criAt(p.Host, name)
 	if err != nil {
-		return cniPlace{}, false
+		return cniTold{}, false
 	}
 	defer hangUp()
 	a, err := client.Status(one, &cri.StatusRequest{Verbose: true})
 	if err != nil {
-		return cniPlace{}, false // for cri-health to say
+		return cniTold{}, false // for cri-health to say
 	}
-	return placeIn([]byte(a.GetInfo()["config"]))
+	place, ok := placeIn([]byte(a.GetInfo()["config"]))
+	without := slices.ContainsFunc(a.GetStatus().GetConditions(),
+		func(c *cri.RuntimeCondition) bool { return c.GetType() == cri.NetworkReady && !c.GetStatus() })
+	return cniTold{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
 }
 
 // placeIn reads the directories out of containerd's configuration, which once

@@ -21,9 +21,9 @@ import (
 // ClusterInformation.
 var CNIToken = &probe.Check{
 	ID: "cni-token", Asks: "has the token of Calico's CNI plugin expired?", From: probe.FromNode,
-	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "run", "uid 0"}, Run: cniToken,
+	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0"}, Run: cniToken,
 	Doc: `calico-node writes a token into calico-kubeconfig, beside the network's configuration (cni-config: /etc/cni/net.d or where the runtime reads), and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
-ok: valid for a while. warn: it expires within an hour, so nothing renews it. fail: it has expired, or is not valid yet by this node's clock: "connection is unauthorized". info: a token that does not expire, as before v3.11.
+ok: valid for a while. warn: it expires within an hour, so nothing renews it. fail: it has expired, or is not valid yet by this node's clock: "connection is unauthorized". info on proxy: the runtime was started with HTTPS_PROXY, which the plugin inherits, and NO_PROXY does not except the API server's address in the file (of the proxy only host and port are told). info: a token that does not expire, as before v3.11.
 skip: no such file, or not visible by this access method. unknown: the file holds no token that can be read.`,
 }
 
@@ -52,6 +52,9 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 		switch {
 		case err == nil:
 			p.Report(tokenIn(file, text).With(FactFile, file))
+			if server, _, _ := claimsIn(text); server != "" {
+				reportProxy(p, server)
+			}
 			return
 		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
 			r = unseen(err)

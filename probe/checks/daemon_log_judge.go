@@ -23,8 +23,10 @@ var (
 )
 
 // endsService are lines with which a service ends: the kubelet's since Kubernetes 1.23, since 1.20 and
-// before; those that containerd and dockerd write to the terminal; Go's own.
+// before; those after which a kubelet that got past its start exits (kubelet.go); those that containerd and
+// dockerd write to the terminal; Go's own.
 var endsService = regexp.MustCompile(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
+	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
 	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
 
 // systemd's lines about a service: it ended, or is being stopped by somebody.
@@ -51,6 +53,7 @@ type serviceState struct {
 	run     []serviceLine // of the run that goes on, what matters
 	began   time.Time     // its first line, zero where none goes on
 	process string        // that wrote last
+	born    time.Time     // the first line of that process
 	end     *serviceLine  // why the last run that ended did
 	endedBy string        // the process of that run
 	ends    int
@@ -83,7 +86,7 @@ func judgeService(lines []journal.Entry) serviceState {
 				s.run = append(s.run, it)
 			}
 		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
-			if it.final || it.signature != nil && s.end.signature == nil {
+			if it.final || it.signature != nil && s.end.signature == nil && !(s.end.final && it.signature.passing) {
 				s.end = &it
 			}
 		default:
@@ -96,12 +99,25 @@ func judgeService(lines []journal.Entry) serviceState {
 	return s
 }
 
+// notYet is what every kubelet writes as an error until it has listed its containers once.
+var notYet = regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
+	`(?:container runtime status check may not have completed yet|PLEG is not healthy: pleg has yet to be successful)`)
+
+// kubeletComesUp is for how long that is nothing: it lists them each second, and a busy node takes several.
+const kubeletComesUp = 30 * time.Second
+
 // take adds a line that the service wrote itself.
 func (s *serviceState) take(it serviceLine) {
 	s.lines++
+	if s.born.IsZero() || it.PID != s.process {
+		s.born = it.Time
+	}
 	s.stopped, s.process = nil, it.PID
 	if s.began.IsZero() {
 		s.began = it.Time
+	}
+	if notYet.MatchString(it.Text) && it.Time.Sub(s.born) < kubeletComesUp {
+		return
 	}
 	if it.level >= levelError || it.signature != nil {
 		s.run = append(s.run, it)
@@ -115,7 +131,7 @@ func (s *serviceState) take(it serviceLine) {
 func (s *serviceState) close(last serviceLine) {
 	reason := last
 	for _, it := range s.run {
-		if last.Time.Sub(it.Time) > serviceCause {
+		if last.Time.Sub(it.Time) > serviceCause || last.final && it.signature != nil && it.signature.passing {
 			continue
 		}
 		switch {

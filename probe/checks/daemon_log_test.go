@@ -35,6 +35,11 @@ const (
 	kubeletExpired = `bootstrap.go:267] "Unhandled Error" err="part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2026-01-01 00:00:00 +0000 UTC"`
 	kubeletNoAPI   = `kubelet_node_status.go:107] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: connect: connection refused" node="a"`
 	kubeletPod     = `pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"x\" with ErrImagePull: \"dial tcp 10.0.0.9:443: i/o timeout: running with swap on is not supported\"" pod="prod/x"`
+	kubeletYoung   = `kubelet.go:2412] "Skipping pod synchronization" err="[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"`
+	kubeletKept    = `kubelet.go:1392] "Failed to start ContainerManager" err="start cpu manager error: could not restore state from checkpoint: configured policy \"static\" differs from state checkpoint policy \"none\", please drain this node and delete the CPU manager checkpoint file \"/var/lib/kubelet/cpu_manager_state\" before restarting Kubelet"`
+	kubeletMemory  = `kubelet.go:1703] "Failed to start ContainerManager" err="system validation failed - Following Cgroup subsystem not mounted: [memory]"`
+	kubeletWSL     = `kubelet.go:1643] "Failed to start ContainerManager" err="system validation failed - wrong number of fields (expected 6, got 7)"`
+	kubeletStalled = `kubelet.go:2448] "Skipping pod synchronization" err="PLEG is not healthy: pleg has yet to be successful"`
 	exited         = "kubelet.service: Main process exited, code=exited, status=1/FAILURE"
 )
 
@@ -51,6 +56,21 @@ func TestServiceLines(t *testing.T) {
 	}{
 		"a flag": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletFlag, "8 1 - " + exited},
 			probe.Fail, saysBadFlag, "it ended with: run.go:72] \"command failed\""},
+		"the CPU manager's state": {[]string{"9 7 E " + kubeletNoAPI, "9 7 E " + kubeletYoung,
+			"8 7 E " + kubeletKept, "8 1 - " + exited},
+			probe.Fail, SaysState, "start cpu manager error"},
+		"a line of a service that goes on, after the last": {[]string{"8 7 E " + kubeletKept, "8 7 E " + kubeletNoAPI, "8 1 - " + exited},
+			probe.Fail, SaysState, "start cpu manager error"},
+		"no memory cgroup": {[]string{"9 7 E " + kubeletNoAPI, "8 7 E " + kubeletMemory, "8 1 - " + exited},
+			probe.Fail, saysCgroups, "not mounted"},
+		"a last line that is not known": {[]string{"9 7 E " + kubeletYoung, "9 7 E " + kubeletNoAPI, "8 7 E " + kubeletWSL, "8 1 - " + exited},
+			probe.Fail, "", "wrong number of fields"},
+		"it has just started": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletYoung, "7 7 I x.go:1] a"},
+			probe.OK, "", "it runs"},
+		"it has just been started anew": {[]string{"400 6 I server.go:532] started", "8 7 E " + kubeletYoung, "7 7 I x.go:1] a"},
+			probe.OK, "", "it runs"},
+		"it does not come up": {[]string{"90 7 I server.go:532] started", "89 7 E " + kubeletYoung, "9 7 E " + kubeletStalled},
+			probe.Warn, saysPLEG, "yet to be successful"},
 		"again and again": {[]string{"30 6 E " + kubeletField, "30 1 - " + exited,
 			"9 7 E " + kubeletField, "8 1 - " + exited},
 			probe.Fail, SaysBadSetting, "again and again"},
@@ -83,6 +103,14 @@ func TestServiceLines(t *testing.T) {
 			probe.Warn, SaysNoAPI, "it runs, and writes"},
 		"a while ago": {[]string{"600 7 E " + kubeletNoAPI, "1 7 I x.go:1] a"},
 			probe.Info, SaysNoAPI, "its last error"},
+		"a node of another name": {[]string{`9 7 E kubelet_node_status.go:94] "Unable to register node with API server" err="nodes \"m01\" is forbidden: node \"minikube\" is not allowed to modify node \"m01\"" node="m01"`},
+			probe.Warn, SaysRenamed, "not allowed to modify"},
+		"a lease of another name": {[]string{`9 7 E controller.go:146] "Failed to ensure lease exists, will retry" err="leases.coordination.k8s.io \"node-master\" is forbidden: User \"system:node:hostmaster\" cannot get resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"kube-node-lease\": can only access node lease with the same name as the requesting node" interval="7s"`},
+			probe.Warn, SaysRenamed, "node lease"},
+		"no right to register": {[]string{`9 7 E kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`},
+			probe.Warn, saysNotAllowed, "cannot create"},
+		"a dead connection": {[]string{`9 7 E kubelet_node_status.go:402] Error updating node status, will retry: error getting node "a": Get https://10.0.0.1:6443/api/v1/nodes/a?timeout=10s: write tcp 10.0.0.2:49402->10.0.0.1:6443: use of closed network connection`},
+			probe.Warn, SaysDeadConn, "closed network"},
 		"no network": {[]string{`9 7 E kubelet.go:3011] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`},
 			probe.Warn, saysNoCNI, "not ready"},
 		"PLEG": {[]string{`9 7 E kubelet.go:2448] "Skipping pod synchronization" err="PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s"`},

@@ -20,6 +20,7 @@ var NodeConntrack = &probe.Check{
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: probe.Once(nodeConntrack),
 	Doc: `Every connection that kube-proxy and Calico let through has an entry; when the table is full, new connections are dropped while old ones go on, which looks like packet loss.
 ok: room enough. warn: three quarters full. fail: it is full; or it nearly is, and within half a second the kernel dropped packets or unanswered connections because it was full. The facts have what was dropped since boot.
+Entries that could not be inserted while there is room are told and not judged: two packets of one connection that come at once, as the two questions of a resolver (A and AAAA) through a Service, race for one entry, and the packet that loses is gone. The resolver asks again after 5 s: "DNS is slow now and then" (kubernetes/kubernetes#56903). A cache on the node (NodeLocal DNSCache), or single-request-reopen in resolv.conf, avoids it; kernels from 5.0 on lose fewer.
 skip: connection tracking is not loaded on this node.`,
 }
 
@@ -27,6 +28,7 @@ skip: connection tracking is not loaded on this node.`,
 const (
 	FactEntries probe.Fact = "entries"
 	FactMax     probe.Fact = "max"
+	FactRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
 	FactDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
 )
 
@@ -47,49 +49,64 @@ func nodeConntrack(ctx context.Context, h *probe.Host) probe.Result {
 		return probe.Failed(err)
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
-	all, full, counted := dropped(h)
-	if most > 0 && entries*100 >= most*75 {
-		r.Status = probe.Warn
+	before, counted := dropped(h)
+	near := most > 0 && entries*100 >= most*75
+	if counted || near {
 		select {
 		case <-ctx.Done():
 		case <-time.After(conntrackPause):
 		}
-		var later uint64
-		all, later, _ = dropped(h)
+	}
+	now, _ := dropped(h)
+	if counted && now.raced > before.raced && now.full == before.full {
+		raced := now.raced - before.raced
+		r.Saw += fmt.Sprintf("; within half a second %d entries could not be made, mostly because two packets of one connection came at once: such a packet is lost", raced)
+		r = r.With(FactRaced, raced)
+	}
+	if near {
+		r.Status = probe.Warn
 		if entries >= most {
 			r.Status = probe.Fail
 			r.Saw += ": it is full"
 		}
-		if counted && later > full && entries*100 >= most*95 {
+		if counted && now.full > before.full && entries*100 >= most*95 {
 			r.Status = probe.Fail
-			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", later-full)
+			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", now.full-before.full)
 		}
-		if all > 0 {
-			r.Saw += fmt.Sprintf("; %d since boot", all)
+		if now.all > 0 {
+			r.Saw += fmt.Sprintf("; %d since boot", now.all)
 		}
 	}
 	if counted {
-		r = r.With(FactDropped, all)
+		r = r.With(FactDropped, now.all)
 	}
 	return r.With(FactEntries, entries).With(FactMax, most)
 }
 
-// dropped counts packets since boot: those dropped or without an entry for any
-// reason, and of these those for which there was no room, or of whose entries others were in
-// want (as long as nobody has answered they may be thrown out); false where the kernel
-// does not count.
-func dropped(h *probe.Host) (all, full uint64, counted bool) {
+// drops are packets since boot that were dropped or got no entry.
+type drops struct {
+	all uint64 // for any reason
+	// for which there was no room, or of whose entries others were in want: as long as nobody has answered they may
+	// be thrown out
+	full  uint64
+	raced uint64 // whose entry could not be inserted, as where another packet had just made it
+}
+
+// dropped counts them; false where the kernel does not count.
+func dropped(h *probe.Host) (drops, bool) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
-		return 0, 0, false
+		return drops{}, false
 	}
 	stats, err := proc.ConntrackStat()
 	if err != nil {
-		return 0, 0, false
+		return drops{}, false
 	}
+	var out drops
 	for _, s := range stats {
-		all += s.Drop + s.InsertFailed + s.EarlyDrop
-		full += s.Drop + s.EarlyDrop
+		out.all += s.Drop + s.InsertFailed + s.EarlyDrop
+		out.full += s.Drop + s.EarlyDrop
+		out.raced += s.InsertFailed
 	}
-	return all, full, true
+	return out, true
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/procfs"
 
@@ -17,9 +18,11 @@ import (
 // ways: a full or read-only file system, and one without inodes.
 var NodeDisk = &probe.Check{
 	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc"}, Run: nodeDisk,
+	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc", "host network"},
+	Run: nodeDisk, Limit: 25 * time.Second,
 	Doc: `The file systems under /, the kubelet's and the runtime's data and the logs; one result for each.
 ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. info: / or /etc is read-only, which immutable systems want.
+The servers of NFS and SMB mounts (up to 8, by TCP) are asked for a connection; the mounts are not touched, for that would hang with them. ok: it answers. warn: it does not within 2 s, so processes that touch the mount hang: the kubelet, du, umount.
 skip: not visible by this access method.`,
 }
 
@@ -44,7 +47,8 @@ type disk struct {
 	total            uint64  // bytes
 }
 
-func nodeDisk(_ context.Context, p *probe.Pass) {
+func nodeDisk(ctx context.Context, p *probe.Pass) {
+	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
 		"/var/lib/containers", "/var/log", "/etc"} {

@@ -1,7 +1,10 @@
 package checks
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +105,24 @@ func TestNodeConntrack(t *testing.T) {
 		h := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": entries + "\n",
 			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
 		want(t, run(t, NodeConntrack, h), "", s, entries+" of 1000 entries")
+	}
+	// The kernel's counters in hexadecimal; they grow while the check waits for the second reading.
+	const counters = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete search_restart\n" +
+		"00000064  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 %08x %08x 00000000 00000000  00000000 00000000 00000000 00000000\n"
+	for name, c := range map[string]struct {
+		failed, drop int
+		raced        bool
+	}{"a race": {7, 0, true}, "nothing": {4, 0, false}, "it is full": {7, 3, false}} {
+		h := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "100\n",
+			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n", "proc/net/stat/nf_conntrack": fmt.Sprintf(counters, 4, 0)})
+		later := time.AfterFunc(conntrackPause/2, func() {
+			_ = os.WriteFile(filepath.Join(h.Proc, "net/stat/nf_conntrack"), fmt.Appendf(nil, counters, c.failed, c.drop), 0o600)
+		})
+		got := run(t, NodeConntrack, h)
+		later.Stop()
+		if _, raced := got[0].Facts[FactRaced]; raced != c.raced || got[0].Status != probe.OK {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 	want(t, run(t, NodeConntrack, node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
 	odd := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ const (
 	FactMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
 	FactSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
 	FactStuck       probe.Fact = "stuck"             // processes that wait uninterruptibly
+	FactStuckIn     probe.Fact = "stuck_in"          // the first of them: NAME in WHERE in the kernel, by the thread
 	FactThrottled   probe.Fact = "throttled"         // percent of the periods in which calico-node was at its CPU limit
 )
 
@@ -136,7 +138,7 @@ func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.
 		}
 	}
 	slices.Sort(stuck)
-	r = r.With(FactStuck, len(stuck))
+	r = r.With(FactStuck, len(stuck)).With(FactStuckIn, first(stuck))
 	if len(stuck) == 0 {
 		return r
 	}
@@ -194,8 +196,30 @@ func uninterruptible(proc procfs.FS) map[int]string {
 		return out
 	}
 	for _, p := range all {
-		if stat, err := p.Stat(); err == nil && stat.State == "D" {
+		stat, err := p.Stat()
+		if err != nil {
+			continue
+		}
+		if stat.State == "D" {
 			out[p.PID] = stat.Comm
+		}
+		if stat.Comm == "kubelet" { // one of its threads waits while the others go on
+			maps.Copy(out, waitingThreads(proc, p.PID))
+		}
+	}
+	return out
+}
+
+// waitingThreads lists the threads of a process that wait so.
+func waitingThreads(proc procfs.FS, pid int) map[int]string {
+	out := map[int]string{}
+	threads, err := proc.AllThreads(pid)
+	if err != nil {
+		return out
+	}
+	for _, t := range threads {
+		if stat, err := t.Stat(); err == nil && stat.State == "D" {
+			out[t.PID] = stat.Comm
 		}
 	}
 	return out

@@ -57,6 +57,7 @@ const (
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
 	Full           probe.Fact = "full"            // whether the node has as many pods as it may have
+	RenamedTo      probe.Fact = "renamed_to"      // the Node that the machine reports as now
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Image          probe.Fact = "image"           // image of the calico-node container
@@ -163,6 +164,7 @@ const (
 const (
 	ReasonOutside   = "outside"    // the registered address is outside the network of the other nodes
 	ReasonTaken     = "taken"      // another node has registered the same address
+	ReasonShared    = "shared"     // another node that is Ready has the same InternalIP and kubelet's port
 	ReasonPeer      = "peer"       // another node's registered address differs from its InternalIP
 	ReasonBirdProbe = "bird-probe" // a probe of calico-node wants BIRD, which its backend does not run
 	ReasonNoPod     = "no-pod"     // the node has no calico-node pod

@@ -24,10 +24,13 @@ const (
 	ObstacleOpenFiles     = "open-files"     // somebody may not open one more file
 	ObstacleProcesses     = "processes"      // somebody may not start one more process or thread
 	ObstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
+	ObstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
+	ObstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
+	ObstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
-// Sandbox is what an event of the reason EventSandbox comes to.
+// Sandbox is what an event of the reason EventSandbox comes to, or one about a pod's cgroup.
 type Sandbox struct {
 	Starts   string // StartsAddresses, StartsCNI or StartsSandbox
 	Plugin   string // the CNI plugin that refuses
@@ -64,7 +67,7 @@ func SandboxFailed(text string) Sandbox {
 		for _, group := range m[1:] {
 			at = cmp.Or(at, strings.TrimRight(group, ":"))
 		}
-		if o.own && strings.Contains(at, "/pods/") { // the kubelet's own, of one pod
+		if o.own && (strings.Contains(at, "/pods/") || strings.HasPrefix(at, "/sys/")) { // its own, of one pod
 			continue
 		}
 		s.Obstacle, s.At = o.is, probe.Quoted(at)
@@ -76,7 +79,7 @@ func SandboxFailed(text string) Sandbox {
 // What these messages are told apart by: containerd 1.x and 2.x, CRI-O and dockershim; for addresses the
 // words of Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local; for cgroups those of runc and CRI-O.
 var (
-	sandboxWords = regexp.MustCompile(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?`)
+	sandboxWords = regexp.MustCompile(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?|^unable to ensure pod container exists: `)
 	pluginOf     = regexp.MustCompile(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
 	networkOf    = regexp.MustCompile(`network for (sandbox|pod)|pod network sandbox|cni plugin not initialized`)
 	noAddress    = regexp.MustCompile(`No IPs available in pools|no more free blocks|No more free affine blocks|` +
@@ -90,6 +93,11 @@ var obstacles = []struct {
 	words  *regexp.Regexp
 }{
 	{is: ObstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
+	{of: StartsSandbox, is: ObstacleCgroups, words: regexp.MustCompile(
+		`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`)},
+	{of: StartsSandbox, is: ObstacleSystemd, words: regexp.MustCompile(
+		`dbus: connection closed|completion signal from dbus|` +
+			`dial unix (?:/var)?/run/(?:systemd/private|dbus/system_bus_socket): connect: `)},
 	{is: ObstacleProcesses, words: regexp.MustCompile(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
@@ -107,6 +115,10 @@ var obstacles = []struct {
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
 		`fork/exec (/\S+): permission denied`)},
+	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
+	{of: StartsCNI, is: ObstacleProxy, words: regexp.MustCompile(
+		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
+			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
 	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }

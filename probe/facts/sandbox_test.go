@@ -24,10 +24,26 @@ func TestSandboxFailed(t *testing.T) {
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
 		began + "failed to create containerd task: mkdir /run/containerd/x: no space left on device":        {},
 		"Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded": {Obstacle: ObstacleSilence},
+		// The kubelet makes the pod's cgroup itself, and runc those of its containers.
+		"unable to ensure pod container exists: failed to create container for [kubepods besteffort podX] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/podX: cannot allocate memory": {
+			Obstacle: ObstacleCgroups},
+		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: unable to apply cgroup configuration: mkdir /sys/fs/cgroup/pids/kubepods/besteffort/podX/Y: no space left on device: unknown`: {
+			Obstacle: ObstacleCgroups},
+		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : dbus: connection closed by user": {
+			Obstacle: ObstacleSystemd},
+		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : Timed out while waiting for StartUnit(kubepods-burstable-podX.slice) completion signal from dbus": {
+			Obstacle: ObstacleSystemd},
+		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : open /sys/fs/cgroup/kubepods/cpuset.cpus: no such file or directory": {},
 		began + `failed to setup network for sandbox: plugin type="loopback" failed (add): netplugin failed with no error message: fork/exec /opt/cni/bin/loopback: permission denied`: {
 			Starts: StartsCNI, Plugin: "loopback", Obstacle: ObstacleNotExecutable, At: "/opt/cni/bin/loopback"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/x": tls: failed to verify certificate: x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAuthority},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": Service Unavailable`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": proxyconnect tcp: dial tcp 10.9.9.9:3128: i/o timeout`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: clusterinformations.crd.projectcalico.org "default" is forbidden: User "x" cannot get resource`: {
+			Starts: StartsCNI, Plugin: "calico"},
 		began + `failed to setup network for sandbox: plugin type="multus" failed (add): x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "multus"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): No IPs available in pools: [10.0.0.0/24]`: {

@@ -1,0 +1,38 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestNetworkStorage wants a dead file server to be sure where something hangs in it, and no more than suspected
+// where nothing does.
+func TestNetworkStorage(t *testing.T) {
+	t.Parallel()
+	gone := of(checks.NodeDisk.ID, "server 10.0.0.5:2049", probe.Found(probe.Warn, "the server does not answer").
+		With(probe.FactReason, checks.StorageSilent))
+	load := func(in string) probe.Result {
+		return of(checks.NodeLoad.ID, "", probe.Found(probe.Info, "load 3.00 on 4 CPUs; 1 processes").
+			With(checks.FactStuck, 1).With(checks.FactStuckIn, []string{in}))
+	}
+	volume := of(facts.CheckPodsStart, facts.StartsVolume, probe.Found(probe.Warn, "1 pod waits").
+		With(facts.Starts, facts.StartsVolume))
+	for name, c := range map[string]struct {
+		of   Findings
+		sure probe.Confidence
+	}{
+		"the mount alone":    {found(gone), probe.Low},
+		"the kubelet hangs":  {found(gone, load("kubelet (812) in rpc_wait_bit_killable")), probe.High},
+		"umount hangs":       {found(gone, load("umount.nfs (900) in nfs_wait_bit_killable")), probe.High},
+		"another disk hangs": {found(gone, load("jbd2/sda1-8 (201) in jbd2_log_wait_commit")), probe.Low},
+		"a volume waits":     {found(gone, volume), probe.Medium},
+	} {
+		d := Explain(c.of, Rules())
+		if len(d.Causes) == 0 || d.Causes[0].ID != "network-storage-dead" || d.Causes[0].Confidence != c.sure {
+			t.Errorf("%s: %+v", name, d.Causes)
+		}
+	}
+}
