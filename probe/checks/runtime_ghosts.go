@@ -29,7 +29,7 @@ var RuntimeGhosts = &probe.Check{
 	From: probe.FromNode, In: probe.Standard,
 	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0", "host processes"}, Run: runtimeGhosts,
 	Limit: 10 * time.Second,
-	Doc: `The runtime (containerd or CRI-O by the kubelet's interface, docker by its own) is asked for the containers it calls running, at most 500, and for the first process of each. That process is then looked for on the node. A container whose process is gone is asked for again two seconds later, for it may just have ended.
+	Doc: `The runtime (containerd or CRI-O by the kubelet's interface, docker by its own) is asked for the containers it calls running, at most 500, and for the first process of each. That process is then looked for on the node. A container whose process is gone is asked for again, up to three times two seconds apart, for it may just have ended.
 ok: each has one. fail: some have none, or one that is dead and that nobody collects: the kubelet believes the runtime and will never start them again. The runtime has missed their end: its shim is frozen, or dockerd has lost its containerd (containerd-health, docker-health). Restarting the runtime sets its state right; containers that live stay alive.
 unknown: the runtime did not answer; or not one of the processes it names is there, so that this probe seems to see those of another machine. skip: the node's processes are not visible by this access method.`,
 }
@@ -43,6 +43,7 @@ const (
 const (
 	mostContainers = 500 // the kubelet's own limit is 110 pods
 	ghostPatience  = 2 * time.Second
+	ghostAsks      = 3
 )
 
 // claim is a container that the runtime calls running.
@@ -138,19 +139,21 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 // they have; found of all containers have a process that the runtime names.
 func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
-	select { // some may just have ended, and the runtime is about to hear of it
-	case <-ctx.Done():
-		return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
-			ctx.Err()))
-	case <-time.After(ghostPatience):
+	still, unanswered := suspects, 0
+	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // the runtime of a busy node hears of it late
+		select {
+		case <-ctx.Done():
+			return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
+				ctx.Err()))
+		case <-time.After(ghostPatience):
+		}
+		still, unanswered = processes(ctx, runtime, still)
+		still = slices.DeleteFunc(still, func(c claim) bool { return alive(h, c.pid) == "" })
 	}
-	still, unanswered := processes(ctx, runtime, suspects)
 	var names, lines []string
 	for _, c := range still {
-		if why := alive(h, c.pid); why != "" {
-			names = append(names, c.name)
-			lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, why))
-		}
+		names = append(names, c.name)
+		lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, alive(h, c.pid)))
 	}
 	switch {
 	case len(names) == found && len(names) > 0:
