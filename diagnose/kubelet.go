@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -273,8 +274,11 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 			// A kubelet that died in between.
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
 		}
-		if len(other) > 0 {
+		switch refused := keep(attach, func(r Finding) bool { return saysRefused.MatchString(r.Saw) }); {
+		case len(other) > 0:
 			c = answeredByOther(c, other)
+		case len(refused) > 0:
+			c.Says, c.Fix = "pods start on {node}, and its kubelet's port refuses the API server: "+refused[0].Saw, portRefused
 		}
 		if here := kubeletHere(f); len(here.ok) > 0 { // a firewall on the node stands before its own questions too
 			for _, r := range slices.Concat(here.refused, here.silent) {
@@ -283,6 +287,18 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		}
 		return []Case{c}
 	},
+}
+
+// saysRefused is the API server's word that the connection was refused, rather than lost.
+var saysRefused = regexp.MustCompile(`:10250: connect: connection refused`)
+
+// portRefused is the fix of a port at which nobody listens, or before which a firewall refuses.
+var portRefused = &probe.Fix{
+	Says: "Somebody refuses: see whether the kubelet listens at that address and port, whether the address is this node's, and which firewall rule rejects.",
+	Manifest: []string{"kubectl get node {node} -o wide  # the address that the API server dials",
+		"ssh {node} sudo ss -ltnp sport = :10250",
+		"ssh {node} 'sudo iptables-save | grep -e 10250 -e REJECT; sudo nft list ruleset | grep -n -e 10250 -e reject'"},
+	Radius: onlyReads,
 }
 
 // answeredByOther is a port that is not blocked: a connection opens there, and what answers is not what the

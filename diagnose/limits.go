@@ -117,10 +117,15 @@ func scantyCPU(f Findings) []Finding {
 	})
 }
 
-// lowCPULimit is a calico-node that is not well and has such a limit, where nobody counted how often it was stopped.
+// lowCPULimit is a calico-node that is not well and has such a limit, where nobody counted how often it was stopped:
+// node-load did not run, or the container was away when it did.
 func lowCPULimit(f Findings) []Case {
 	low := scantyCPU(f)
-	if len(low) == 0 || len(f.Of(checks.NodeLoad.ID)) > 0 {
+	counted := slices.ContainsFunc(f.Of(checks.NodeLoad.ID), func(r Finding) bool {
+		_, has := r.Facts.Num(checks.FactThrottled)
+		return has
+	})
+	if len(low) == 0 || counted {
 		return nil
 	}
 	limit, _ := low[0].Facts.Num(facts.CPULimit)

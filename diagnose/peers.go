@@ -69,6 +69,19 @@ var bringBack = &probe.Fix{
 	Radius: "reading changes nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
 }
 
+// offLink is the fix of a node that does not even say which MAC address it has.
+var offLink = &probe.Fix{
+	Says: "See whether the machine of {other} is on, and whether it is on the same link as {node}: switch port, VLAN, virtual switch, bond.",
+	Manifest: []string{"kubectl describe node {other}", "ssh {node} ip neigh show {address}",
+		"calico-probe run --node {other}"},
+	Radius: "a probe on the other node; the others only read",
+}
+
+// noNeighbour tells whether a node that was pinged did not even answer ARP or NDP.
+func noNeighbour(pings []Finding) bool {
+	return slices.ContainsFunc(pings, func(r Finding) bool { return reasonOf(r) == "host-unreachable" })
+}
+
 // peerDown is another node that answers nothing.
 var peerDown = &Rule{
 	ID: "peer-down", Layer: LayerPeers, Symptom: true, Title: "another node does not answer",
@@ -92,6 +105,10 @@ var peerDown = &Rule{
 				For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)),
 				Covers: pathFollows(f, 0, node)}
 			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
+			if noNeighbour(seen[node]) {
+				c.Says = fmt.Sprintf("%s gives {node} no answer to ARP or NDP", node)
+				c.Fix = offLink
+			}
 			theirs := keep(f.All, func(r Finding) bool {
 				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
 			})
@@ -156,9 +173,10 @@ var peerPods = &Rule{
 	ID: "peer-pods", Layer: LayerPaths, Symptom: true, Title: "pods on one other node are unreachable, although this node has the route there",
 	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
 	Fix: probe.Fix{
-		Says:     "Look at the other node.",
-		Manifest: []string{"calico-probe run --node {other}"},
-		Radius:   "a probe on that node",
+		Says: "Look at the other node: what it does with packets for its pods, and whether it has the route back.",
+		Manifest: []string{"calico-probe run --node {other}",
+			"ssh {other} 'sudo iptables -S FORWARD | head; ip route show proto bird; ip -br link | grep -e vxlan -e tunl'"},
+		Radius: "a probe on that node; the others only read",
 	},
 	Wants:    []string{checks.EncapProof.ID},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},

@@ -136,7 +136,7 @@ func (s *serviceState) close(last serviceLine) {
 		}
 		switch {
 		case it.signature == nil:
-			if reason.About && reason.signature == nil { // more than systemd says
+			if last.About && reason.signature == nil { // the last of them, which is more than systemd says
 				reason = it
 			}
 		case reason.signature == nil || it.signature.rank() <= reason.signature.rank():

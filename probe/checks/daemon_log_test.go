@@ -65,6 +65,8 @@ func TestServiceLines(t *testing.T) {
 			probe.Fail, saysCgroups, "not mounted"},
 		"a last line that is not known": {[]string{"9 7 E " + kubeletYoung, "9 7 E " + kubeletNoAPI, "8 7 E " + kubeletWSL, "8 1 - " + exited},
 			probe.Fail, "", "wrong number of fields"},
+		"two that are not known: the last": {[]string{"9 7 E " + kubeletStalled, "9 7 E x.go:1] first",
+			"8 7 E " + kubeletWSL, "8 1 - " + exited}, probe.Fail, "", "wrong number of fields"},
 		"it has just started": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletYoung, "7 7 I x.go:1] a"},
 			probe.OK, "", "it runs"},
 		"it has just been started anew": {[]string{"400 6 I server.go:532] started", "8 7 E " + kubeletYoung, "7 7 I x.go:1] a"},
