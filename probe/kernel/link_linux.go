@@ -75,9 +75,7 @@ func (d devices) link(l netlink.Link) Link {
 	out := Link{Index: a.Index, Name: a.Name, Kind: l.Type(), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0,
 		Carrier: a.RawFlags&unix.IFF_LOWER_UP != 0, State: a.OperState.String(),
 		Loopback: a.RawFlags&unix.IFF_LOOPBACK != 0, MAC: a.HardwareAddr.String(), Master: d.name(a.MasterIndex)}
-	if !out.Carrier && a.OperState == netlink.OperUp {
-		out.State = "lower-layer-down" // the state follows the flag within a second
-	}
+	out.State = settled(out, a.OperState)
 	if v, ok := l.(*netlink.Vxlan); ok {
 		out.VXLAN = &VXLAN{VNI: v.VxlanId, Port: v.Port, Local: addrOf(v.SrcAddr), External: v.FlowBased}
 	}
@@ -86,6 +84,18 @@ func (d devices) link(l netlink.Link) Link {
 			DropsIn: s.RxDropped, DropsOut: s.TxDropped}
 	}
 	return out
+}
+
+// settled is the state that an interface is about to have: the state follows the flag of the carrier within a second,
+// later on a busy machine.
+func settled(l Link, state netlink.LinkOperState) string {
+	switch {
+	case !l.Carrier && state == netlink.OperUp:
+		return netlink.LinkOperState(netlink.OperLowerLayerDown).String()
+	case l.Up && l.Carrier && (state == netlink.OperLowerLayerDown || state == netlink.OperDown):
+		return netlink.LinkOperState(netlink.OperUp).String()
+	}
+	return state.String()
 }
 
 // devices are the names of interfaces by their index, as far as they were asked for.
