@@ -145,6 +145,12 @@ ok: each pool has one who makes its routes. warn: both make those of a pool and 
 What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
+			ID: facts.CheckPools, Asks: "do the IP pools leave the addresses of nodes and Services alone, and reach outside?", Run: bind(ipPools),
+			Doc: `An IP pool is the range that pods get their addresses from. Addresses of nodes, of machines near them or of Services in that range belong to two: packets of pods to any address of a pool keep the pod's own address, so machines on the nodes' network do not know the way back, and IPAM may give a node's address to a pod. Calico's default of 192.168.0.0/16 is the network of many an office and laboratory.
+Asked about are pools whose addresses are in use or may be. ok: no such address is in one, and packets that leave for the outside get the node's address (natOutgoing). info: natOutgoing is off for one, so what is outside has to know the way to its pods. warn: the InternalIP of a node, or the address of a Service, is in one. skip: Calico's IPAM has no block here, so pods get their addresses elsewhere. unknown: the pools could not be read.
+What usually breaks it: a pool that was left at Calico's default, nodes that were moved to another network, a pool made by hand without natOutgoing.`,
+		},
+		{
 			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
 			Run: bind(calicoRights),
 			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.

@@ -12,7 +12,7 @@ import (
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
 	return slices.Concat(pathRules(), foreignRules(), addressRules(),
-		birdRules(), sessionRules(), routeRules(), overlayRules(),
+		birdRules(), sessionRules(), routeRules(), poolRules(), overlayRules(),
 		firewallRules(),
 		[]*Rule{hostActionDrops, peerNodePorts})
 }

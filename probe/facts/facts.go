@@ -29,6 +29,7 @@ const (
 	CheckCalicoRights   = "calico-rights"
 	CheckHostEndpoints  = "host-endpoints"
 	CheckRouteMakers    = "route-makers"
+	CheckPools          = "ip-pools"
 	CheckCalicoKind     = "calico-kind"
 	CheckServiceClaims  = "service-claims"
 	CheckProxyRights    = "proxy-rights"
@@ -37,6 +38,8 @@ const (
 
 // Facts of these checks.
 const (
+	PoolOverlaps   probe.Fact = "pool_overlaps"   // what has addresses of a pool and is no pod: OverlapsNodes, OverlapsServices
+	PoolNAT        probe.Fact = "nat_outgoing"    // whether packets of a pool's pods get the node's address on their way out
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
@@ -143,6 +146,9 @@ const (
 
 // Words of the fact Short: why IPAM has no address for a new pod.
 const (
+	OverlapsNodes    = "nodes"
+	OverlapsServices = "services"
+
 	ShortNoPool   = "no-pool"       // no pool is for this node
 	ShortFull     = "full"          // every address of the pools is given away or reserved
 	ShortLimit    = "block-limit"   // the node has as many blocks as one may have
