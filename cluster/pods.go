@@ -34,7 +34,10 @@ type waiter struct {
 	reason string        // the kubelet's word for what a container waits for, "" = none yet
 	says   string        // its words for it
 	since  time.Time     // when the pod was bound to the node, or was last up
+	unmade bool          // the runtime could not make or start that container
+	image  string        // that it is made of
 	last   *corev1.Event // the last event that matters, nil = none, or not read
+	pull   *corev1.Event // the last that says why an image is not there, nil = none, or not read
 }
 
 // readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
@@ -70,7 +73,7 @@ func (c *Client) readEvents(ctx context.Context, p *placement) {
 				errs[i] = fmt.Errorf("listing events: %w", err)
 				return
 			}
-			asked[i].last = lastWord(list.Items, pod.Spec.NodeName)
+			asked[i].last, asked[i].pull = lastWord(list.Items, pod.Spec.NodeName), pullWord(list.Items, pod.Spec.NodeName)
 		})
 	}
 	all.Wait()
@@ -156,9 +159,27 @@ func waits(p *corev1.Pod) (waiter, bool) {
 	}
 	if i >= 0 {
 		w.reason, w.says = states[i].State.Waiting.Reason, states[i].State.Waiting.Message
+		w.image = imageOf(p, states[i])
+		if says, unmade := runtimeSays(states[i]); unmade {
+			w.says, w.unmade = says, true
+		}
 		return w, true
 	}
 	return w, len(states) == 0
+}
+
+// runtimeSays is what the runtime says of a container that it could not make or start: of this attempt, or of
+// the last one while the kubelet waits before the next.
+func runtimeSays(c corev1.ContainerStatus) (string, bool) {
+	switch c.State.Waiting.Reason {
+	case "CreateContainerError", "RunContainerError":
+		return c.State.Waiting.Message, true
+	}
+	t := c.LastTerminationState.Terminated
+	if t == nil || t.Reason != "StartError" && t.Reason != "ContainerCannotRun" {
+		return "", false
+	}
+	return t.Message, true
 }
 
 // wanting tells whether a container waits for something of its own, and not for others.
