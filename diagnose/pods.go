@@ -13,7 +13,7 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, runtimeProxy, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		ipamExhausted, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
 		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
 		registryRefuses}
 }
