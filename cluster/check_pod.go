@@ -201,7 +201,11 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 		return r
 	}
 	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, message(c.State.Waiting.Message))
-	return r.With(facts.Image, c.Image)
+	says := probe.OneLine(c.State.Waiting.Message[:min(len(c.State.Waiting.Message), longestEvent)])
+	if refusal := facts.PullFailed(says); refusal != "" {
+		r = r.With(facts.Refusal, refusal)
+	}
+	return facts.ContainerFailed(says).On(r).With(facts.Image, c.Image)
 }
 
 // notStarted is what the kubelet says of a container whose program could not be started at all, ""
@@ -221,8 +225,10 @@ func notStarted(c corev1.ContainerStatus) string {
 }
 
 func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
-	return r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, notStarted(c)).
+	says := notStarted(c)
+	r = r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, says).
 		With(facts.Restarts, int(c.RestartCount))
+	return facts.ContainerFailed(says).On(r)
 }
 
 // asksBIRD tells whether a probe of the container wants a BIRD.

@@ -24,6 +24,7 @@ const (
 	pullingLong = 10 * time.Minute // of an image that is on its way
 	calicoFresh = time.Minute      // since calico-node became ready: pods that waited for it are tried again
 	groupsMost  = 8                // groups of pods that are told apart
+	imagesMost  = 8                // images and registries of one group that are named
 )
 
 // A group is the pods that do not start for one reason.
@@ -32,6 +33,7 @@ type group struct {
 	plugin  string
 	message string // without the names and numbers of one pod
 	sandbox facts.Sandbox
+	refusal string // of a registry
 	pods    []waiter
 }
 
@@ -74,12 +76,12 @@ func grouped(s *Snapshot) []group {
 		if i >= eventsAsked && g.starts == facts.StartsUnsaid && len(out) > 0 {
 			continue // its events were not read; those of others were, and tell
 		}
-		at := slices.IndexFunc(out, func(o group) bool { return o.starts == g.starts && o.message == g.message })
-		if at < 0 {
+		g.pods = []waiter{w}
+		if at := slices.IndexFunc(out, g.sameReason); at >= 0 {
+			out[at].pods = append(out[at].pods, w)
+		} else {
 			out = append(out, g)
-			at = len(out) - 1
 		}
-		out[at].pods = append(out[at].pods, w)
 	}
 	young := func(g group) bool { return s.Now.Sub(g.pods[0].since) < g.patience() }
 	out = slices.DeleteFunc(out, young)
@@ -125,8 +127,9 @@ func (g group) result(s *Snapshot) probe.Result {
 	case g.foreign() == "":
 		r.Status = probe.Info
 	case g.starts == facts.StartsVolume: // it may be that volume alone
-	case g.starts == facts.StartsImage && g.registries() < 2:
-		r.Status = probe.Info // it may be that registry alone
+	case g.starts == facts.StartsImage && !g.ofTheNode(s):
+		r.Status = probe.Info // it may be that image's name alone
+	case g.starts == facts.StartsImage && !g.corroborated(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
 	case len(g.pods) > 1 || age > patience:
@@ -144,6 +147,10 @@ func (g group) result(s *Snapshot) probe.Result {
 	}
 	if g.corroborated(s) {
 		r = r.With(facts.Corroborated, true)
+	}
+	if images, registries := g.images(); g.refusal != "" {
+		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), imagesMost)]).
+			With(facts.Registries, registries[:min(len(registries), imagesMost)])
 	}
 	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
@@ -171,21 +178,6 @@ func (g group) who() string {
 		return "1 pod (" + few(names) + ") waits"
 	}
 	return fmt.Sprintf("%d pods (%s) wait", len(names), few(names))
-}
-
-// registries counts those whose images the pods of a group wait for.
-func (g group) registries() int {
-	var hosts []string
-	for _, w := range g.pods {
-		for _, c := range slices.Concat(w.pod.Spec.InitContainers, w.pod.Spec.Containers) {
-			host, _, slash := strings.Cut(c.Image, "/")
-			if !slash || !strings.ContainsAny(host, ".:") {
-				host = "docker.io"
-			}
-			hosts = append(hosts, host)
-		}
-	}
-	return len(distinct(hosts))
 }
 
 // waitsForCalico tells whether it is too early: calico-node is starting, or has just begun to serve.
@@ -230,15 +222,10 @@ func reasonOf(w waiter) group {
 	switch {
 	case w.reason == "InvalidImageName" || w.reason == "ErrInvalidImageName" || w.reason == "ErrImageNeverPull":
 		return own(w)
-	case probe.ImageWanting(w.reason) && diskFull.MatchString(w.says):
-		return group{starts: facts.StartsContainer, message: general(w, w.says)}
 	case probe.ImageWanting(w.reason):
-		if registryAway.MatchString(w.says) {
-			return group{starts: facts.StartsImage, message: general(w, w.says)}
-		}
-		return own(w)
-	case w.reason == "CreateContainerError" && runtimeHangs.MatchString(w.says):
-		return group{starts: facts.StartsContainer, message: general(w, w.says)}
+		return unpulled(w)
+	case w.unmade:
+		return uncreated(w)
 	case w.reason != "" && w.reason != "ContainerCreating" && w.reason != "PodInitializing":
 		return own(w)
 	case w.last == nil:
@@ -262,14 +249,24 @@ func reasonOf(w waiter) group {
 	return group{starts: facts.StartsUnsaid}
 }
 
+// uncreated is a pod with a sandbox of which the runtime makes or starts a container not: for a reason of its
+// own, where it says one of those that no pod can make, or else for one of the pod's.
+func uncreated(w waiter) group {
+	says := general(w, w.says)
+	broken := facts.ContainerFailed(says)
+	hangs := w.reason == "CreateContainerError" && runtimeHangs.MatchString(says)
+	if broken.Obstacle == "" && !hangs {
+		return own(w)
+	}
+	return group{starts: facts.StartsContainer, message: says, sandbox: broken}
+}
+
 func own(w waiter) group {
 	return group{starts: facts.StartsOwn, message: strings.TrimSuffix(w.reason+": "+general(w, w.says), ": ")}
 }
 
 // What the kubelet's and the runtime's other messages are told apart by.
 var (
-	registryAway = regexp.MustCompile(`dial tcp|i/o timeout|connection (refused|reset)|no route to host|` +
-		`network is unreachable|TLS handshake timeout|deadline exceeded|server misbehaving`)
 	runtimeHangs = regexp.MustCompile(`deadline exceeded|is reserved for|no space left|failed to create shim`)
 	diskFull     = regexp.MustCompile(`no space left on device`)
 	volumeOwn    = regexp.MustCompile(`(configmap|secret|persistentvolumeclaim) .*not found|references non-existent`)

@@ -26,6 +26,8 @@ type placement struct {
 	err       error
 	waiting   []waiter // those that do not start, the longest waiting first
 	eventsErr error    // why events of some could not be read
+	ending    []waiter // those that shall end, the longest due first
+	endsErr   error    // why events of some of these could not be read
 }
 
 // A waiter is a pod of the node that does not start.
@@ -34,7 +36,10 @@ type waiter struct {
 	reason string        // the kubelet's word for what a container waits for, "" = none yet
 	says   string        // its words for it
 	since  time.Time     // when the pod was bound to the node, or was last up
+	unmade bool          // the runtime could not make or start that container
+	image  string        // that it is made of
 	last   *corev1.Event // the last event that matters, nil = none, or not read
+	pull   *corev1.Event // the last that says why an image is not there, nil = none, or not read
 }
 
 // readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
@@ -52,12 +57,26 @@ func (c *Client) readPlaced(ctx context.Context, node string) placement {
 		}
 	}
 	slices.SortStableFunc(p.waiting, func(a, b waiter) int { return a.since.Compare(b.since) })
+	p.ending = endings(p.pods)
 	return p
 }
 
 // readEvents reads what the kubelet says of the pods that wait longest.
 func (c *Client) readEvents(ctx context.Context, p *placement) {
-	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
+	p.eventsErr = c.readEventsOf(ctx, p.waiting[:min(len(p.waiting), eventsAsked)], func(w *waiter, events []corev1.Event) {
+		w.last, w.pull = lastWord(events, w.pod.Spec.NodeName), pullWord(events, w.pod.Spec.NodeName)
+	})
+}
+
+// readEnds reads what the kubelet says of the pods that are due longest.
+func (c *Client) readEnds(ctx context.Context, p *placement) {
+	p.endsErr = c.readEventsOf(ctx, p.ending[:min(len(p.ending), endsAsked)], func(w *waiter, events []corev1.Event) {
+		w.last = killWord(events, w.pod.Spec.NodeName)
+	})
+}
+
+// readEventsOf gives the events of each of these pods to a function, and the first error.
+func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
 	errs := make([]error, len(asked))
 	var all sync.WaitGroup
 	for i := range asked {
@@ -70,13 +89,11 @@ func (c *Client) readEvents(ctx context.Context, p *placement) {
 				errs[i] = fmt.Errorf("listing events: %w", err)
 				return
 			}
-			asked[i].last = lastWord(list.Items, pod.Spec.NodeName)
+			hear(&asked[i], list.Items)
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		p.eventsErr = cmp.Or(p.eventsErr, err)
-	}
+	return cmp.Or(errs...)
 }
 
 // lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or
@@ -156,9 +173,27 @@ func waits(p *corev1.Pod) (waiter, bool) {
 	}
 	if i >= 0 {
 		w.reason, w.says = states[i].State.Waiting.Reason, states[i].State.Waiting.Message
+		w.image = imageOf(p, states[i])
+		if says, unmade := runtimeSays(states[i]); unmade {
+			w.says, w.unmade = says, true
+		}
 		return w, true
 	}
 	return w, len(states) == 0
+}
+
+// runtimeSays is what the runtime says of a container that it could not make or start: of this attempt, or of
+// the last one while the kubelet waits before the next.
+func runtimeSays(c corev1.ContainerStatus) (string, bool) {
+	switch c.State.Waiting.Reason {
+	case "CreateContainerError", "RunContainerError":
+		return c.State.Waiting.Message, true
+	}
+	t := c.LastTerminationState.Terminated
+	if t == nil || t.Reason != "StartError" && t.Reason != "ContainerCannotRun" {
+		return "", false
+	}
+	return t.Message, true
 }
 
 // wanting tells whether a container waits for something of its own, and not for others.

@@ -107,7 +107,7 @@ func TestPodsStart(t *testing.T) {
 			probe.Info, facts.StartsPulling, ""},
 		"no such image":  {"", "", []corev1.Pod{hanging("a", time.Hour, "ImagePullBackOff", `Back-off pulling image "a": not found`)}, probe.Info, facts.StartsOwn, ""},
 		"one registry":   {"", "", wants("a", "a"), probe.Info, facts.StartsImage, ""},
-		"all registries": {"", "", wants("a", "b"), probe.Fail, facts.StartsImage, "cannot pull"},
+		"all registries": {"", "", wants("a", "b"), probe.Warn, facts.StartsImage, "cannot pull"},
 		"no ConfigMap":   {eventMount, `MountVolume.SetUp failed for volume "config" : configmap "app" not found`, creating(3, time.Hour), probe.Info, facts.StartsOwn, ""},
 		"no key": {"", "", []corev1.Pod{hanging("a", time.Hour, "CreateContainerConfigError",
 			`configmap "x" not found`)}, probe.Info, facts.StartsOwn, ""},

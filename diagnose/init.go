@@ -277,6 +277,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		Manifest: []string{
 			"kubectl get events -n {namespace} --field-selector involvedObject.name={pod} | tail -5",
 			"ssh {node} sudo crictl pull {image}  # the node's own words",
+			askRegistry,
 			"# without a registry: on a node that has it, 'sudo ctr -n k8s.io images export calico.tar {image}'; on {node}, 'sudo ctr -n k8s.io images import calico.tar'",
 		},
 		Radius: "this node only",
@@ -286,12 +287,17 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		wanting := f.where(func(r Finding) bool {
 			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(facts.APIReason))
 		})
-		if len(wanting) == 0 {
-			return nil
+		if len(wanting) == 0 ||
+			slices.ContainsFunc(waitingPods(f, facts.StartsImage), func(r Finding) bool { return sameRefusal(r, wanting[0]) }) {
+			return nil // with others, whose cause is registry-refuses
+		}
+		image, why := wanting[0].Facts.Str(facts.Image), ""
+		if refusal := refusedWords[wanting[0].Facts.Str(facts.Refusal)]; refusal != "" {
+			why = fmt.Sprintf("registry %s: %s: ", facts.RegistryOf(image), refusal)
 		}
 		return []Case{{
-			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw),
-			Args: map[string]Arg{"image": imageArg(wanting[0].Facts.Str(facts.Image))},
+			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
+			Args: map[string]Arg{"image": imageArg(image), "registry": registryArg(facts.RegistryOf(image))},
 			For:  clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}}
 	},

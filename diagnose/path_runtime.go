@@ -84,7 +84,7 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 		"containerd-without-cri"}, withoutSandbox...),
 	Match: func(f Findings) []Case {
 		var told []Finding
-		for _, r := range waitingPods(f, facts.StartsSandbox, facts.StartsCNI) {
+		for _, r := range waitingPods(f, facts.StartsSandbox, facts.StartsCNI, facts.StartsContainer) {
 			if word := r.Facts.Str(facts.Obstacle); word == facts.ObstacleOpenFiles || word == facts.ObstacleProcesses {
 				told = append(told, r)
 			}

@@ -13,13 +13,14 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, runtimeProxy, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
-		cgroupsExhausted, systemdUnanswering, resolvConfMissing, sandboxFails, registriesUnreachable}
+		ipamExhausted, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
+		registryRefuses, podsDoNotEnd}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
 var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
-	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}}
+	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}
 
 // waitingPods are the bad groups of pods that wait for one of these, the largest first, and the
 // probe's own pod where the kubelet says why: that the runtime does not answer is what runtime-stuck says.
@@ -40,8 +41,7 @@ func waitingPods(f Findings, starts ...string) []Finding {
 // one tenant are no proof. The probe's own pod is, and pods of several namespaces or the cluster's own.
 func said(pods []Finding) []Clue {
 	sure := slices.ContainsFunc(pods, func(r Finding) bool {
-		many, _ := r.Facts[facts.Corroborated].(bool)
-		return many || r.Check == probe.CheckPlaced
+		return corroborated(r) || r.Check == probe.CheckPlaced || r.Check == facts.CheckCalicoPod
 	})
 	if sure {
 		return clues(proof, pods)
@@ -215,24 +215,5 @@ It is quoted as it is where no other cause explains it.`,
 			out[0].Fix = newKubeconfig
 		}
 		return out
-	},
-}
-
-// registriesUnreachable is a node that pulls no images.
-var registriesUnreachable = &Rule{
-	ID: "registries-unreachable", Layer: LayerPaths, Title: "the node reaches no registry of images",
-	Doc: `Pods wait with ErrImagePull or ImagePullBackOff, and the messages are of the network (i/o timeout, connection refused, no route to host) for images of more than one registry: so it is the node's way out (its default route, NAT, a proxy that the runtime is configured with, DNS, a firewall), and not an image. Pods whose image is there start.
-Told from an image that does not exist, or a login that is missing, by the registry's answer, which is one.`,
-	Fix: probe.Fix{
-		Says: "Find out where the way to the registries ends.",
-		Manifest: []string{lookAtPods, "ssh {node} ip route get 1.1.1.1",
-			"ssh {node} systemctl show {runtime} -p Environment  # a proxy",
-			"kubectl get events -A --field-selector reason=Failed | grep -i -e pull | tail -5"},
-		Radius: onlyReads,
-	},
-	RuledOut: []string{checks.DNSExternal.ID, checks.NodeUplink.ID},
-	Match: func(f Findings) []Case {
-		groups := waitingPods(f, facts.StartsImage)
-		return quotedPods(groups, "wait for images that the node cannot pull from any registry")
 	},
 }

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -14,14 +15,24 @@ const sandboxLogs = "ssh {node} sudo journalctl -u {runtime} --since -15min | gr
 // withoutSandbox is what is said of a runtime as long as nobody says why it makes no sandbox.
 var withoutSandbox = []string{"sandbox-fails", "runtime-stuck"}
 
-// obstructed are the pods for whose sandbox this is in the way, and where that is.
-func obstructed(f Findings, obstacle string) (pods []Finding, at string) {
-	pods = keep(waitingPods(f, facts.StartsSandbox),
-		func(r Finding) bool { return r.Facts.Str(facts.Obstacle) == obstacle })
+// obstructed are the pods, calico-node's among them, for whose sandbox or containers one of these is in the way,
+// and where that is.
+func obstructed(f Findings, obstacles ...string) (pods []Finding, at string) {
+	of := func(r Finding) bool { return slices.Contains(obstacles, r.Facts.Str(facts.Obstacle)) }
+	pods = append(keep(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), of), keep(f.Bad(facts.CheckCalicoPod), of)...)
 	if len(pods) > 0 {
 		at = pods[0].Facts.Str(facts.ObstacleAt)
 	}
 	return pods, at
+}
+
+// keptDown is what follows where such pods do not start: for calico-node, all that it does not begin.
+func keptDown(pods []Finding) []Cover {
+	out := Covers(probe.CheckPlaced)
+	if slices.ContainsFunc(pods, func(r Finding) bool { return r.Check == facts.CheckCalicoPod }) {
+		out = slices.Concat(out, calicoDown, notStarted)
+	}
+	return out
 }
 
 // pauseImageMissing is kubernetes/kubernetes#72295.
@@ -45,10 +56,19 @@ Told from an image of the pod's own by the event, which is about the sandbox.`,
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("no pod can start on {node}: the image of sandboxes, %s, is not there and cannot be pulled: %s", image, pods[0].Facts.Str(facts.Message)),
-			For:  said(pods), Covers: Covers(probe.CheckPlaced),
+			Says: fmt.Sprintf("no pod can start on {node}: the image of sandboxes, %s, is not there and cannot be pulled: %s%s", image, refusedBy(pods[0], image), pods[0].Facts.Str(facts.Message)),
+			For:  said(pods), Covers: keptDown(pods),
 		}}
 	},
+}
+
+// refusedBy is the beginning of a sentence about an image that a registry does not give.
+func refusedBy(r Finding, image string) string {
+	refusal := refusedWords[facts.PullFailed(r.Facts.Str(facts.Message))]
+	if refusal == "" {
+		return ""
+	}
+	return fmt.Sprintf("registry %s: %s: ", facts.RegistryOf(image), refusal)
 }
 
 // cgroupDriversDiffer is kubernetes-sigs/kubespray#8122.
@@ -75,7 +95,7 @@ Told from a runtime that hangs by its words.`,
 		}
 		return []Case{{
 			Says: "no pod can start on {node}: the cgroup drivers of kubelet and runtime differ: " + pods[0].Facts.Str(facts.Message),
-			For:  said(pods), Covers: Covers(probe.CheckPlaced),
+			For:  said(pods), Covers: keptDown(pods),
 		}}
 	},
 }
@@ -105,8 +125,89 @@ Told from a runtime that hangs by the words, which are the kubelet's own and not
 		}
 		return []Case{{
 			Says: fmt.Sprintf("no pod can start on {node}: %s, which the kubelet's resolvConf names, cannot be opened: %s", file, pods[0].Facts.Str(facts.Message)),
-			Args: map[string]Arg{"file": fileArg(file)}, For: said(pods), Covers: Covers(probe.CheckPlaced),
+			Args: map[string]Arg{"file": fileArg(file)}, For: said(pods), Covers: keptDown(pods),
 		}}
+	},
+}
+
+// imageStoreBroken is containerd/containerd#3401.
+var imageStoreBroken = &Rule{
+	ID: "image-store-broken", Layer: LayerRuntime, Title: "the runtime's store of images lacks a part of one, or cannot read it",
+	Doc: `containerd keeps images as blobs (its content store) and unpacked layers (snapshots), and lists of both. After a power loss, a full disk, files removed by hand below /var/lib/containerd, or a change of snapshotter for images whose blobs were let go (discard_unpacked_layers), the lists name what is not there: "failed to get reader from content store: content digest ... not found", "blob not found", "missing parent ... bucket: not found", "failed to prepare extraction snapshot". The image counts as pulled, so no pull mends it, and every pod with it fails; with the pause image, every pod. CRI-O says "layer not known". An "input/output error" or "structure needs cleaning" there is the disk or the file system below.
+Told from a registry that lacks an image by these words, which are the store's, and from a full disk by node-disk. Other nodes start the same image.`,
+	Fix: probe.Fix{
+		Says: "Remove that image on this node and have it pulled again. Where many images are broken, or it comes back, drain the node and begin with an empty store.",
+		Manifest: []string{lookAtPods, sandboxLogs, "ssh {node} df -h /var/lib/containerd /var/lib/containers",
+			"ssh {node} sudo crictl images  # IMAGE: that of the message, or of the pods above; the pause image where no sandbox is made"},
+		OnlyIf: []probe.Conditional{
+			{If: "one or a few images are concerned, and the node can pull them again (IMAGE)", Manifest: []string{
+				"ssh {node} 'sudo crictl rmi IMAGE && sudo crictl pull IMAGE'"}},
+			{If: "many are, and the node's pods can be spared, with what they have in emptyDir volumes", Manifest: []string{
+				"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
+				"ssh {node} 'sudo systemctl stop {kubelet} && sudo crictl rmp -fa; sudo systemctl stop {runtime}'",
+				"ssh {node} sudo mv /var/lib/containerd /var/lib/containerd.broken  # delete it later; with CRI-O: sudo crio wipe -f",
+				"ssh {node} 'sudo systemctl start {runtime} && sudo systemctl start {kubelet}'",
+				"kubectl uncordon {node}",
+			}},
+		},
+		Radius: "reading changes nothing, and an image that is removed stays in use where it runs; the empty store stops every pod of this node, and each image is pulled again, calico-node's and the pause image too: make sure that the registry answers first",
+	},
+	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
+	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started"}, withoutSandbox...),
+	Match: func(f Findings) []Case {
+		pods, _ := obstructed(f, facts.ObstacleStore, facts.ObstacleStoreDisk)
+		if len(pods) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "the image store of the runtime on {node} is damaged: " + pods[0].Facts.Str(facts.Message),
+			For:  said(pods), Covers: keptDown(pods),
+		}
+		if pods[0].Facts.Str(facts.Obstacle) == facts.ObstacleStoreDisk {
+			c.Says = "the runtime on {node} cannot read its image store, for an error of the disk or file system below: " + pods[0].Facts.Str(facts.Message)
+			c.Fix = &storeDiskFix
+		}
+		return []Case{c}
+	},
+}
+
+// storeDiskFix is that of a store whose disk fails.
+var storeDiskFix = probe.Fix{
+	Says: "Look at what the kernel says of the disk. Move the node's pods away before anything is written or checked there.",
+	Manifest: []string{"ssh {node} \"sudo dmesg -T | grep -i -e 'I/O error' -e 'ext4-fs error' -e 'xfs.*corrupt' | tail\"",
+		"ssh {node} findmnt -T /var/lib/containerd"},
+	OnlyIf: []probe.Conditional{{If: "the disk or the file system is broken", Manifest: []string{
+		"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}}},
+	Radius: "reading changes nothing; the drain moves the pods of this node to others, and what their emptyDirs hold is lost",
+}
+
+// ociRuntimeBroken is a runc, or a shim, that does not do its work.
+var ociRuntimeBroken = &Rule{
+	ID: "oci-runtime-broken", Layer: LayerRuntime, Title: "runc, or the shim that starts it, fails itself",
+	Doc: `containerd and CRI-O start nothing themselves: a shim (containerd-shim-runc-v2) or conmon runs runc or crun, once for each sandbox and container. Where that program is missing (an update that failed, a cleanup of /usr/bin), is of another architecture or cut short ("exec format error"), lacks a library, or is too old or too new for the kernel (seccomp, cgroups), the runtime itself answers well and starts nothing: "failed to create shim task: OCI runtime create failed", "unable to retrieve OCI runtime error", "runc did not terminate successfully", "unable to apply cgroup configuration". What runs goes on.
+Told from a container whose own program is missing by the name in the message, which is runc's or the shim's. Cgroup drivers that differ, a kernel that makes no more cgroups and a systemd that does not answer have causes of their own.`,
+	Fix: probe.Fix{
+		Says: "Have the runtime's programs run by hand, then install their package again.",
+		Manifest: []string{sandboxLogs, "ssh {node} 'ls -l $(which runc crun containerd-shim-runc-v2); runc --version; containerd-shim-runc-v2 -v'",
+			"ssh {node} 'uname -rm; stat -fc %T /sys/fs/cgroup; free -m'"},
+		OnlyIf: []probe.Conditional{
+			{If: "a program is missing or does not run: with the package that this node has it from (PACKAGE)", Manifest: []string{
+				"ssh {node} 'sudo apt-get install --reinstall PACKAGE || sudo dnf reinstall PACKAGE'"}},
+		},
+		Radius: "this node only; runc is started anew for each container, so running ones are not touched. A package of containerd or Docker may restart its service",
+	},
+	RuledOut: []string{checks.NodeDisk.ID, checks.NodeMemory.ID, checks.CRIHealth.ID},
+	Explains: append([]string{"container-not-started"}, withoutSandbox...),
+	Match: func(f Findings) []Case {
+		pods, program := obstructed(f, facts.ObstacleOCI)
+		if len(pods) == 0 {
+			return nil
+		}
+		says := "no container can be started on {node}: the program that the runtime starts for each fails itself: "
+		if program != "" {
+			says = fmt.Sprintf("no container can be started on {node}: %s, which the runtime starts for each, does not run: ", program)
+		}
+		return []Case{{Says: says + pods[0].Facts.Str(facts.Message), For: said(pods), Covers: keptDown(pods)}}
 	},
 }
 
@@ -128,7 +229,7 @@ Told from a CNI plugin that fails by the words: the runtime names the plugin the
 
 // saidWhy tells whether somebody says why the runtime makes no sandbox; that it does not answer is no reason.
 func saidWhy(f Findings) bool {
-	pods := keep(waitingPods(f, facts.StartsSandbox), func(r Finding) bool {
+	pods := keep(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), func(r Finding) bool {
 		return r.Facts.Str(facts.Message) != "" && r.Facts.Str(facts.Obstacle) != facts.ObstacleSilence
 	})
 	return len(pods) > 0

@@ -27,6 +27,10 @@ const (
 	ObstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
 	ObstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
 	ObstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
+	ObstacleStore         = "store"          // the runtime's store of images lacks or cannot read a part
+	ObstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
+	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
+	ObstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
@@ -57,23 +61,47 @@ func SandboxFailed(text string) Sandbox {
 	case s.Plugin != "" || networkOf.MatchString(s.Message):
 		s.Starts = StartsCNI
 	}
+	s.Obstacle, s.At = obstacleOf(s.Starts, s.Message, !strings.Contains(said, "rpc error"))
+	return s
+}
+
+// ContainerFailed reads what the runtime says of a container that it could not make or start, or of its image.
+// Most of that is the pod's own, such as a program that is not there: then there is no Obstacle.
+func ContainerFailed(text string) Sandbox {
+	said := quotedWord.ReplaceAllStringFunc(processOwn.ReplaceAllString(text, ""), func(word string) string {
+		if runtimeName.MatchString(word) {
+			return word
+		}
+		return `""` // the pod's: an image, a command, a path
+	})
+	s := Sandbox{Starts: StartsContainer, Message: text}
+	s.Obstacle, s.At = obstacleOf(s.Starts, said, false)
+	return s
+}
+
+// processOwn is what runc says of the program in a container, and quotedWord what may hold a name of the pod's.
+var (
+	processOwn  = regexp.MustCompile(`unable to start container process: (?:exec|chdir|error (?:during|mounting)).*`)
+	quotedWord  = regexp.MustCompile(`"[^"]*"`)
+	runtimeName = regexp.MustCompile(`^"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
+)
+
+// obstacleOf is the first obstacle that a message names, and what it is about. What the kubelet fails in
+// itself has no code of the runtime's.
+func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	for _, o := range obstacles {
-		m := o.words.FindStringSubmatch(s.Message)
-		// What the kubelet fails in itself has no code of the runtime's.
-		if m == nil || o.of != "" && o.of != s.Starts || o.own && strings.Contains(said, "rpc error") {
+		m := o.words.FindStringSubmatch(text)
+		fits := o.of == "" || o.of == starts || o.also && starts == StartsContainer
+		if m == nil || !fits || o.own && !kubelets || o.not != nil && o.not.MatchString(text) {
 			continue
 		}
-		at := ""
-		for _, group := range m[1:] {
-			at = cmp.Or(at, strings.TrimRight(group, ":"))
-		}
+		at := strings.TrimRight(cmp.Or(m[1:]...), `:\"`)
 		if o.own && (strings.Contains(at, "/pods/") || strings.HasPrefix(at, "/sys/")) { // its own, of one pod
 			continue
 		}
-		s.Obstacle, s.At = o.is, probe.Quoted(at)
-		break
+		return o.is, probe.Quoted(at)
 	}
-	return s
+	return "", ""
 }
 
 // What these messages are told apart by: containerd 1.x and 2.x, CRI-O and dockershim; for addresses the
@@ -89,30 +117,38 @@ var (
 
 var obstacles = []struct {
 	of, is string
+	also   bool // of a container too
 	own    bool // the kubelet's own words, and not the runtime's
 	words  *regexp.Regexp
+	not    *regexp.Regexp // with which it is something else
 }{
 	{is: ObstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
-	{of: StartsSandbox, is: ObstacleCgroups, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: ObstacleCgroups, words: regexp.MustCompile(
 		`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`)},
-	{of: StartsSandbox, is: ObstacleSystemd, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: ObstacleSystemd, words: regexp.MustCompile(
 		`dbus: connection closed|completion signal from dbus|` +
 			`dial unix (?:/var)?/run/(?:systemd/private|dbus/system_bus_socket): connect: `)},
 	{is: ObstacleProcesses, words: regexp.MustCompile(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
-	{of: StartsSandbox, is: ObstacleSnapshotter, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: ObstacleSnapshotter, words: regexp.MustCompile(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
+	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},
+	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
 	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},
-	{of: StartsSandbox, is: ObstacleCgroupDriver, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: ObstacleCgroupDriver, words: regexp.MustCompile(
 		`for systemd cgroups, got|configured with (?:systemd|cgroupfs) cgroup manager, but|cgroup driver: "?\w+"? is different from`)},
+	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
+	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
 	// The kubelet opens no other file for a sandbox than this one and those of its own folder.
 	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: regexp.MustCompile(
 		`^(?:[^:/]*: )?open (/\S+): (?:no such file or directory|permission denied|is a directory)$`)},
 	{of: StartsSandbox, is: ObstacleSilence, words: regexp.MustCompile(
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
+	{of: StartsCNI, is: ObstacleAddressHeld, words: regexp.MustCompile(
+		`route \(Ifindex: \d+, Dst: ([0-9a-f.:]+)/\d+, Scope: \w+\) already exists for an interface other than`)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
 		`fork/exec (/\S+): permission denied`)},
 	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
@@ -122,6 +158,29 @@ var obstacles = []struct {
 	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }
+
+// The words of containerd (core/metadata/content.go, plugins/content/local/readerat.go, core/diff/apply,
+// core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of containers/storage for a store that lacks
+// a part of an image, and of Linux for a disk or file system that cannot be read.
+var (
+	storeDisk = regexp.MustCompile(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
+		`/var/lib/(?:containerd|containers|docker|rancher)/).*(?:input/output error|[Ss]tructure needs cleaning|bad message)`)
+	storeLacks = regexp.MustCompile(`failed to get reader from content store|content digest \S+: not found|blob not found|` +
+		`failed to prepare extraction snapshot|missing parent .{0,150}bucket: not found|layer not known|` +
+		`readlink /var/lib/containers/storage/overlay\S*: (?:invalid argument|no such file or directory)`)
+	notTheStore = regexp.MustCompile(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists`)
+)
+
+// The words of containerd (core/runtime/v2, cmd/containerd-shim-runc-v2/process/init.go) for a runc or a shim
+// that does not run, of the loader for a library that it lacks, and of runc for the cgroup that it does not get.
+// What runc says of a security profile is the node's of a sandbox; a container may have one of its own.
+var (
+	ociFails = regexp.MustCompile(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
+		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
+		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
+	ociSecures = regexp.MustCompile(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +
+		`(?:runc create failed|shim task|OCI runtime create failed).*cannot allocate memory`)
+)
 
 // On adds to a result what keeps the sandbox from being made.
 func (s Sandbox) On(r probe.Result) probe.Result {

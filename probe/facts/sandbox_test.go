@@ -44,6 +44,19 @@ func TestSandboxFailed(t *testing.T) {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: clusterinformations.crd.projectcalico.org "default" is forbidden: User "x" cannot get resource`: {
 			Starts: StartsCNI, Plugin: "calico"},
+		began + `failed to create containerd container: error unpacking image: failed to extract layer sha256:ID: failed to get reader from content store: content digest sha256:ID: not found`:               {Obstacle: ObstacleStore},
+		began + `failed to get sandbox image "registry.k8s.io/pause:3.10": failed to pull image "registry.k8s.io/pause:3.10": failed to prepare extraction snapshot "extract-1 sha256:ID": parent: not found`: {Obstacle: ObstacleStore},
+		began + `failed to start sandbox: failed to create containerd container: failed to create snapshot: mkdir /var/lib/containerd/x: input/output error`:                                                  {Obstacle: ObstacleStoreDisk},
+		began + `failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/x/log.json: no such file or directory): exec: "runc": executable file not found in $PATH: unknown`: {
+			Obstacle: ObstacleOCI, At: "runc"},
+		began + `failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: exec format error`: {Obstacle: ObstacleOCI, At: "/usr/bin/containerd-shim-runc-v2"},
+		began + `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc did not terminate successfully: exit status 127: runc: error while loading shared libraries: libseccomp.so.2: unknown`: {
+			Obstacle: ObstacleOCI},
+		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error adding seccomp filter rule for syscall clone3: requested action matches default action of filter`: {
+			Obstacle: ObstacleOCI},
+		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: open /proc/sys/net/core/somaxconn: no such file or directory`: {},
+		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error adding host side routes for interface: cali123, error: route (Ifindex: 9, Dst: 10.244.1.7/32, Scope: link) already exists for an interface other than 'cali123': route (Ifindex: 7, Dst: 10.244.1.7/32, Scope: link, Iface: cali456)`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAddressHeld, At: "10.244.1.7"},
 		began + `failed to setup network for sandbox: plugin type="multus" failed (add): x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "multus"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): No IPs available in pools: [10.0.0.0/24]`: {
@@ -55,6 +68,35 @@ func TestSandboxFailed(t *testing.T) {
 		}
 		if want.Message = got.Message; got != want || got.Message == "" || len(got.Message) >= len(text) {
 			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+// TestContainerFailed wants the node's faults told from a pod's own, whatever that calls its program.
+func TestContainerFailed(t *testing.T) {
+	t.Parallel()
+	const began = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+	for text, want := range map[string]string{
+		`failed to create containerd container: error unpacking image: failed to extract layer sha256:ID: failed to get reader from content store: content digest sha256:ID: not found`: ObstacleStore,
+		`failed to create containerd container: failed to create snapshot: missing parent "k8s.io/7/sha256:ID" bucket: not found`:                                                       ObstacleStore,
+		`failed to get image from containerd "sha256:ID": blob not found: not found`:                                                                                                    ObstacleStore,
+		`failed to pull and unpack image "x": failed to extract layer sha256:ID: write /var/lib/containerd/x: structure needs cleaning`:                                                 ObstacleStoreDisk,
+		began + `runc create failed: unable to start container process: unable to apply cgroup configuration: cannot enter cgroupv2 "/sys/fs/cgroup/x" with domain controllers`:         ObstacleOCI,
+		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): fork/exec /usr/sbin/runc: exec format error`:                                       ObstacleOCI,
+		`failed to get runtime: runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`:                                                    ObstacleOCI,
+		// The registry's, the disk's and the pod's own.
+		`failed to pull and unpack image "x": failed to copy: httpReadSeeker: failed open: content at https://hub.example/v2/x not found: not found`:                            "",
+		`failed to pull and unpack image "x": failed to prepare extraction snapshot "y": write /var/lib/containerd/x: no space left on device`:                                  "",
+		`failed to pull and unpack image "x": failed to unpack image on snapshotter overlayfs: unexpected media type text/html for sha256:ID: not found`:                        "",
+		began + `runc create failed: unable to start container process: exec: "app": executable file not found in $PATH`:                                                        "",
+		began + `runc create failed: unable to start container process: exec: "runc did not terminate successfully": executable file not found in $PATH`:                        "",
+		began + `runc create failed: unable to start container process: exec: "blob not found": stat blob not found: no such file or directory`:                                 "",
+		began + `runc create failed: unable to start container process: error during container init: error mounting "/mnt/data" to rootfs at "/data": input/output error`:       "",
+		began + `runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?)`:                                                  "",
+		began + `runc create failed: unable to start container process: error adding seccomp filter rule for syscall clone3: requested action matches default action of filter`: "",
+	} {
+		if got := ContainerFailed(text); got.Obstacle != want || got.Starts != StartsContainer {
+			t.Errorf("%s: %+v, want %q", text, got, want)
 		}
 	}
 }
