@@ -87,6 +87,35 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 	},
 }
 
+// kubeProxyRefused is a kube-proxy whose rules the kernel does not take.
+var kubeProxyRefused = &Rule{
+	ID: "kube-proxy-sync-fails", Layer: LayerDatastore, Title: "kube-proxy's rules are refused when it writes them",
+	Doc: `kube-proxy writes all its rules at once (iptables-restore, nft, netlink for ipvs). Where that fails, for a module that the kernel lacks, a lock that another program holds, a rule that this version of iptables does not know, or a set that is too large, it tries again and again and nothing of it holds: services stay as they were, and its health says 503 after a while.
+Told from a kube-proxy that hears nothing by its log.`,
+	Fix: probe.Fix{
+		Says: "Read what is refused, in the line and those after it.",
+		Manifest: []string{
+			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
+			"kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=30",
+			"ssh {node} 'uname -r; lsmod | grep -e ^ip_vs -e ^nf_tables -e ^ip_tables'",
+		},
+		Radius: onlyReads,
+	},
+	Explains: []string{"kube-proxy-stuck", "service-path-broken"},
+	Match: func(f Findings) []Case {
+		lines := kubeSays(f, "kube-proxy", checks.SaysSync)
+		if len(lines) == 0 {
+			return nil
+		}
+		broken, _ := brokenPath(f)
+		return []Case{{
+			Says:   "kube-proxy on {node} cannot write its rules: " + lines[0].Facts.Str(checks.FactLine),
+			For:    slices.Concat(clues(strong, lines), clues(hint, f.Failed(checks.KubeProxyHealth.ID)), clues(0, broken)),
+			Covers: serviceless,
+		}}
+	},
+}
+
 // coreDNSCutOff is a CoreDNS that runs and hears nothing from the API server.
 var coreDNSCutOff = &Rule{
 	ID: "coredns-cut-off", Layer: LayerServices, Title: "CoreDNS hears nothing from the API server, and says why",

@@ -84,6 +84,12 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
+		// Its Node was made after it gave up waiting.
+		line := r.Facts.Str(FactLine)
+		if r.Facts.Str(FactSignature) == SaysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
+			r.Status = probe.Info
+		}
 		p.Report(r.On(on).With(FactOfContainer, of))
 	}
 	now := time.Now()
