@@ -14,7 +14,7 @@ import (
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
 		ipamExhausted, runtimeProxy, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
-		cgroupsExhausted, systemdUnanswering, resolvConfMissing, sandboxFails, registriesUnreachable}
+		cgroupsExhausted, systemdUnanswering, resolvConfMissing, sandboxFails, nodeDNSDown, registriesUnreachable}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.

@@ -52,7 +52,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 		// A server on the node's loopback is another one inside a pod, or nobody.
 		if !a.IsLoopback() || p.From == "" {
 			servers = append(servers,
-				&outside{target: probe.Target{Name: "resolv.conf", Addr: a, Port: dnsPort}, own: true})
+				&outside{target: probe.Target{Name: RoleNode, Addr: a, Port: dnsPort}, own: true})
 		}
 	}
 	for _, t := range dnsServers(p, k) {
