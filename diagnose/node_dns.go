@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -43,7 +44,15 @@ Told from a registry that is out of reach by the look-up, which fails before a c
 		silent, answering := nodesServers(f.Of(checks.DNSExternal.ID))
 		waiting := f.where(func(r Finding) bool { return r.Facts.Str(facts.NoNames) != "" })
 		_, elsewhere := nodesServers(f.Elsewhere(checks.DNSExternal.ID))
-		if len(answering) > 0 || len(waiting) == 0 { // nothing is known to wait for a name
+		if len(waiting) == 0 { // nothing is known to wait for a name
+			return nil
+		}
+		named := keep(silent, func(r Finding) bool {
+			return strings.HasSuffix(r.Target, " "+waiting[0].Facts.Str(facts.NoNames)) && serverOf(r).IsLoopback()
+		})
+		if len(named) > 0 { // a resolver of the node's own, the only one that its programs ask
+			silent = named
+		} else if len(answering) > 0 {
 			return nil
 		}
 		c := Case{For: slices.Concat(clues(strong, silent), clues(hint, waiting)), Covers: Covers(checks.DNSExternal.ID)}
