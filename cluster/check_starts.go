@@ -142,6 +142,9 @@ func (g group) result(s *Snapshot) probe.Result {
 		r.Saw += ": " + says
 		r = r.With(facts.Message, says)
 	}
+	if silent := facts.NameServerSilent(g.message); silent != "" {
+		r = r.With(facts.NoNames, silent)
+	}
 	if g.plugin != "" {
 		r = r.With(facts.Plugin, g.plugin)
 	}

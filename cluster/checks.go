@@ -77,6 +77,12 @@ Asked about are TCP 10250 (or the kubelet's own port), 179 or Calico's listenPor
 ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
 		},
 		{
+			ID: facts.CheckServicePolicies, Asks: "for which Services does it matter how kube-proxy knows the node and whom it masquerades?",
+			Run: bind(servicePolicies),
+			Doc: `A Service whose internalTrafficPolicy or externalTrafficPolicy is Local is answered by endpoints of the node that is asked alone: kube-proxy has to know the node by its name in Kubernetes. Pods which a policy lets be reached by certain pods alone, by their labels, have to see those pods' addresses: kube-proxy must not masquerade them. Nothing of that is a fault; kubeproxy-health says how kube-proxy is set.
+ok: there is neither. info: there are some, and which. Where a policy cannot be worked out, what it selects is left out.`,
+		},
+		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
 			Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
 The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.

@@ -31,6 +31,7 @@ type ruling struct {
 type rule struct {
 	action string // Allow, Deny, Pass or Log
 	all    bool   // it is about every packet
+	pods   bool   // it is surely about what certain pods send, known by their labels, and nothing else
 	// where a rule of Calico's is surely not about every port of TCP
 	other bool  // it is about another protocol
 	ports []any // the ports at the receiving end that it is about; nil = every port
@@ -61,7 +62,7 @@ func (r rule) mayBe(port int) bool {
 // calicoRule reads a rule of a policy of Calico's.
 func calicoRule(r map[string]any) rule {
 	action, _ := r["action"].(string)
-	out := rule{action: action, all: unconditional(r)}
+	out := rule{action: action, all: unconditional(r), pods: fromSelected(r)}
 	switch protocol := r["protocol"].(type) {
 	case string:
 		out.other = !strings.EqualFold(protocol, "TCP") && protocol != "6"
@@ -146,7 +147,7 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	if len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress) {
 		out.rules[probe.DeniesIngress] = []rule{}
 		for _, r := range np.Spec.Ingress {
-			allows := rule{action: "Allow", all: len(r.From)+len(r.Ports) == 0}
+			allows := rule{action: "Allow", all: len(r.From)+len(r.Ports) == 0, pods: fromPods(r.From)}
 			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows)
 		}
 	}

@@ -212,7 +212,7 @@ Told from a CoreDNS that does not reach the API server by what the API server sa
 			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}}},
 		Radius: "reading changes nothing; a restart of CoreDNS goes pod by pod",
 	},
-	Explains: []string{"dns-down", "dns-unserved", "dns-no-upstream", "coredns-ends"},
+	Explains: []string{"dns-down", "dns-unserved", "dns-no-upstream", "coredns-ends", "coredns-cut-off"},
 	Match: func(f Findings) []Case {
 		lacks := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool { return len(listOf(r, facts.Lacks)) > 0 })
 		if len(lacks) == 0 {

@@ -25,10 +25,11 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 	Match: func(f Findings) []Case {
 		full := f.Failed(checks.NodeConntrack.ID)
 		if len(full) == 0 {
-			return nil
+			return wasFull(f, checks.KernelConntrack, "the connection tracking table")
 		}
 		return []Case{{
-			Says: "new connections are dropped on {node}: " + full[0].Saw, For: clues(proof, full),
+			Says: "new connections are dropped on {node}: " + full[0].Saw,
+			For:  append(clues(proof, full), clues(0, kernelSays(f, checks.KernelConntrack))...),
 			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, checks.FactMax)))},
 			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
 				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
@@ -85,7 +86,7 @@ Told from a lossy link by the count.`,
 			}
 		}
 		if len(full) == 0 {
-			return nil
+			return wasFull(f, checks.KernelNeighbours, "the table of neighbours")
 		}
 		return []Case{{
 			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),

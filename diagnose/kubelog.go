@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"slices"
+
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
@@ -12,13 +14,20 @@ func kubeEnds(f Findings, component string) []Finding {
 	})
 }
 
+// meaning is what a line that ended a component is known to mean, and what to do about it.
+type meaning struct {
+	signature, means string
+	fix              *probe.Fix
+}
+
 // endsFor is the case of a component that says why it ends: as it says it, or as a line with a signature
 // is known to mean.
-func endsFor(lines []Finding, what, signature, means string, fix *probe.Fix) Case {
+func endsFor(lines []Finding, what string, known ...meaning) Case {
 	c := Case{Says: what + " ends: " + lines[0].Facts.Str(checks.FactLine), For: clues(strong, lines)}
 	for _, r := range lines {
-		if r.Facts.Str(checks.FactSignature) == signature {
-			c.Says, c.Fix = what+" ends "+means+": "+r.Facts.Str(checks.FactLine), fix
+		i := slices.IndexFunc(known, func(m meaning) bool { return m.signature == r.Facts.Str(checks.FactSignature) })
+		if i >= 0 {
+			c.Says, c.Fix = what+" ends "+known[i].means+": "+r.Facts.Str(checks.FactLine), known[i].fix
 			c.For = clues(proof, []Finding{r})
 			break
 		}
@@ -45,8 +54,11 @@ Told from one that hangs by that line.`,
 		if len(lines) == 0 {
 			return nil
 		}
-		c := endsFor(lines, "kube-proxy on {node}", checks.SaysConntrack,
-			"because it may not set the size of the connection tracking table", &leaveConntrack)
+		c := endsFor(lines, "kube-proxy on {node}",
+			meaning{checks.SaysConntrack, "because it may not set the size of the connection tracking table", &leaveConntrack},
+			meaning{checks.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
+			meaning{checks.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
+			meaning{checks.SaysBadSetting, "because it does not take its configuration", nil})
 		c.For = append(c.For, clues(hint, f.Bad(checks.KubeProxyHealth.ID))...)
 		c.Covers = Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID)
 		return []Case{c}
@@ -61,6 +73,26 @@ var leaveConntrack = probe.Fix{
 	OnlyIf: []probe.Conditional{{If: "the ConfigMap has conntrack.maxPerCore 0 now",
 		Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
 	Radius: "the setting holds for every node's kube-proxy from its next start on; a restart leaves services as they are",
+}
+
+// anotherMode is what to do about a mode for which something is missing.
+var anotherMode = probe.Fix{
+	Says: "Load the modules that the mode takes (ip_vs, ip_vs_rr, nf_conntrack; nf_tables), or set another mode.",
+	Manifest: []string{"ssh {node} 'lsmod | grep -e ^ip_vs -e ^nf_tables; uname -r; sudo modprobe -n -v ip_vs'",
+		"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n mode"},
+	Radius: "reading changes nothing; another mode holds for every node's kube-proxy from its next start on, and rules of the old mode have to be cleaned up (kube-proxy --cleanup)",
+}
+
+// nodesName is what to do about a kube-proxy that has another name for its node.
+var nodesName = probe.Fix{
+	Says: "Give kube-proxy the name of its Node: take hostnameOverride out of its configuration, or set --hostname-override to it (kubeadm: from spec.nodeName).",
+	Manifest: []string{"kubectl get node {node} --show-labels  # the name that it should be",
+		"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n hostnameOverride",
+		"kubectl -n kube-system get daemonset kube-proxy -o yaml | grep -n -A6 hostname-override",
+		"ssh {node} 'hostname; ps -o args= -C kube-proxy'"},
+	OnlyIf: []probe.Conditional{{If: "the name is right now, and it is a pod",
+		Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
+	Radius: kubeProxyRadius,
 }
 
 // dnsEnds is a CoreDNS that says why it ends.
@@ -85,7 +117,8 @@ Told from a DNS that is not reached by that line.`,
 		if len(lines) == 0 {
 			return nil
 		}
-		c := endsFor(lines, "CoreDNS on "+where, checks.SaysLoop, "again and again because it forwards to itself", &noLoop)
+		c := endsFor(lines, "CoreDNS on "+where,
+			meaning{checks.SaysLoop, "again and again because it forwards to itself", &noLoop})
 		c.For = append(c.For, clues(hint, f.Bad(checks.DNSCluster.ID))...)
 		c.Covers = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, checks.KubeLog.ID)
 		return []Case{c}

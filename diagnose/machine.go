@@ -13,7 +13,9 @@ import (
 
 // machineRules are those of the machine's disks and memory; that of its clock comes
 // later, among those of its load.
-func machineRules() []*Rule { return []*Rule{diskReadOnly, diskFull, evictionThreshold, memoryShort} }
+func machineRules() []*Rule {
+	return append([]*Rule{diskReadOnly, diskFull, evictionThreshold, memoryShort}, kernelRules()...)
+}
 
 // exhausted is how many percent are as good as none: a write of any size may fail.
 const exhausted = 1
@@ -110,10 +112,14 @@ Told from a full disk by its mount options.`,
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-					For:    clues(proof, []Finding{r}),
+					For:    append(clues(proof, []Finding{r}), clues(0, kernelSays(f, checks.KernelDisk))...),
 					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.CNINodename.ID),
 				})
 			}
+		}
+		if lines := kernelSays(f, checks.KernelDisk); len(out) == 0 && len(lines) > 0 {
+			out = append(out, Case{About: lines[0].Facts.Str(checks.FactKernelOf), For: clues(strong, lines),
+				Says: "a disk or file system of {node} fails, by the kernel: " + lines[0].Saw})
 		}
 		return out
 	},

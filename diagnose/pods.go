@@ -15,7 +15,7 @@ func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
 		ipamExhausted, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
 		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
-		registryRefuses, podsDoNotEnd}
+		nodeDNSDown, registryRefuses, podsDoNotEnd}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.

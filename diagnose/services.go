@@ -11,7 +11,7 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return slices.Concat([]*Rule{proxyForbidden, kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
+	return slices.Concat([]*Rule{proxyForbidden, kubeProxyCutOff, kubeProxyRefused, kubeProxyOtherNode, masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
 		servicePathBroken}, dnsRules(), []*Rule{dnsDown, dnsNoUpstream})
 }
 
@@ -316,7 +316,17 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		if len(shut) == 0 {
 			return nil
 		}
-		return []Case{{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
-			Covers: Covers(checks.DNSExternal.ID)}}
+		c := Case{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
+			Covers: Covers(checks.DNSExternal.ID)}
+		lines := kubeSays(f, "coredns", checks.SaysUpstream)
+		for _, node := range f.Others() {
+			lines = append(lines, kubeSays(f.At(node), "coredns", checks.SaysUpstream)...)
+		}
+		if len(lines) > 0 {
+			c.Says = "outside names do not resolve in pods: " + lines[0].Facts.Str(checks.FactOfServer) +
+				", to which CoreDNS forwards, does not answer it (" + shut[0].Saw + ")"
+			c.For = append(c.For, clues(hint, lines)...)
+		}
+		return []Case{c}
 	},
 }

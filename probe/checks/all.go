@@ -77,7 +77,7 @@ func All() []*probe.Check {
 		CNIToken,
 		CalicoLog,
 		KubeLog,
-		DaemonLog,
+		DaemonLog, KernelLog,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,

@@ -38,7 +38,7 @@ const (
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
 	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
 	saysExecFormat     = "exec-format"     // the program is for another architecture
-	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
+	SaysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
@@ -99,7 +99,7 @@ var signatures = []*signature{
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
 	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
 	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
-	{saysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
+	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
 	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
 	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},

@@ -112,10 +112,15 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 // journalLines are the services' lines in the journal since a time, nil where there is no journal that
 // reaches into that time.
 func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journal.Entry, error) {
-	want := journal.Want{Since: since, Most: serviceLines}
+	var units []string
 	for _, s := range services {
-		want.Units = append(want.Units, s.units...)
+		units = append(units, s.units...)
 	}
+	return journalEntries(ctx, h, journal.Want{Units: units, Since: since, Most: serviceLines})
+}
+
+// journalEntries are the wanted lines of the journal, nil where there is no journal that reaches into that time.
+func journalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]journal.Entry, error) {
 	var out []journal.Entry
 	var bad error
 	seen := 0

@@ -51,6 +51,7 @@ const (
 const (
 	RoleService  = "service"
 	RoleEndpoint = "endpoint"
+	RoleNode     = "resolv.conf" // a name server of the node's own
 
 	RoleConfigured = probe.NameConfigured // where calico-node is told to look for the API server
 )

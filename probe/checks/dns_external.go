@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -24,13 +25,16 @@ var DNSExternal = &probe.Check{
 	Tags:   []string{tagNetwork, tagDNS},
 	Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods},
 	Needs:  []*probe.Check{NodeUplink, podUplink, DNSCluster}, Run: dnsExternal, Limit: 10 * time.Second,
-	Doc: `The name servers of the root zone are asked of each server in the resolv.conf that the kubelet uses, and of the cluster's DNS, which passes such questions on: an answer takes no access to the Internet, only a resolver that resolves. Then a name that does not exist is asked in each domain of a pod's search list (ndots:5), as every outside name is before it is asked as it stands. Asked from the node, and again from inside one of its own pods, whence the cluster's DNS servers ask too.
+	Doc: `The name servers of the root zone are asked of each server in the resolv.conf that the kubelet uses, in /etc/resolv.conf, and of the cluster's DNS, which passes such questions on: an answer takes no access to the Internet, only a resolver that resolves. Then a name that does not exist is asked in each domain of a pod's search list (ndots:5), as every outside name is before it is asked as it stands. Asked from the node, and again from inside one of its own pods, whence the cluster's DNS servers ask too.
 ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that its upstream failed, REFUSED that it is not configured to try, no answer that nothing is there or packets are lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, but the cluster's DNS fails (SERVFAIL) or does not answer: it has no upstream, or that does not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
 skip: neither the node's resolv.conf nor a DNS service is known, or there is no pod on this node to ask from.`,
 }
 
 // factSearchCost is how many more questions an outside name costs a pod.
 const factSearchCost probe.Fact = "extra_questions"
+
+// hostResolvConf is what programs of the node resolve by, the container runtime among them.
+const hostResolvConf = "/etc/resolv.conf"
 
 // slowDNS is when an answer is called slow: resolvers wait five seconds, and a
 // look-up in a pod asks four or more times.
@@ -39,7 +43,7 @@ const slowDNS = time.Second
 func dnsExternal(ctx context.Context, p *probe.Pass) {
 	k, err := readKubelet(p.Host)
 	domain, _ := domainOf(k, err)
-	name := cmp.Or(k.ResolvConf, "/etc/resolv.conf")
+	name := cmp.Or(k.ResolvConf, hostResolvConf)
 	text, err := p.Host.ReadFile(name)
 	own, search := resolvConf(text)
 	switch {
@@ -47,12 +51,16 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	case err != nil:
 		p.Report(unseen(err).On(name))
 	}
+	if text, err := p.Host.ReadFile(hostResolvConf); err == nil && name != hostResolvConf { // what the runtime asks
+		of, _ := resolvConf(text)
+		own = append(own, slices.DeleteFunc(of, func(a netip.Addr) bool { return slices.Contains(own, a) })...)
+	}
 	var servers []*outside
 	for _, a := range own {
 		// A server on the node's loopback is another one inside a pod, or nobody.
 		if !a.IsLoopback() || p.From == "" {
 			servers = append(servers,
-				&outside{target: probe.Target{Name: "resolv.conf", Addr: a, Port: dnsPort}, own: true})
+				&outside{target: probe.Target{Name: RoleNode, Addr: a, Port: dnsPort}, own: true})
 		}
 	}
 	for _, t := range dnsServers(p, k) {

@@ -112,3 +112,13 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	}
 	return nil
 }
+
+// readRing is the end of the kernel's ring of lines, which stays as it is.
+func readRing(most int) ([]byte, error) {
+	b := make([]byte, most)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kernel's log: %w", err)
+	}
+	return b[:n], nil
+}

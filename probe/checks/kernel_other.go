@@ -17,3 +17,5 @@ func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 func listenerOnNode(*probe.Host, net.Conn) error { return nil }
 
 func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }
+
+func readRing(int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -15,19 +15,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended.
+// KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
-	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended?", From: probe.FromNode,
+	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended, or complain of?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagService, tagDNS}, Access: []string{"var/log/pods"}, Run: kubeLog,
 	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one. Passwords and tokens are left out.
-fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
-The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), and the words of calico-log for what any program may meet.`,
+fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
+The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
 
 // Signatures of lines of kube-proxy and CoreDNS.
 const (
 	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
 	SaysLoop      = "loop"      // CoreDNS forwards to itself
+	SaysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
 	saysCorefile  = "corefile"  // CoreDNS does not take its configuration
 )
 
@@ -58,8 +59,16 @@ var anyEnding = []*signature{
 var endings = map[string]ending{
 	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
-		[]*signature{{id: SaysConntrack, source: "kubernetes/kubernetes#45419; cmd/kube-proxy, conntrack.go",
-			match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
+		[]*signature{
+			{id: SaysConntrack, source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
+				match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
+			{id: SaysMode, source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
+				match: regexp.MustCompile(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
+			{id: SaysNodeNotFound, source: "kube-proxy, pkg/proxy/node.go",
+				match: regexp.MustCompile(`timeout waiting for node \\?"[^"]*" to exist`)},
+			{id: SaysBadSetting, source: "kube-proxy, options.go",
+				match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
+		},
 	},
 	coreDNSName: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
@@ -75,6 +84,12 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
+		// Its Node was made after it gave up waiting.
+		line := r.Facts.Str(FactLine)
+		if r.Facts.Str(FactSignature) == SaysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
+			r.Status = probe.Info
+		}
 		p.Report(r.On(on).With(FactOfContainer, of))
 	}
 	now := time.Now()
@@ -96,7 +111,7 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == kubeProxyName })
 	if info, err := p.Host.Stat(kubeProxyFile); err == nil && !isPod && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(p.Host, kubeProxyFile); err == nil {
-			say(ended(kubeProxyName, lines, now), kubeProxyName, kubeProxyFile)
+			say(presentRun(kubeProxyName, timed(lines, info.ModTime()), now), kubeProxyName, kubeProxyFile)
 		}
 	}
 	if !found {
@@ -119,7 +134,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	if err != nil {
 		return probe.Result{}, err
 	}
-	r := ended(component, lines, now)
+	r := presentRun(component, lines, now)
 	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < time.Minute)
 	if r.Status == probe.Fail || last == 0 || !young {
 		return r.With(FactRun, runs[last]), nil
@@ -136,12 +151,27 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	return r.With(FactRun, runs[last]), nil
 }
 
+// presentRun judges the present run: how it ended, or what it complains of while it goes on.
+func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
+	r := ended(component, lines, now)
+	if r.Status == probe.OK {
+		if complains, ok := heard(component, lines, now); ok {
+			return complains
+		}
+	}
+	return r
+}
+
 // ended finds the line with which a run of a component ended: one after which no other line came but such
 // as itself.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	how := endings[component]
 	var end *podlog.Line
 	for i := range lines {
+		if anew.MatchString(lines[i].Text) {
+			end = nil
+			continue
+		}
 		if m := how.ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
 		} else if m == nil && goesOn.MatchString(lines[i].Text) {
@@ -162,6 +192,9 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	}
 	return r
 }
+
+// anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
+var anew = regexp.MustCompile(`content of the proxy server's configuration file was updated`)
 
 // goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
 var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)

@@ -35,6 +35,8 @@ const (
 	CheckServiceClaims  = "service-claims"
 	CheckProxyRights    = "proxy-rights"
 	CheckDNSService     = "dns-service"
+
+	CheckServicePolicies = "service-policies"
 )
 
 // Facts of these checks.
@@ -97,6 +99,8 @@ const (
 	Reserved       probe.Fact = "reserved"        // addresses that IPReservations keep from being given away
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
 	Service        probe.Fact = "service"         // namespace/name
+	Services       probe.Fact = "services"        // some of the services that it is about
+	Policy         probe.Fact = "policy"          // a policy, with its kind
 	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
 	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
 	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words

@@ -33,9 +33,12 @@ type Entry struct {
 	Text  string
 }
 
+// Kernel is what stands for the kernel among the units.
+const Kernel = "kernel"
+
 // Want says which entries are wanted.
 type Want struct {
-	Units []string  // of these services
+	Units []string  // of these services, or of the Kernel
 	Since time.Time // not older than that
 	Most  int       // so many of each
 }
@@ -246,7 +249,7 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 		return e, e.Time, false
 	}
 	var texts []uint64
-	var about, container string
+	var about, container, transport, facility string
 	for ; len(items) > 0; items = items[step:] {
 		offset := f.offset(items)
 		switch it := f.fieldAt(offset); it.name {
@@ -256,6 +259,10 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 			about = it.value
 		case "_PID":
 			e.PID = it.value
+		case "_TRANSPORT":
+			transport = it.value
+		case "SYSLOG_FACILITY":
+			facility = it.value
 		case "CONTAINER_ID", "CONTAINER_NAME": // what a container wrote, by dockerd's log driver
 			container = it.value
 		case "MESSAGE", packed:
@@ -264,6 +271,9 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 	}
 	if about != "" && e.PID == "1" {
 		e.Unit, e.About = about, true
+	}
+	if transport == Kernel && facility == "0" { // others come from programs that write to /dev/kmsg
+		e.Unit = Kernel
 	}
 	if container != "" || !slices.Contains(want.Units, e.Unit) {
 		return e, e.Time, false

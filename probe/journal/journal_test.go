@@ -171,3 +171,23 @@ func TestCircle(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestKernel wants the kernel's own lines, and none that a program wrote to /dev/kmsg.
+func TestKernel(t *testing.T) {
+	t.Parallel()
+	want := Want{Units: []string{Kernel}, Since: began, Most: 9}
+	b := bytes.ReplaceAll(recorded(t, "regular"), []byte("_TRANSPORT=stdout"), []byte("_TRANSPORT=kernel"))
+	if got, err := Tail(t.Context(), bytes.NewReader(b), int64(len(b)), want); err != nil || len(got) != 0 {
+		t.Errorf("without a facility: %+v, %v", got, err)
+	}
+	for facility, wanted := range map[string]int{"SYSLOG_FACILITY=0": 1, "SYSLOG_FACILITY=1": 0} {
+		of := bytes.Clone(b)
+		at := bytes.Index(of, []byte("SYSLOG_IDENTIFIER=kubelet"))
+		copy(of[at:], facility)
+		binary.LittleEndian.PutUint64(of[at-64+8:], uint64(64+len(facility))) // of the object before it
+		got, err := Tail(t.Context(), bytes.NewReader(of), int64(len(of)), want)
+		if err != nil || (len(got) > 0) != (wanted > 0) {
+			t.Errorf("%s: %+v, %v", facility, got, err)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// kernelRules are those of what the kernel itself says.
+func kernelRules() []*Rule { return []*Rule{queueHung, calicoKilled, componentKilled, kernelStuck} }
+
+// kernelFresh is how old the kernel's word may be to be about what is bad now, in seconds.
+const kernelFresh = 600
+
+// kernelSays are the kernel's lines with one of these signatures, of the last ten minutes.
+func kernelSays(f Findings, signatures ...string) []Finding {
+	return keep(f.Bad(checks.KernelLog.ID), func(r Finding) bool {
+		ago, known := r.Facts.Num(checks.FactAgo)
+		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature)) && known && ago <= kernelFresh
+	})
+}
+
+// wasFull is the case of a table that the kernel called full lately, where it is not full now.
+func wasFull(f Findings, signature, what string) []Case {
+	lines := kernelSays(f, signature)
+	if len(lines) == 0 {
+		return nil
+	}
+	return []Case{{Says: fmt.Sprintf("packets were dropped on {node} for %s was full: %s", what, lines[0].Saw),
+		Args: map[string]Arg{"max": numberArg(max(262144, 4*num(f.Of(checks.NodeConntrack.ID), checks.FactMax)))},
+		For:  clues(strong, lines)}}
+}
+
+// queueHung is a network card, or its driver, that sends no more.
+var queueHung = &Rule{
+	ID: "nic-queue-hung", Layer: LayerKernel, Title: "a network card's transmit queue hangs, and its driver resets it",
+	Doc: `The kernel gives a packet to the card's driver and waits for the card to send it. After five seconds it says "NETDEV WATCHDOG: eth0: transmit queue 0 timed out", and the driver resets the card: packets are lost for seconds, again and again, and BGP sessions and the kubelet's connections break. It is the card, its firmware or driver, offloads, or a hypervisor that does not get to it.
+Told from a lossy network by the kernel's own word.`,
+	Fix: probe.Fix{
+		Says: "Look at the driver and its firmware; switch off offloads of the card for a trial; move the pods away where it goes on.",
+		Manifest: []string{"ssh {node} 'sudo dmesg -T | grep -i -A3 \"NETDEV WATCHDOG\" | tail -20; ip -s link'",
+			"ssh {node} 'for d in /sys/class/net/*/device; do n=$(basename $(dirname $d)); ethtool -i $n | head -3; done'"},
+		Radius: onlyReads,
+	},
+	Explains: []string{"node-cut-off", "peer-down", "api-cut-off"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range kernelSays(f, checks.KernelQueue) {
+			device := r.Facts.Str(checks.FactKernelOf)
+			lost := f.Bad(checks.NodePing.ID)
+			out = append(out, Case{About: device, For: append(clues(strong, []Finding{r}), clues(hint, lost)...),
+				Says: fmt.Sprintf("the network card %s of {node} hangs: %s", device, r.Saw)})
+		}
+		return out
+	},
+}
+
+// killedFix is where to look after the kernel has killed something.
+var killedFix = probe.Fix{
+	Says: "Find what uses the memory; give calico-node a larger limit or none where its own limit was reached; reserve memory for the system (systemReserved).",
+	Manifest: []string{"ssh {node} 'sudo dmesg -T | grep -i -B2 \"killed process\" | tail -20; free -m'",
+		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[*].resources}'",
+		"kubectl describe node {node} | grep -A12 Allocated"},
+	Radius: onlyReads,
+}
+
+// ofCalico are the processes inside calico-node's container.
+var ofCalico = []string{"calico-node", "bird", "bird6", "confd"}
+
+// killed is the case of processes that the kernel killed, those of Calico's or the others.
+func killed(f Findings, calicos bool) []Case {
+	lines := keep(kernelSays(f, checks.KernelKilled), func(r Finding) bool {
+		return slices.Contains(ofCalico, r.Facts.Str(checks.FactKernelOf)) == calicos
+	})
+	if len(lines) == 0 {
+		return nil
+	}
+	var names []string
+	for _, r := range lines {
+		names = append(names, r.Facts.Str(checks.FactKernelOf))
+	}
+	return []Case{{Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
+		For: append(clues(strong, lines), clues(hint, f.Failed(checks.NodeMemory.ID))...)}}
+}
+
+// calicoKilled is a process of calico-node's that the kernel killed.
+var calicoKilled = &Rule{
+	ID: "calico-process-killed", Layer: LayerMachine, Title: "the kernel killed a process of calico-node's for want of memory",
+	Doc: `The kernel kills a process where a cgroup has reached its limit, or the machine has no memory left. It takes the largest, and Kubernetes hears of it only where that is the first process of a container: a Felix, BIRD or confd that is killed inside calico-node is started again by runit, and nothing says so but the kernel.
+Told from a program that crashed by the kernel's line; from calico-out-of-memory by its container, which goes on.`,
+	Fix: killedFix, Explains: []string{"felix-down", "calico-ends", "bird-dead"},
+	Match: func(f Findings) []Case { return killed(f, true) },
+}
+
+// componentKilled is another component that the kernel killed.
+var componentKilled = &Rule{
+	ID: "component-oom-killed", Layer: LayerMachine, Title: "the kernel killed a component of the node for want of memory",
+	Doc: `Where the machine has no memory left, the kernel kills the largest process that is not protected. A kubelet, container runtime or kube-proxy that is killed is started again, by systemd or the kubelet, and what it did is late or lost; nothing says why but the kernel.
+Told from a program that crashed by the kernel's line.`,
+	Fix: killedFix, Explains: []string{"kubelet-dead", "containerd-dead", "kube-proxy-dead"},
+	Match: func(f Findings) []Case { return killed(f, false) },
+}
+
+// kernelStuck is a machine whose CPUs or disks do not get on.
+var kernelStuck = &Rule{
+	ID: "kernel-stuck", Layer: LayerMachine, Title: "the kernel says that a CPU was stuck, or that a component waits for it for minutes",
+	Doc: `"soft lockup" and an RCU stall say that a CPU did nothing else for more than 20 s: a fault of a driver or of the kernel, or a hypervisor that did not run the machine (overcommitted, suspended, migrated). "blocked for more than 120 seconds" says that a process waits inside the kernel, mostly for a disk or a network file system. Meanwhile probes time out, leases and BGP sessions expire, and nothing in Kubernetes says why.
+Told from an overloaded node by the kernel's word.`,
+	Fix: probe.Fix{
+		Says: "Look at the disks and at the hypervisor (steal time, snapshots, migrations); a kernel that does so again wants an update and a reboot.",
+		Manifest: []string{"ssh {node} 'sudo dmesg -T | grep -iE -A8 \"soft lockup|stall|blocked for more\" | tail -40'",
+			"ssh {node} 'vmstat 1 3; cat /proc/pressure/io'"},
+		Radius: onlyReads,
+	},
+	Explains: []string{"kubelet-frozen", "containerd-hangs", "felix-stuck", "start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		lines := kernelSays(f, checks.KernelStuck, checks.KernelBlocked)
+		if len(lines) == 0 {
+			return nil
+		}
+		return []Case{{Says: "the machine of {node} stood still: " + lines[0].Saw,
+			For: append(clues(strong, lines), clues(0, f.Failed(facts.CheckNodeLease))...)}}
+	},
+}

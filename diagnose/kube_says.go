@@ -1,0 +1,149 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// kubeSays are the lines of a component of Kubernetes' that goes on, with one of these signatures, that it has
+// written for a while and lately.
+func kubeSays(f Findings, component string, signatures ...string) []Finding {
+	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
+		info := r.Status == probe.Info && r.Facts.Str(checks.FactSignature) == checks.SaysUpstream
+		return (bad(r.Status) || info) && r.Facts[checks.FactEnded] == false &&
+			slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
+	})
+}
+
+// apiWords are what a client of the API server says of it, by the signature.
+var apiWords = map[string]string{
+	checks.SaysNoAPI:        "does not reach the API server",
+	checks.SaysUnauthorized: "is not known to the API server: its token or certificate is refused",
+	checks.SaysCertificate:  "does not trust the API server's certificate, or the server not its own",
+	checks.SaysForbidden:    "may not read what it needs",
+}
+
+// fromAPI is what a component that goes on says of the API server, and how much of a proof that is. What does not
+// reach an address that answers this node now is past, or another's trouble.
+func fromAPI(f Findings, component string) (lines []Finding, weight int) {
+	lines = kubeSays(f, component, checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden)
+	if len(lines) == 0 {
+		return nil, 0
+	}
+	if lines[0].Facts.Str(checks.FactSignature) != checks.SaysNoAPI {
+		return lines, strong
+	}
+	server := lines[0].Facts.Str(checks.FactOfServer)
+	answers := keep(f.Of(checks.DatastoreLatency.ID), func(r Finding) bool {
+		return r.Status == probe.OK || r.Status == probe.Warn
+	})
+	switch {
+	case slices.ContainsFunc(answers, func(r Finding) bool { return r.Facts.Str(checks.FactAddress) == server }):
+		return nil, 0
+	case server == "" || len(answers) == 0:
+		return lines, hint
+	}
+	return lines, strong
+}
+
+// kubeProxyCutOff is a kube-proxy that runs and hears nothing from the API server.
+var kubeProxyCutOff = &Rule{
+	ID: "kube-proxy-cut-off", Layer: LayerDatastore, Title: "kube-proxy hears nothing from the API server, and says why",
+	Doc: `kube-proxy has a way to the API server of its own: the kubeconfig of its ConfigMap or file, mostly with the address of a load balancer or of the first API server. Where that is an address of before, its token or certificate is refused, or the authority in it is not the cluster's any more, kube-proxy does not get through its start, or goes on with what it knows: Services that were there work until their pods move, new ones never do, and nothing else on the node is wrong.
+Told from an API server that is down by its answer to this node; from a kube-proxy that is stuck by what it writes into its log, again and again.`,
+	Fix: probe.Fix{
+		Says: "Put right what the line names: the address, the authority or the credentials in kube-proxy's kubeconfig, or its role.",
+		Manifest: []string{"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n -e server: -e kubeconfig",
+			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes  # where the API servers are",
+			"ssh {node} 'ps -o args= -C kube-proxy'  # where it is no pod: the files that it was given"},
+		OnlyIf: []probe.Conditional{{If: "the file or the ConfigMap is right now, and it is a pod",
+			Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
+		Radius: kubeProxyRadius,
+	},
+	RuledOut: []string{checks.NodeUplink.ID, checks.DatastoreLatency.ID},
+	Explains: []string{"kube-proxy-stuck", "service-path-broken", "kube-proxy-rules-lost"},
+	Match: func(f Findings) []Case {
+		lines, weight := fromAPI(f, "kube-proxy")
+		if len(lines) == 0 {
+			return nil
+		}
+		ill := slices.Concat(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp),
+			f.Failed(checks.KubeProxyHealth.ID))
+		broken, _ := brokenPath(f)
+		r := lines[0]
+		what := apiWords[r.Facts.Str(checks.FactSignature)]
+		if may := r.Facts.Str(checks.FactMay); may != "" {
+			what = "may not " + may
+		} else if server := r.Facts.Str(checks.FactOfServer); server != "" {
+			what += fmt.Sprintf(" at %s", server)
+		}
+		return []Case{{
+			Says: fmt.Sprintf("kube-proxy on {node} hears of no change, for it %s: %s", what, r.Facts.Str(checks.FactLine)),
+			For:  slices.Concat(clues(weight, lines), clues(hint, ill), clues(0, broken)), Covers: serviceless,
+		}}
+	},
+}
+
+// kubeProxyRefused is a kube-proxy whose rules the kernel does not take.
+var kubeProxyRefused = &Rule{
+	ID: "kube-proxy-sync-fails", Layer: LayerDatastore, Title: "kube-proxy's rules are refused when it writes them",
+	Doc: `kube-proxy writes all its rules at once (iptables-restore, nft, netlink for ipvs). Where that fails, for a module that the kernel lacks, a lock that another program holds, a rule that this version of iptables does not know, or a set that is too large, it tries again and again and nothing of it holds: services stay as they were, and its health says 503 after a while.
+Told from a kube-proxy that hears nothing by its log.`,
+	Fix: probe.Fix{
+		Says: "Read what is refused, in the line and those after it.",
+		Manifest: []string{
+			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
+			"kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=30",
+			"ssh {node} 'uname -r; lsmod | grep -e ^ip_vs -e ^nf_tables -e ^ip_tables'",
+		},
+		Radius: onlyReads,
+	},
+	Explains: []string{"kube-proxy-stuck", "service-path-broken"},
+	Match: func(f Findings) []Case {
+		lines := kubeSays(f, "kube-proxy", checks.SaysSync)
+		if len(lines) == 0 {
+			return nil
+		}
+		broken, _ := brokenPath(f)
+		return []Case{{
+			Says:   "kube-proxy on {node} cannot write its rules: " + lines[0].Facts.Str(checks.FactLine),
+			For:    slices.Concat(clues(strong, lines), clues(hint, f.Failed(checks.KubeProxyHealth.ID)), clues(0, broken)),
+			Covers: serviceless,
+		}}
+	},
+}
+
+// coreDNSCutOff is a CoreDNS that runs and hears nothing from the API server.
+var coreDNSCutOff = &Rule{
+	ID: "coredns-cut-off", Layer: LayerServices, Title: "CoreDNS hears nothing from the API server, and says why",
+	Doc: `CoreDNS asks the API server for Services and EndpointSlices by the address of the Service kubernetes, out of its pod. Where that does not answer its pod, or its account is refused, it is not ready ("plugins not ready: kubernetes") or answers SERVFAIL, and names of the cluster resolve nowhere. One that ran before goes on with what it knows.
+Told from a CoreDNS that lacks a right by what the API server answers, which it writes into its log.`,
+	Fix: probe.Fix{
+		Says: "See why its pod does not reach the API server: services on its node, policies in kube-system, or its token.",
+		Manifest: []string{"kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=20",
+			"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide  # the nodes they are on: calico-probe run --node NODE",
+			"kubectl -n kube-system get networkpolicies.networking.k8s.io,networkpolicies.crd.projectcalico.org"},
+		Radius: onlyReads,
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID},
+	Explains: []string{"dns-down", "dns-no-upstream"},
+	Match: func(f Findings) []Case {
+		lines, where := kubeSays(f, "coredns", checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden), "{node}"
+		for _, node := range f.Others() {
+			if len(lines) == 0 {
+				lines, where = kubeSays(f.At(node), "coredns", checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden), node
+			}
+		}
+		failed := f.Failed(checks.DNSCluster.ID)
+		if len(lines) == 0 || len(failed) == 0 { // it goes on with what it knows
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(checks.FactSignature)], lines[0].Facts.Str(checks.FactLine)),
+			For:  slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(checks.KubeLog.ID), namesFail...),
+		}}
+	},
+}

@@ -1,0 +1,80 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// proxySet is what kube-proxy says of its settings, where it has the fact.
+func proxySet(f Findings, key probe.Fact) []Finding {
+	return keep(f.Of(checks.KubeProxyHealth.ID), func(r Finding) bool {
+		return r.Target == checks.TargetProxySettings && r.Facts.Str(key) != ""
+	})
+}
+
+// servicesThat are the API's lists of Services with a fact.
+func servicesThat(f Findings, about string) []Finding {
+	return keep(f.Of(facts.CheckServicePolicies), func(r Finding) bool {
+		return r.Target == about && r.Facts.Str(facts.Services) != ""
+	})
+}
+
+// kubeProxyOtherNode is a kube-proxy that takes its node for another.
+var kubeProxyOtherNode = &Rule{
+	ID: "kube-proxy-other-node", Layer: LayerServices, Title: "kube-proxy has another name for this node than Kubernetes, so no endpoint is local to it",
+	Doc: `kube-proxy calls an endpoint local where its node's name is the one that kube-proxy has for its own: hostnameOverride, or the machine's hostname. Where that is another (a hostname with a domain, a configuration that was copied from another node, a cloud's name of the Node), it finds no endpoint local: what comes to a Service whose externalTrafficPolicy or internalTrafficPolicy is Local is dropped on this node, though its pod runs here, and the health check of its load balancer says that none does. All other Services work, and kube-proxy calls itself healthy.
+Told from a Service without a pod here by what kube-proxy says of its settings, and by its log: it looked for a Node that is not there.`,
+	Fix:      nodesName,
+	RuledOut: []string{checks.ServiceClusterIP.ID, checks.PodTCP.ID},
+	Match: func(f Findings) []Case {
+		set, lines := proxySet(f, checks.FactProxyNode), kubeSays(f, "kube-proxy", checks.SaysNodeNotFound)
+		if len(set)+len(lines) == 0 {
+			return nil
+		}
+		c := Case{For: slices.Concat(clues(strong, slices.Concat(set, lines)), clues(hint, servicesThat(f, "local"))),
+			Covers: Covers(checks.KubeLog.ID, checks.KubeProxyHealth.ID)}
+		if len(set) > 0 {
+			c.Says = fmt.Sprintf("kube-proxy on {node} takes it for node %s (hostnameOverride), so Services with policy Local are dropped here",
+				set[0].Facts.Str(checks.FactProxyNode))
+		} else {
+			c.Says = "kube-proxy on {node} looks for a Node that is not there, so Services with policy Local are dropped here: " +
+				lines[0].Facts.Str(checks.FactLine)
+		}
+		if local := servicesThat(f, "local"); len(local) > 0 {
+			c.Says += "; such are " + local[0].Facts.Str(facts.Services)
+		}
+		return []Case{c}
+	},
+}
+
+// masqueradedPods are policies by source behind a kube-proxy that hides the source.
+var masqueradedPods = &Rule{
+	ID: "masquerade-hides-pods", Layer: LayerPaths, Title: "kube-proxy masquerades what pods send to Services, so policies that know pods by their labels deny them",
+	Doc: `With masqueradeAll, or with a clusterCIDR that does not have the pods' addresses, kube-proxy gives packets from this node's pods to a Service's address the node's own address. A policy that lets pods in by their labels does not know them then and drops what it was written to allow; the same pods are let in where they go to the pod's address, and a policy's logs show the node. On the node where the server runs itself it works, as Calico lets a node reach its own pods.
+Told from a policy that forbids by the setting, which kube-proxy says itself.`,
+	Fix: probe.Fix{
+		Says: "Take masqueradeAll out of kube-proxy's configuration, or make clusterCIDR that of the pods, or empty.",
+		Manifest: []string{"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n -e masqueradeAll -e clusterCIDR",
+			"ssh {node} 'ps -o args= -C kube-proxy'  # where it is no pod: --masquerade-all, --cluster-cidr",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr"},
+		OnlyIf: []probe.Conditional{{If: "the configuration is right now, and it is a pod",
+			Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
+		Radius: kubeProxyRadius,
+	},
+	RuledOut: []string{checks.ServiceClusterIP.ID},
+	Match: func(f Findings) []Case {
+		set, filtered := proxySet(f, checks.FactMasquerades), servicesThat(f, "by source")
+		if len(set) == 0 || len(filtered) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("policies by source do not know pods of {node} that come through a Service, for kube-proxy masquerades them (%s): %s, by %s",
+				set[0].Facts.Str(checks.FactMasquerades), filtered[0].Facts.Str(facts.Services), filtered[0].Facts.Str(facts.Policy)),
+			For: clues(hint, set, filtered),
+		}}
+	},
+}

@@ -1,0 +1,209 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// KernelLog reads what the kernel itself said lately.
+var KernelLog = &probe.Check{
+	ID: "kernel-log", Asks: "did the kernel lately say that it drops, kills, or gives up?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{tagHost}, Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"}, Run: kernelLog,
+	Doc: `Some faults show nowhere else, or not any more: a table that was full for a minute, a process that the kernel killed, a network card whose queue hangs. Read is the end of the kernel's own ring, where this access method may (it takes the capability SYSLOG, which no check asks for), else the kernel's lines in systemd's journal, each of the last 30 minutes; what programs write into them is left out. Nothing is taken out of the ring by reading it.
+warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory, a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down. ok: none of these.
+skip: neither is to be read by this access method, or the node is a container and the kernel's log is of the machine below it, which others share.`,
+}
+
+// Facts of kernel-log, besides those of calico-log.
+const (
+	FactKernelOf probe.Fact = "subject" // the process, device or table that it is about
+	FactTimes    probe.Fact = "times"   // how often it was said
+	FactAgo      probe.Fact = "ago_s"   // how long ago it was said last
+)
+
+// Signatures of the kernel's lines.
+const (
+	KernelConntrack  = "conntrack-full"
+	KernelNeighbours = "neighbours-full"
+	KernelKilled     = "killed"     // a component, for want of memory
+	KernelQueue      = "queue-hung" // a network card's
+	KernelDisk       = "disk"       // an error of a file system or of the disk below
+	KernelStuck      = "cpu-stuck"
+	KernelBlocked    = "blocked" // a component waits for the kernel for minutes
+	kernelDevice     = "device-held"
+	kernelMartian    = "martian"
+	kernelKilledPod  = "killed-other"
+	kernelLink       = "link-down"
+)
+
+const (
+	kernelSince = 30 * time.Minute
+	kernelLines = 400
+	kernelRing  = 128 << 10 // bytes of its end
+	kernelSaid  = 12        // subjects that are told
+)
+
+// components are the processes whose end or standstill breaks a node, by their names in the kernel.
+var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
+	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
+
+// kernelSignature is a line of the kernel's; the first group is its subject.
+type kernelSignature struct {
+	id     string
+	source string
+	match  *regexp.Regexp
+	info   bool   // worth knowing
+	other  string // the signature where the subject is no component, "" = it does not matter
+}
+
+var kernelSignatures = []kernelSignature{
+	{id: KernelConntrack, source: "net/netfilter/nf_conntrack_core.c", match: regexp.MustCompile(`^(?:nf_conntrack: )*(?:nf_conntrack: )table full(?: in netns \d+)?, dropping packet`)},
+	{id: KernelNeighbours, source: "net/core/neighbour.c", match: regexp.MustCompile(`^neighbour: (\w+): neighbor table overflow!`)},
+	{id: KernelKilled, other: kernelKilledPod, source: "mm/oom_kill.c",
+		match: regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory)[^:]*: Killed process \d+ \(([^)]{1,15})\)`)},
+	{id: KernelQueue, source: "net/sched/sch_generic.c", match: regexp.MustCompile(`NETDEV WATCHDOG: (?:CPU: \d+: )?([\w.@-]+)(?: \([^)]*\))?: transmit queue \d+ timed out`)},
+	{id: KernelDisk, source: "fs/ext4/super.c; fs/xfs/xfs_fsops.c; block/blk-core.c",
+		match: regexp.MustCompile(`^(?:EXT4-fs error \(device ([\w.-]+)\)|EXT4-fs \(([\w.-]+)\): Remounting filesystem read-only|XFS \(([\w.-]+)\): .*(?:[Ss]hutting down filesystem|Corruption (?:detected|of in-memory data)|metadata I/O error)|(?:blk_update_request: |print_req_error: )?(?:critical medium error|I/O error), dev ([\w.-]+), sector)`)},
+	{id: KernelStuck, source: "kernel/watchdog.c; kernel/rcu/tree_stall.h",
+		match: regexp.MustCompile(`^(?:watchdog: )?BUG: soft lockup - (CPU#\d+) stuck for|^(?:watchdog: )?Watchdog detected hard LOCKUP on (cpu \d+)|^rcu: INFO: (rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPU`)},
+	{id: KernelBlocked, other: "-", source: "kernel/hung_task.c", match: regexp.MustCompile(`^INFO: task ([^:]{1,15}):\d+ blocked (?:in I/O wait )?for more than \d+ seconds`)},
+	{id: kernelDevice, source: "net/core/dev.c", match: regexp.MustCompile(`^unregister_netdevice: waiting for ([\w.-]+) to become free`)},
+	{id: kernelMartian, info: true, source: "net/ipv4/route.c", match: regexp.MustCompile(`^IPv4: martian source [0-9.]+ from [0-9.]+, on dev ([\w.@-]+)`)},
+	{id: kernelLink, info: true, source: "drivers of network cards", match: regexp.MustCompile(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
+}
+
+// kernelFault is what the kernel said of one subject.
+type kernelFault struct {
+	kernelSignature
+	subject string
+	times   int
+	last    podlog.Line
+}
+
+func kernelLog(ctx context.Context, p *probe.Pass) {
+	now := time.Now()
+	// Process 2 of a machine is the father of the kernel's threads; a container that is a node has none.
+	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
+		p.Report(probe.Found(probe.Skip, "the machine's own processes are not to be seen: the kernel's log may be another node's too"))
+		return
+	}
+	lines, where := ringLines(p.Host, now), "the kernel's ring"
+	if lines == nil {
+		where = "the journal"
+		entries, err := journalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel}, Since: now.Add(-kernelSince), Most: kernelLines})
+		if err != nil {
+			p.Report(unseen(err))
+			return
+		}
+		if entries == nil {
+			p.Report(probe.Found(probe.Skip, "neither the kernel's ring (it takes the capability SYSLOG) nor a journal with its lines is to be read here"))
+			return
+		}
+		for _, e := range entries {
+			lines = append(lines, podlog.Line{Time: e.Time, Text: e.Text})
+		}
+	}
+	for _, r := range judgeKernel(lines, now, where) {
+		p.Report(r)
+	}
+}
+
+// ringLine is a line of the kernel's ring as syslog(2) gives it: "<6>[ 1234.567890] text", with the thread or CPU that
+// said it where the kernel is so configured. What a program wrote has another facility than 0, and so a number from 8 on.
+var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
+
+// ringLines are the kernel's own lines at the end of its ring, nil where it may not be read or has no times.
+func ringLines(h *probe.Host, now time.Time) []podlog.Line {
+	up, err := kernel.ReadProc(h, "uptime")
+	first, _, _ := strings.Cut(up, " ")
+	seconds, parseErr := strconv.ParseFloat(first, 64)
+	text, ringErr := readRing(kernelRing)
+	if err != nil || parseErr != nil || ringErr != nil {
+		return nil
+	}
+	return ringOf(string(text), now.Add(-time.Duration(seconds*float64(time.Second))))
+}
+
+func ringOf(text string, boot time.Time) []podlog.Line {
+	var out []podlog.Line
+	for line := range strings.Lines(text) {
+		m := ringLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		at, err := time.ParseDuration(m[2] + "." + m[3] + "s")
+		if err == nil {
+			out = append(out, podlog.Line{Time: boot.Add(at), Text: m[4]})
+		}
+	}
+	return out
+}
+
+// judgeKernel finds what names a fault among the kernel's lines, each subject once.
+func judgeKernel(lines []podlog.Line, now time.Time, where string) []probe.Result {
+	var faults []*kernelFault
+	read := 0
+	for _, l := range lines {
+		if l.Time.IsZero() || now.Sub(l.Time) > kernelSince {
+			continue
+		}
+		read++
+		for _, s := range kernelSignatures {
+			m := s.match.FindStringSubmatch(l.Text)
+			if m == nil {
+				continue
+			}
+			subject := strings.Join(m[1:], "")
+			if s.other != "" && !slices.Contains(components, subject) {
+				s.id, s.info = s.other, true
+			}
+			if s.id == "-" {
+				break
+			}
+			same := func(f *kernelFault) bool { return f.id == s.id && f.subject == subject }
+			i := slices.IndexFunc(faults, same)
+			if i < 0 {
+				faults = append(faults, &kernelFault{kernelSignature: s, subject: subject})
+				i = len(faults) - 1
+			}
+			faults[i].times++
+			faults[i].last = l
+			break
+		}
+	}
+	if len(faults) == 0 {
+		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}
+	}
+	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return map[bool]int{true: 1}[a.info] - map[bool]int{true: 1}[b.info] })
+	var out []probe.Result
+	for _, f := range faults[:min(len(faults), kernelSaid)] {
+		out = append(out, f.result(now))
+	}
+	return out
+}
+
+func (f *kernelFault) result(now time.Time) probe.Result {
+	status := probe.Warn
+	if f.info {
+		status = probe.Info
+	}
+	ago := max(0, now.Sub(f.last.Time))
+	line := probe.Quoted(f.last.Text)
+	times := ""
+	if f.times > 1 {
+		times = fmt.Sprintf("%d times, the last ", f.times)
+	}
+	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
+		On(strings.TrimSpace(f.id+" "+probe.OneLine(f.subject))).With(FactSignature, f.id).With(FactKernelOf, probe.OneLine(f.subject)).
+		With(FactTimes, f.times).With(FactAgo, int(ago.Seconds())).With(FactLine, line)
+}

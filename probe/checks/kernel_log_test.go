@@ -1,0 +1,59 @@
+package checks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// TestKernelLog has the kernel's lines that name a fault, and such as look like them.
+func TestKernelLog(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
+	for text, c := range map[string]struct {
+		status  probe.Status
+		id, sub string
+	}{
+		"nf_conntrack: nf_conntrack: table full, dropping packet":                                               {probe.Warn, KernelConntrack, ""},
+		"nf_conntrack: table full in netns 4026531840, dropping packet":                                         {probe.Warn, KernelConntrack, ""},
+		"neighbour: arp_cache: neighbor table overflow!":                                                        {probe.Warn, KernelNeighbours, "arp_cache"},
+		"Memory cgroup out of memory: Killed process 2345 (bird) total-vm:123kB, anon-rss:1kB":                  {probe.Warn, KernelKilled, "bird"},
+		"Out of memory: Killed process 2345 (calico-node) total-vm:123kB":                                       {probe.Warn, KernelKilled, "calico-node"},
+		"Out of memory: Killed process 2345 (java) total-vm:123kB":                                              {probe.Info, kernelKilledPod, "java"},
+		"NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out":                                        {probe.Warn, KernelQueue, "eth0"},
+		"virtio_net virtio1 eth0: NETDEV WATCHDOG: CPU: 3: eth0: transmit queue 0 timed out 5002 ms":            {probe.Warn, KernelQueue, "eth0"},
+		"EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm kubelet: reading directory lblock 0": {probe.Warn, KernelDisk, "sda1"},
+		"EXT4-fs (nvme0n1p1): Remounting filesystem read-only":                                                  {probe.Warn, KernelDisk, "nvme0n1p1"},
+		"I/O error, dev sdb, sector 2048 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2":                       {probe.Warn, KernelDisk, "sdb"},
+		"XFS (dm-0): log I/O error -5; Shutting down filesystem. Please unmount":                                {probe.Warn, KernelDisk, "dm-0"},
+		"watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [bird:123]":                                          {probe.Warn, KernelStuck, "CPU#1"},
+		"rcu: INFO: rcu_sched self-detected stall on CPU":                                                       {probe.Warn, KernelStuck, "rcu_sched"},
+		"INFO: task containerd:812 blocked for more than 120 seconds.":                                          {probe.Warn, KernelBlocked, "containerd"},
+		"unregister_netdevice: waiting for cali123 to become free. Usage count = 1":                             {probe.Warn, kernelDevice, "cali123"},
+		"IPv4: martian source 10.244.1.1 from 10.0.0.5, on dev eth1":                                            {probe.Info, kernelMartian, "eth1"},
+		"INFO: task mysqld:99 blocked for more than 120 seconds.":                                               {probe.OK, "", ""},
+		"audit: neighbour: arp_cache: neighbor table overflow!":                                                 {probe.OK, "", ""},
+		"calico: Out of memory: Killed process 1 (bird)":                                                        {probe.OK, "", ""},
+		"EXT4-fs (sda1): mounted filesystem with ordered data mode. Opts: (null)":                               {probe.OK, "", ""},
+	} {
+		got := judgeKernel([]podlog.Line{{Time: now.Add(-time.Minute), Text: text}}, now, "x")
+		if len(got) != 1 || got[0].Status != c.status || got[0].Facts.Str(FactSignature) != c.id || got[0].Facts.Str(FactKernelOf) != c.sub {
+			t.Errorf("%s: %+v", text, got)
+		}
+		old := judgeKernel([]podlog.Line{{Time: now.Add(-time.Hour), Text: text}, {Text: text}}, now, "x")
+		if len(old) != 1 || old[0].Status != probe.OK {
+			t.Errorf("an hour ago: %s: %+v", text, old)
+		}
+	}
+	many := strings.Repeat("<4>[  100.000000][  T12] nf_conntrack: nf_conntrack: table full, dropping packet\n", 3) +
+		"<12>[  100.000000] Out of memory: Killed process 1 (bird)\n<4>no time\n"
+	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), now, "x")
+	want(t, got, KernelConntrack, probe.Warn, "3 times, the last 20s ago")
+	if len(got) != 1 {
+		t.Errorf("what a program wrote is believed: %+v", got)
+	}
+	want(t, run(t, KernelLog, node(t, map[string]string{"proc/2/comm": "sh\n"})), "", probe.Skip, "another node's")
+}

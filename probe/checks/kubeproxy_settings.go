@@ -1,0 +1,110 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+)
+
+// TargetProxySettings is kubeproxy-health's answer about what kube-proxy says that it is set to.
+const TargetProxySettings = "settings"
+
+// Facts of that answer.
+const (
+	FactProxyNode   probe.Fact = "proxy_node"  // the name that kube-proxy has for its node, where it is another
+	FactMasquerades probe.Fact = "masquerades" // the setting by which pods are masqueraded on their way to a Service
+)
+
+// proxySettings are those of kube-proxy that change what becomes of packets. Before v1.36 its /configz has the
+// fields by their names in Go, which differ in case.
+type proxySettings struct {
+	HostnameOverride string
+	ClusterCIDR      string
+	DetectLocalMode  string
+	DetectLocal      struct{ ClusterCIDRs []string }
+	IPTables         struct{ MasqueradeAll bool }
+	NFTables         struct{ MasqueradeAll bool }
+	Linux            struct{ MasqueradeAll bool }
+}
+
+// readProxySettings asks kube-proxy itself; false where it does not say.
+func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
+	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Way{Most: 64 << 10})
+	if err != nil || page.Code != http.StatusOK {
+		return out, false
+	}
+	var all map[string]proxySettings
+	if json.Unmarshal(page.Body, &all) != nil {
+		return out, false
+	}
+	out, ok = all["kubeproxy.config.k8s.io"]
+	return out, ok
+}
+
+// judge says what of the settings is not as Calico's policies and Local Services need it.
+func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
+	// as k8s.io/component-helpers, node/util, GetHostname
+	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
+	r := probe.Found(probe.OK, "nothing in its settings hides a pod's address, or is of another node")
+	if by := s.masquerades(pools); by != "" {
+		r = probe.Found(probe.Info, "it masquerades what pods send to a Service's address (%s), so the Service's pods see the "+
+			"node's address and not the pod's", by).With(FactMasquerades, by)
+	}
+	if name != "" && node != "" && name != node {
+		saw := r.Saw
+		by, has := r.Facts[FactMasquerades]
+		r = probe.Found(probe.Warn, "it takes this node for %q (hostnameOverride), and Kubernetes calls it %q: no endpoint is "+
+			"local to it", name, node).With(FactProxyNode, name)
+		if has {
+			r.Saw += "; " + saw
+			r = r.With(FactMasquerades, by)
+		}
+	}
+	return r
+}
+
+// masquerades is the setting by which packets of pods to a Service are masqueraded, "" where they are not.
+func (s proxySettings) masquerades(pools []netip.Prefix) string {
+	if s.IPTables.MasqueradeAll || s.NFTables.MasqueradeAll || s.Linux.MasqueradeAll {
+		return "masqueradeAll"
+	}
+	list := s.ClusterCIDR
+	if list == "" {
+		list = strings.Join(s.DetectLocal.ClusterCIDRs, ",")
+	}
+	if list == "" || s.DetectLocalMode != "" && s.DetectLocalMode != "ClusterCIDR" {
+		return ""
+	}
+	var known []netip.Prefix
+	for text := range strings.SplitSeq(list, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return ""
+		}
+		known = append(known, p)
+	}
+	for _, pool := range pools {
+		same := func(p netip.Prefix) bool { return p.Addr().Is4() == pool.Addr().Is4() }
+		if slices.ContainsFunc(known, same) && !slices.ContainsFunc(known, pool.Overlaps) {
+			return "clusterCIDR " + probe.OneLine(list) + ", of which pool " + pool.String() + " is no part"
+		}
+	}
+	return ""
+}
+
+// poolsOf are the prefixes of Calico's IP pools.
+func poolsOf(p *probe.Pass) []netip.Prefix {
+	var out []netip.Prefix
+	for _, t := range p.Of(probe.KindPool) {
+		if prefix, err := netip.ParsePrefix(t.Name); err == nil {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
