@@ -74,6 +74,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 				_, err := fmt.Fprintf(a.Out, "%s: %d routes, all right\n", o.config, len(routes.Spec.Routes))
 				return err
 			}
+			collectEarly()
 			return o.takeAlerts(cmd.Context(), routes)
 		},
 	}

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"os"
+	"runtime/debug"
+)
+
+// serveHeap is from where on serve collects garbage rather than take more memory, in bytes: what nodes may send it at
+// once takes half of that. On a busy machine the collector comes late, and let it grow to twice as much.
+const serveHeap = 128 << 20
+
+// collectEarly holds serve to serveHeap, unless somebody has set GOMEMLIMIT, as its manifest does.
+func collectEarly() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(serveHeap)
+	}
+}
