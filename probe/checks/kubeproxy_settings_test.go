@@ -34,7 +34,8 @@ func TestKubeProxySettings(t *testing.T) {
 		if err := json.Unmarshal(fmt.Appendf(nil, `{"kubeproxy.config.k8s.io":%s}`, config), &all); err != nil {
 			t.Fatal(err)
 		}
-		if r := all["kubeproxy.config.k8s.io"].judge("node-a", pools); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+		r := all["kubeproxy.config.k8s.io"].judge("node-a", pools)
+		if r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v", config, r)
 		}
 	}
