@@ -53,7 +53,8 @@ func (p policies) bySource(namespace string, of map[string]string) string {
 
 // fromPods tells whether a rule of a NetworkPolicy is about pods alone: none of its peers is a range of addresses.
 func fromPods(peers []networkingv1.NetworkPolicyPeer) bool {
-	return len(peers) > 0 && !slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil })
+	addresses := func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }
+	return len(peers) > 0 && !slices.ContainsFunc(peers, addresses)
 }
 
 // fromSelected tells whether a rule of Calico's is about senders with labels alone.

@@ -18,6 +18,9 @@ func kubeSays(f Findings, component string, signatures ...string) []Finding {
 	})
 }
 
+// ofAPI are the signatures of what a client says of the API server.
+var ofAPI = []string{checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden}
+
 // apiWords are what a client of the API server says of it, by the signature.
 var apiWords = map[string]string{
 	checks.SaysNoAPI:        "does not reach the API server",
@@ -29,7 +32,7 @@ var apiWords = map[string]string{
 // fromAPI is what a component that goes on says of the API server, and how much of a proof that is. What does not
 // reach an address that answers this node now is past, or another's trouble.
 func fromAPI(f Findings, component string) (lines []Finding, weight int) {
-	lines = kubeSays(f, component, checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden)
+	lines = kubeSays(f, component, ofAPI...)
 	if len(lines) == 0 {
 		return nil, 0
 	}
@@ -131,10 +134,10 @@ Told from a CoreDNS that lacks a right by what the API server answers, which it 
 	RuledOut: []string{checks.DatastoreLatency.ID},
 	Explains: []string{"dns-down", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
-		lines, where := kubeSays(f, "coredns", checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden), "{node}"
+		lines, where := kubeSays(f, "coredns", ofAPI...), "{node}"
 		for _, node := range f.Others() {
 			if len(lines) == 0 {
-				lines, where = kubeSays(f.At(node), "coredns", checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden), node
+				lines, where = kubeSays(f.At(node), "coredns", ofAPI...), node
 			}
 		}
 		failed := f.Failed(checks.DNSCluster.ID)
@@ -142,8 +145,9 @@ Told from a CoreDNS that lacks a right by what the API server answers, which it 
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(checks.FactSignature)], lines[0].Facts.Str(checks.FactLine)),
-			For:  slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(checks.KubeLog.ID), namesFail...),
+			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(checks.FactSignature)],
+				lines[0].Facts.Str(checks.FactLine)),
+			For: slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(checks.KubeLog.ID), namesFail...),
 		}}
 	},
 }

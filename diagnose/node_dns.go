@@ -10,6 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
+// noAnswers are the reasons of a question that nobody answered.
+var noAnswers = []string{"timeout", "refused", "rejected", "denied", "host-unreachable", "net-unreachable"}
+
 // nodesServers are the answers of name servers of a node's own, as the node asked them.
 func nodesServers(all []Finding) (silent, answering []Finding) {
 	for _, r := range inRole(all, checks.RoleNode) {
@@ -17,7 +20,7 @@ func nodesServers(all []Finding) (silent, answering []Finding) {
 		case r.From != "":
 		case r.Facts.Str(checks.FactRcode) != "":
 			answering = append(answering, r)
-		case slices.Contains([]string{"timeout", "refused", "rejected", "denied", "host-unreachable", "net-unreachable"}, reasonOf(r)):
+		case slices.Contains(noAnswers, reasonOf(r)):
 			silent = append(silent, r)
 		}
 	}

@@ -22,7 +22,8 @@ Told from a kube-proxy that hangs by its answer, and by what the API server says
 		Radius: "reading changes nothing; kube-proxy goes on by itself when it has its rights, within a minute or so",
 	},
 	RuledOut: []string{checks.NodeUplink.ID},
-	Explains: []string{"service-path-broken", "kube-proxy-stuck", "kube-proxy-cut-off", "kube-proxy-ends", "kube-proxy-rules-lost", "dns-down"},
+	Explains: []string{"service-path-broken", "kube-proxy-stuck", "kube-proxy-cut-off", "kube-proxy-ends",
+		"kube-proxy-rules-lost", "dns-down"},
 	Match: func(f Findings) []Case {
 		lacks := f.Bad(facts.CheckProxyRights)
 		if len(lacks) == 0 {

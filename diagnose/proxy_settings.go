@@ -73,7 +73,8 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 		}
 		return []Case{{
 			Says: fmt.Sprintf("policies by source do not know pods of {node} that come through a Service, for kube-proxy masquerades them (%s): %s, by %s",
-				set[0].Facts.Str(checks.FactMasquerades), filtered[0].Facts.Str(facts.Services), filtered[0].Facts.Str(facts.Policy)),
+				set[0].Facts.Str(checks.FactMasquerades), filtered[0].Facts.Str(facts.Services),
+				filtered[0].Facts.Str(facts.Policy)),
 			For: clues(hint, set, filtered),
 		}}
 	},

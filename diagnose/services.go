@@ -11,7 +11,9 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return slices.Concat([]*Rule{proxyForbidden, kubeProxyCutOff, kubeProxyRefused, kubeProxyOtherNode, masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
+	return slices.Concat([]*Rule{proxyForbidden, kubeProxyCutOff, kubeProxyRefused,
+		kubeProxyOtherNode, masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost,
+		kubeProxyStuck, kubeProxyDead,
 		servicePathBroken}, dnsRules(), []*Rule{dnsDown, dnsNoUpstream})
 }
 

@@ -52,7 +52,8 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
 				out = append(out, c)
 			}
-		case c == checks.KubeLog && len(seen.Bad(checks.DNSCluster.ID))+len(seen.Bad(checks.DNSExternal.ID)) > 0: // CoreDNS may be there
+		case c == checks.KubeLog && len(seen.Bad(checks.DNSCluster.ID))+len(seen.Bad(checks.DNSExternal.ID)) > 0:
+			// CoreDNS may be there
 			out = append(out, c)
 		case c == checks.EncapProof: // takes two probes that know of each other
 		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:

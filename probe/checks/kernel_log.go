@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -18,7 +19,8 @@ import (
 // KernelLog reads what the kernel itself said lately.
 var KernelLog = &probe.Check{
 	ID: "kernel-log", Asks: "did the kernel lately say that it drops, kills, or gives up?", From: probe.FromNode,
-	In: probe.Standard, Tags: []string{tagHost}, Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"}, Run: kernelLog,
+	In: probe.Standard, Tags: []string{tagHost}, Run: kernelLog,
+	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 	Doc: `Some faults show nowhere else, or not any more: a table that was full for a minute, a process that the kernel killed, a network card whose queue hangs. Read is the end of the kernel's own ring, where this access method may (it takes the capability SYSLOG, which no check asks for), else the kernel's lines in systemd's journal, each of the last 30 minutes; what programs write into them is left out. Nothing is taken out of the ring by reading it.
 warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory, a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down. ok: none of these.
 skip: neither is to be read by this access method, or the node is a container and the kernel's log is of the machine below it, which others share.`,
@@ -100,7 +102,8 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	lines, where := ringLines(p.Host, now), "the kernel's ring"
 	if lines == nil {
 		where = "the journal"
-		entries, err := journalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel}, Since: now.Add(-kernelSince), Most: kernelLines})
+		entries, err := journalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel},
+			Since: now.Add(-kernelSince), Most: kernelLines})
 		if err != nil {
 			p.Report(unseen(err))
 			return
@@ -118,8 +121,9 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// ringLine is a line of the kernel's ring as syslog(2) gives it: "<6>[ 1234.567890] text", with the thread or CPU that
-// said it where the kernel is so configured. What a program wrote has another facility than 0, and so a number from 8 on.
+// ringLine is a line of the kernel's ring as syslog(2) gives it: "<6>[ 1234.567890] text", with the thread or CPU
+// that said it where the kernel is so configured. What a program wrote has another facility than 0, and so a number
+// from 8 on.
 var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
 
 // ringLines are the kernel's own lines at the end of its ring, nil where it may not be read or has no times.
@@ -184,12 +188,20 @@ func judgeKernel(lines []podlog.Line, now time.Time, where string) []probe.Resul
 	if len(faults) == 0 {
 		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}
 	}
-	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return map[bool]int{true: 1}[a.info] - map[bool]int{true: 1}[b.info] })
+	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return cmp.Compare(a.rank(), b.rank()) })
 	var out []probe.Result
 	for _, f := range faults[:min(len(faults), kernelSaid)] {
 		out = append(out, f.result(now))
 	}
 	return out
+}
+
+// rank puts what is worth knowing behind what is a fault.
+func (f *kernelFault) rank() int {
+	if f.info {
+		return 1
+	}
+	return 0
 }
 
 func (f *kernelFault) result(now time.Time) probe.Result {
@@ -204,6 +216,7 @@ func (f *kernelFault) result(now time.Time) probe.Result {
 		times = fmt.Sprintf("%d times, the last ", f.times)
 	}
 	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
-		On(strings.TrimSpace(f.id+" "+probe.OneLine(f.subject))).With(FactSignature, f.id).With(FactKernelOf, probe.OneLine(f.subject)).
-		With(FactTimes, f.times).With(FactAgo, int(ago.Seconds())).With(FactLine, line)
+		On(strings.TrimSpace(f.id+" "+probe.OneLine(f.subject))).With(FactSignature, f.id).
+		With(FactKernelOf, probe.OneLine(f.subject)).With(FactTimes, f.times).
+		With(FactAgo, int(ago.Seconds())).With(FactLine, line)
 }

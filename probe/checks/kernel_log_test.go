@@ -40,7 +40,8 @@ func TestKernelLog(t *testing.T) {
 		"EXT4-fs (sda1): mounted filesystem with ordered data mode. Opts: (null)":                               {probe.OK, "", ""},
 	} {
 		got := judgeKernel([]podlog.Line{{Time: now.Add(-time.Minute), Text: text}}, now, "x")
-		if len(got) != 1 || got[0].Status != c.status || got[0].Facts.Str(FactSignature) != c.id || got[0].Facts.Str(FactKernelOf) != c.sub {
+		if len(got) != 1 || got[0].Status != c.status || got[0].Facts.Str(FactSignature) != c.id ||
+			got[0].Facts.Str(FactKernelOf) != c.sub {
 			t.Errorf("%s: %+v", text, got)
 		}
 		old := judgeKernel([]podlog.Line{{Time: now.Add(-time.Hour), Text: text}, {Text: text}}, now, "x")

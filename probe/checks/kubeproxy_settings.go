@@ -89,10 +89,12 @@ func (s proxySettings) masquerades(pools []netip.Prefix) string {
 		}
 		known = append(known, p)
 	}
-	for _, pool := range pools {
-		same := func(p netip.Prefix) bool { return p.Addr().Is4() == pool.Addr().Is4() }
-		if slices.ContainsFunc(known, same) && !slices.ContainsFunc(known, pool.Overlaps) {
-			return "clusterCIDR " + probe.OneLine(list) + ", of which pool " + pool.String() + " is no part"
+	for _, of := range known { // a pool beside the others, or one that is not used any more, is no sign of it
+		other := func(p netip.Prefix) bool { return p.Addr().Is4() != of.Addr().Is4() }
+		within := func(p netip.Prefix) bool { return slices.ContainsFunc(known, p.Overlaps) }
+		outside := slices.DeleteFunc(slices.Clone(pools), other)
+		if len(outside) > 0 && !slices.ContainsFunc(outside, within) {
+			return "clusterCIDR " + probe.OneLine(list) + ", of which pool " + outside[0].String() + " is no part"
 		}
 	}
 	return ""

@@ -12,7 +12,8 @@ import (
 
 func TestKubeProxySettings(t *testing.T) {
 	t.Parallel()
-	pools := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:244::/64")}
+	pools := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("10.99.0.0/24"),
+		netip.MustParsePrefix("fd00:244::/64")}
 	for config, c := range map[string]struct {
 		status probe.Status
 		saw    string
@@ -25,6 +26,7 @@ func TestKubeProxySettings(t *testing.T) {
 		`{"hostnameOverride":" Node-A "}`:                                                           {probe.OK, ""},
 		`{"hostnameOverride":""}`:                                                                   {probe.OK, ""},
 		`{"clusterCIDR":"10.32.0.0/12","detectLocalMode":"BridgeInterface"}`:                        {probe.OK, ""},
+		`{"clusterCIDR":"10.99.0.0/16"}`:                                                            {probe.OK, ""}, // of the second pool
 		`{"clusterCIDR":"10.0.0.0/8"}`:                                                              {probe.OK, ""},
 		`{"clusterCIDR":"10.244.128.0/17,fd00::/16"}`:                                               {probe.OK, ""},
 		`{"clusterCIDR":"nonsense","DetectLocal":{"ClusterCIDRs":["10.32.0.0/12"]}}`:                {probe.OK, ""},
@@ -34,7 +36,8 @@ func TestKubeProxySettings(t *testing.T) {
 		if err := json.Unmarshal(fmt.Appendf(nil, `{"kubeproxy.config.k8s.io":%s}`, config), &all); err != nil {
 			t.Fatal(err)
 		}
-		if r := all["kubeproxy.config.k8s.io"].judge("node-a", pools); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+		r := all["kubeproxy.config.k8s.io"].judge("node-a", pools)
+		if r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v", config, r)
 		}
 	}
