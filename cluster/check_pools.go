@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -10,12 +11,12 @@ import (
 
 // ipPools judges the pools in use by whose addresses they have.
 func ipPools(s *Snapshot, report func(probe.Result)) {
-	switch {
-	case s.poolErr != nil:
-		report(unread(s.poolErr))
+	switch err := cmp.Or(s.poolErr, s.blockErr); {
+	case err != nil && err.Error() == probe.GapEtcd:
+		report(probe.Found(probe.Skip, "not known: %v", err))
 		return
-	case s.blockErr != nil:
-		report(unread(s.blockErr))
+	case err != nil:
+		report(unread(err))
 		return
 	case len(s.blocks) == 0:
 		report(probe.Found(probe.Skip, "Calico's IPAM has no block here: pods get their addresses elsewhere"))

@@ -24,7 +24,7 @@ func keepsLocal(svc *corev1.Service) bool {
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// bySource is the policy that lets pods with these labels be reached by some pods alone, whoever else sends, ""
+// bySource is the policy that lets pods with these labels be reached by some pods alone, and by nobody else, ""
 // where there is none, where some rule lets others in too, and where not all policies are worked out.
 func (p policies) bySource(namespace string, of map[string]string) string {
 	if p.err != nil || p.other != nil {

@@ -11,7 +11,7 @@ import (
 // poolRules are those of the ranges that pods get their addresses from.
 func poolRules() []*Rule { return []*Rule{poolOverlaps, podsNotMasqueraded} }
 
-// showPools prints the pools and what is wrong with them at a glance.
+// showPools prints the pools.
 const showPools = "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing,OFF:.spec.disabled"
 
 // poolOverlaps is projectcalico/calico#1401.
@@ -40,7 +40,9 @@ Told from a pool that merely looks like the nodes' network by the addresses them
 
 // outsideLost are the answers of pods' packets to what is no pod that did not come back.
 func outsideLost(f Findings) []Finding {
-	return keep(toService(f.Bad(checks.DNSExternal.ID)), func(r Finding) bool { return r.Facts.Str(checks.FactQuestion) == "." })
+	return keep(toService(f.Bad(checks.DNSExternal.ID)), func(r Finding) bool {
+		return r.Facts.Str(checks.FactQuestion) == "."
+	})
 }
 
 // podsNotMasqueraded is projectcalico/calico#2419.

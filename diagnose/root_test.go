@@ -57,7 +57,8 @@ func TestRoot(t *testing.T) {
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
 		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure, "docker": askRuntime("docker"),
 		"containerd": askRuntime("containerd"), "a kubelet's socket": otherSocket, "the store's disk": storeDiskFix,
-		"a network": removeNetwork, "a network's files": writtenAnew, "a container": stopContainers, "a volume": unmountVolumes}
+		"a network": removeNetwork, "a network's files": writtenAnew, "a container": stopContainers,
+		"a volume": unmountVolumes}
 	for refusal, fix := range pullFixes {
 		all[refusal] = fix
 	}

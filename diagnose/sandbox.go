@@ -154,7 +154,8 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		Radius: "reading changes nothing, and an image that is removed stays in use where it runs; the empty store stops every pod of this node, and each image is pulled again, calico-node's and the pause image too: make sure that the registry answers first",
 	},
 	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
-	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started", "probe-image"}, withoutSandbox...),
+	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started", "probe-image"},
+		withoutSandbox...),
 	Match: func(f Findings) []Case {
 		pods, _ := obstructed(f, facts.ObstacleStore, facts.ObstacleStoreDisk)
 		if len(pods) == 0 {

@@ -41,7 +41,7 @@ const (
 
 // Facts of these checks.
 const (
-	PoolOverlaps   probe.Fact = "pool_overlaps"   // what has addresses of a pool and is no pod: OverlapsNodes, OverlapsServices
+	PoolOverlaps   probe.Fact = "pool_overlaps"   // whose addresses a pool has: OverlapsNodes, ...
 	PoolNAT        probe.Fact = "nat_outgoing"    // whether packets of a pool's pods get the node's address on their way out
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds
