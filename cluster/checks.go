@@ -58,6 +58,12 @@ ok: none waits. fail: two or more, or one for more than two minutes, get no addr
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume); images of one tenant that a registry refuses for a reason that is no image's, such as too many requests. info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one tenant's images of one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
 		},
+		{
+			ID: facts.CheckPodsEnd, Asks: "do the pods of the node that shall end do so?", Run: bind(podsEnd),
+			Doc: `A pod that is deleted gets its grace, is killed, loses its network, and goes when its volumes are unmounted. One that is there a minute after its grace is stuck: kubectl shows Terminating, and whatever waits for it (a drain, a StatefulSet, a rolling update) waits on. Pods with finalizers are left out: those wait for somebody else, and may have ended on the node long ago. What keeps them is told by the last event FailedKillPod of the six that are due longest, or by what of them still runs.
+ok: none is late. fail: for two minutes or more the CNI plugin does not remove the network (cni), or the runtime does not stop containers (runtime), of pods of two namespaces or of the cluster's own. warn: the same of one tenant's, or earlier; nothing runs any more and the kubelet is not done with volumes or cgroups (clean), which only its log explains; or it says nothing (unsaid).
+unknown: the kubelet is silent, so nothing ends and nobody says so.`,
+		},
 	}
 }
 

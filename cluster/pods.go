@@ -26,6 +26,8 @@ type placement struct {
 	err       error
 	waiting   []waiter // those that do not start, the longest waiting first
 	eventsErr error    // why events of some could not be read
+	ending    []waiter // those that shall end, the longest due first
+	endsErr   error    // why events of some of these could not be read
 }
 
 // A waiter is a pod of the node that does not start.
@@ -55,12 +57,26 @@ func (c *Client) readPlaced(ctx context.Context, node string) placement {
 		}
 	}
 	slices.SortStableFunc(p.waiting, func(a, b waiter) int { return a.since.Compare(b.since) })
+	p.ending = endings(p.pods)
 	return p
 }
 
 // readEvents reads what the kubelet says of the pods that wait longest.
 func (c *Client) readEvents(ctx context.Context, p *placement) {
-	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
+	p.eventsErr = c.readEventsOf(ctx, p.waiting[:min(len(p.waiting), eventsAsked)], func(w *waiter, events []corev1.Event) {
+		w.last, w.pull = lastWord(events, w.pod.Spec.NodeName), pullWord(events, w.pod.Spec.NodeName)
+	})
+}
+
+// readEnds reads what the kubelet says of the pods that are due longest.
+func (c *Client) readEnds(ctx context.Context, p *placement) {
+	p.endsErr = c.readEventsOf(ctx, p.ending[:min(len(p.ending), endsAsked)], func(w *waiter, events []corev1.Event) {
+		w.last = killWord(events, w.pod.Spec.NodeName)
+	})
+}
+
+// readEventsOf gives the events of each of these pods to a function, and the first error.
+func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
 	errs := make([]error, len(asked))
 	var all sync.WaitGroup
 	for i := range asked {
@@ -73,13 +89,11 @@ func (c *Client) readEvents(ctx context.Context, p *placement) {
 				errs[i] = fmt.Errorf("listing events: %w", err)
 				return
 			}
-			asked[i].last, asked[i].pull = lastWord(list.Items, pod.Spec.NodeName), pullWord(list.Items, pod.Spec.NodeName)
+			hear(&asked[i], list.Items)
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		p.eventsErr = cmp.Or(p.eventsErr, err)
-	}
+	return cmp.Or(errs...)
 }
 
 // lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or

@@ -170,6 +170,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
+	if len(s.placed.ending) > 0 {
+		all.Go(func() { c.readEnds(ctx, &s.placed) })
+	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
 	if s.Calico == nil && s.CalicoErr == nil {

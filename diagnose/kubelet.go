@@ -24,7 +24,8 @@ func nodeRules() []*Rule {
 
 // kubeletGone is what a kubelet that does not run leaves behind.
 var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
-	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, checks.KubeletHealth.ID)...)
+	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
+	checks.KubeletHealth.ID)...)
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{

@@ -15,12 +15,12 @@ func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
 		ipamExhausted, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
 		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
-		registryRefuses}
+		registryRefuses, podsDoNotEnd}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
 var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
-	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}}
+	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}
 
 // waitingPods are the bad groups of pods that wait for one of these, the largest first, and the
 // probe's own pod where the kubelet says why: that the runtime does not answer is what runtime-stuck says.

@@ -21,7 +21,8 @@ func runtimeRules() []*Rule {
 var runtimeGone = append(aboutService(checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
 	checks.ServiceKubelet), Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
 	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
-	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart)...)
+	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart,
+	facts.CheckPodsEnd)...)
 
 // hangs are the reasons of a daemon that is there and does not speak.
 var hangs = []string{"timeout", "closed", "reset"}

@@ -46,7 +46,7 @@ Told from a kubelet or runtime that is frozen by the mount's server, which the p
 			Says: fmt.Sprintf("a file server of {node} is gone: %s: %s", gone[0].Target, gone[0].Saw),
 			For: slices.Concat(clues(hint, gone), clues(strong, waits), clues(hint, kubeletHere(f).ill),
 				clues(hint, waitingPods(f, facts.StartsVolume))),
-			Covers: []Cover{{Check: checks.NodeDisk.ID, About: gone[0].Target}},
+			Covers: []Cover{{Check: checks.NodeDisk.ID, About: gone[0].Target}, {Check: facts.CheckPodsEnd}},
 		}
 		if len(waits) > 0 {
 			c.Says += "; processes hang in it: " + waits[0].Saw

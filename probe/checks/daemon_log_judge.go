@@ -188,6 +188,9 @@ func (s serviceState) result(now time.Time) probe.Result {
 	var worst *serviceLine
 	for i, it := range s.run {
 		known := it.signature != nil && now.Sub(it.Time) < serviceFresh
+		if known && it.signature.mild && worst != nil && worst.signature != nil && !worst.signature.mild {
+			continue
+		}
 		if known || worst == nil || worst.signature == nil || now.Sub(worst.Time) >= serviceFresh {
 			worst = &s.run[i]
 		}
@@ -197,7 +200,11 @@ func (s serviceState) result(now time.Time) probe.Result {
 		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
 	case worst.signature != nil && now.Sub(worst.Time) < serviceFresh:
 		s.end = nil
-		return s.quote(probe.Warn, "it runs, and writes: ", *worst, now)
+		status := probe.Warn
+		if worst.signature.mild {
+			status = probe.Info
+		}
+		return s.quote(status, "it runs, and writes: ", *worst, now)
 	}
 	s.end = nil
 	return s.quote(probe.Info, "it runs; its last error: ", *worst, now)

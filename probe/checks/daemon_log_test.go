@@ -34,6 +34,7 @@ const (
 	kubeletSwap    = `run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`
 	kubeletExpired = `bootstrap.go:267] "Unhandled Error" err="part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2026-01-01 00:00:00 +0000 UTC"`
 	kubeletNoAPI   = `kubelet_node_status.go:107] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: connect: connection refused" node="a"`
+	kubeletBusy    = `nestedpendingoperations.go:348] Operation for "{volumeName:kubernetes.io/empty-dir/x podName:x nodeName:}" failed. No retries permitted until 2026-11-23 00:00:00 (durationBeforeRetry 500ms). Error: UnmountVolume.TearDown failed for volume "data" (UniqueName: "kubernetes.io/empty-dir/x") pod "x" (UID: "x") : unlinkat /var/lib/kubelet/pods/x/volumes/y: device or resource busy`
 	kubeletPod     = `pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"x\" with ErrImagePull: \"dial tcp 10.0.0.9:443: i/o timeout: running with swap on is not supported\"" pod="prod/x"`
 	kubeletYoung   = `kubelet.go:2412] "Skipping pod synchronization" err="[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"`
 	kubeletKept    = `kubelet.go:1392] "Failed to start ContainerManager" err="start cpu manager error: could not restore state from checkpoint: configured policy \"static\" differs from state checkpoint policy \"none\", please drain this node and delete the CPU manager checkpoint file \"/var/lib/kubelet/cpu_manager_state\" before restarting Kubelet"`
@@ -115,6 +116,12 @@ func TestServiceLines(t *testing.T) {
 			probe.Warn, saysNoCNI, "not ready"},
 		"PLEG": {[]string{`9 7 E kubelet.go:2448] "Skipping pod synchronization" err="PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s"`},
 			probe.Warn, saysPLEG, "PLEG"},
+		"a volume in use": {[]string{"9 7 E " + kubeletBusy},
+			probe.Info, SaysUnmount, "it runs, and writes"},
+		"a volume in use, and worse": {[]string{"9 7 E " + kubeletNoAPI, "8 7 E " + kubeletBusy},
+			probe.Warn, SaysNoAPI, "it runs, and writes"},
+		"a volume that is not read": {[]string{`9 7 E nestedpendingoperations.go:348] Operation for "{volumeName:kubernetes.io/nfs/x}" failed. No retries permitted until 2026-11-23 00:00:00 (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume "device or resource busy": permission denied`},
+			probe.Info, "", "last error"},
 		"eviction": {[]string{`9 7 W eviction_manager.go:376] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"`},
 			probe.Warn, saysEviction, "reclaim"},
 		"what a pod says":     {[]string{"9 7 E " + kubeletPod}, probe.Info, "", "its last error"},

@@ -9,6 +9,7 @@ type serviceSignature struct {
 	match  *regexp.Regexp // the text without level and time
 
 	passing bool // the service goes on after it: no reason for its end where it names another itself
+	mild    bool // a healthy one writes it now and then: of weight beside what else is seen
 }
 
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
@@ -25,6 +26,7 @@ const (
 	saysStorage       = "storage"         // the snapshotter or storage driver does not work
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
+	SaysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
 	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
 	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
 	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
@@ -95,6 +97,8 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{id: saysNoCNI, source: "kubelet, kubelet.go; containerd's CRI", passing: true,
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
+	{id: SaysUnmount, source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", passing: true, mild: true,
+		match: regexp.MustCompile(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
 	{id: saysEviction, source: "kubelet, eviction_manager.go", passing: true,
 		match: regexp.MustCompile(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }

@@ -26,6 +26,7 @@ const (
 	CheckIPRegistered   = "ip-registered"
 	CheckDatastoreReady = "datastore-ready"
 	CheckPodsStart      = "pods-start"
+	CheckPodsEnd        = "pods-end"
 	CheckCalicoRights   = "calico-rights"
 	CheckHostEndpoints  = "host-endpoints"
 	CheckRouteMakers    = "route-makers"
