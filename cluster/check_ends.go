@@ -111,8 +111,10 @@ func (u unended) result(s *Snapshot) probe.Result {
 		names = append(names, w.pod.Namespace+"/"+w.pod.Name)
 	}
 	g := group{pods: u.pods}
-	r := probe.Found(probe.Warn, "%s (%s) should have ended %s ago: %s", plural(len(names), "pod"), few(names), probe.Age(age), why)
-	if said := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime; said && age > patience && g.corroborated(s) {
+	r := probe.Found(probe.Warn, "%s (%s) should have ended %s ago: %s", plural(len(names), "pod"), few(names),
+		probe.Age(age), why)
+	said := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime
+	if said && age > patience && g.corroborated(s) {
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.EndsNot, u.EndsNot).With(facts.Pods, len(u.pods)).With(facts.Age, int(age.Seconds())).

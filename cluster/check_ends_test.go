@@ -16,7 +16,8 @@ import (
 func doomed(namespace string, late time.Duration, change func(*corev1.Pod)) corev1.Pod {
 	p := hanging("app-"+namespace, time.Hour, "", "")
 	p.Namespace, p.DeletionTimestamp = namespace, new(ago(late))
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: running}}
 	change(&p)
 	return p
 }
@@ -40,24 +41,30 @@ func TestPodsEnd(t *testing.T) {
 		word   string
 		lacks  string
 	}{
-		"none":                 {"", nil, false, probe.OK, "", ""},
-		"within its minute":    {"", []corev1.Pod{doomed("a", 50*time.Second, as)}, false, probe.OK, "", ""},
-		"grace is not over":    {"", []corev1.Pod{doomed("a", -time.Hour, as)}, false, probe.OK, "", ""},
-		"a finalizer":          {"", []corev1.Pod{doomed("a", time.Hour, held)}, false, probe.OK, "", ""},
-		"a probe's":            {"", []corev1.Pod{doomed("a", time.Hour, ours)}, false, probe.OK, "", ""},
-		"the kubelet is dead":  {"", []corev1.Pod{doomed("a", time.Hour, as)}, true, probe.Unknown, "", ""},
-		"nobody says why":      {"", []corev1.Pod{doomed("a", time.Hour, as)}, false, probe.Warn, facts.EndsNotUnsaid, ""},
-		"a volume in use":      {"", []corev1.Pod{doomed("a", time.Hour, ended)}, false, probe.Warn, facts.EndsNotClean, ""},
-		"the network":          {saidDel, []corev1.Pod{doomed("a", time.Hour, ended)}, false, probe.Warn, facts.EndsNotCNI, facts.EndLacksNodename},
-		"the network of many":  {saidDel, []corev1.Pod{doomed("a", time.Hour, ended), doomed("b", time.Hour, ended)}, false, probe.Fail, facts.EndsNotCNI, facts.EndLacksNodename},
-		"the network, lately":  {saidDel, []corev1.Pod{doomed("kube-system", 90*time.Second, ended)}, false, probe.Warn, facts.EndsNotCNI, facts.EndLacksNodename},
-		"the runtime":          {saidKill, []corev1.Pod{doomed("kube-system", time.Hour, as)}, false, probe.Fail, facts.EndsNotRuntime, ""},
-		"the runtime, of many": {saidKill, []corev1.Pod{doomed("a", time.Hour, as), doomed("b", time.Hour, as)}, false, probe.Fail, facts.EndsNotRuntime, ""},
+		"none":                {"", nil, false, probe.OK, "", ""},
+		"within its minute":   {"", []corev1.Pod{doomed("a", 50*time.Second, as)}, false, probe.OK, "", ""},
+		"grace is not over":   {"", []corev1.Pod{doomed("a", -time.Hour, as)}, false, probe.OK, "", ""},
+		"a finalizer":         {"", []corev1.Pod{doomed("a", time.Hour, held)}, false, probe.OK, "", ""},
+		"a probe's":           {"", []corev1.Pod{doomed("a", time.Hour, ours)}, false, probe.OK, "", ""},
+		"the kubelet is dead": {"", []corev1.Pod{doomed("a", time.Hour, as)}, true, probe.Unknown, "", ""},
+		"nobody says why":     {"", []corev1.Pod{doomed("a", time.Hour, as)}, false, probe.Warn, facts.EndsNotUnsaid, ""},
+		"a volume in use":     {"", []corev1.Pod{doomed("a", time.Hour, ended)}, false, probe.Warn, facts.EndsNotClean, ""},
+		"the network": {saidDel, []corev1.Pod{doomed("a", time.Hour, ended)}, false, probe.Warn,
+			facts.EndsNotCNI, facts.EndLacksNodename},
+		"the network of many": {saidDel, []corev1.Pod{doomed("a", time.Hour, ended), doomed("b", time.Hour, ended)},
+			false, probe.Fail, facts.EndsNotCNI, facts.EndLacksNodename},
+		"the network, lately": {saidDel, []corev1.Pod{doomed("kube-system", 90*time.Second, ended)}, false,
+			probe.Warn, facts.EndsNotCNI, facts.EndLacksNodename},
+		"the runtime": {saidKill, []corev1.Pod{doomed("kube-system", time.Hour, as)}, false, probe.Fail,
+			facts.EndsNotRuntime, ""},
+		"the runtime, of many": {saidKill, []corev1.Pod{doomed("a", time.Hour, as), doomed("b", time.Hour, as)},
+			false, probe.Fail, facts.EndsNotRuntime, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
 			if c.silent {
-				s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.Now.Add(-time.Hour)))}}
+				renewed := metav1.NewMicroTime(s.Now.Add(-time.Hour))
+				s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 			}
 			s.placed.ending = endings(c.pods)
 			for i := range s.placed.ending {

@@ -63,7 +63,8 @@ func (c *Client) readPlaced(ctx context.Context, node string) placement {
 
 // readEvents reads what the kubelet says of the pods that wait longest.
 func (c *Client) readEvents(ctx context.Context, p *placement) {
-	p.eventsErr = c.readEventsOf(ctx, p.waiting[:min(len(p.waiting), eventsAsked)], func(w *waiter, events []corev1.Event) {
+	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
+	p.eventsErr = c.readEventsOf(ctx, asked, func(w *waiter, events []corev1.Event) {
 		w.last, w.pull = lastWord(events, w.pod.Spec.NodeName), pullWord(events, w.pod.Spec.NodeName)
 	})
 }

@@ -33,20 +33,25 @@ func TestPulls(t *testing.T) {
 	}{
 		"a registry that is no such": {[]corev1.Pod{pull("default", "hub.exampel/app:1", head+unknown)}, "",
 			probe.Info, facts.StartsImage, facts.RefusedUnresolved},
-		"the same of two tenants": {[]corev1.Pod{pull("a", "hub.example/app:1", head+unknown), pull("b", "quay.io/b:1", head+unknown)}, "",
+		"the same of two tenants": {[]corev1.Pod{pull("a", "hub.example/app:1", head+unknown),
+			pull("b", "quay.io/b:1", head+unknown)}, "",
 			probe.Fail, facts.StartsImage, facts.RefusedUnresolved},
 		"the cluster's own": {[]corev1.Pod{pull("kube-system", "hub.example/app:1", head+unknown)}, "",
 			probe.Fail, facts.StartsImage, facts.RefusedUnresolved},
-		"a limit": {[]corev1.Pod{pull("default", "busybox", limited)}, "", probe.Warn, facts.StartsImage, facts.RefusedLimited},
-		"plain":   {[]corev1.Pod{pull("default", "hub.example/app:1", head+"http: server gave HTTP response to HTTPS client")}, "", probe.Warn, facts.StartsImage, facts.RefusedPlain},
-		"an image that one may not have": {[]corev1.Pod{pull("default", "team/app:1", denied)}, "", probe.Info, facts.StartsImage,
-			facts.RefusedUnauthorized},
-		"two that nobody may have": {[]corev1.Pod{pull("a", "hub.example/a:1", denied), pull("b", "hub.example/b:1", denied)}, "",
+		"a limit": {[]corev1.Pod{pull("default", "busybox", limited)}, "", probe.Warn, facts.StartsImage,
+			facts.RefusedLimited},
+		"plain": {[]corev1.Pod{pull("default", "hub.example/app:1", head+"http: server gave HTTP response to HTTPS client")}, "",
+			probe.Warn, facts.StartsImage, facts.RefusedPlain},
+		"an image that one may not have": {[]corev1.Pod{pull("default", "team/app:1", denied)}, "", probe.Info,
+			facts.StartsImage, facts.RefusedUnauthorized},
+		"two that nobody may have": {[]corev1.Pod{pull("a", "hub.example/a:1", denied),
+			pull("b", "hub.example/b:1", denied)}, "",
 			probe.Fail, facts.StartsImage, facts.RefusedUnauthorized},
 		"an image that is none": {[]corev1.Pod{pull("kube-system", "team/app:1", `failed to resolve image: docker.io/team/app:1: not found`)}, "",
 			probe.Info, facts.StartsOwn, ""},
 		"an older kubelet": {[]corev1.Pod{pull("default", "busybox", `Back-off pulling image "busybox"`)},
-			`Failed to pull image "busybox": rpc error: code = Unknown desc = ` + limited, probe.Warn, facts.StartsImage, facts.RefusedLimited},
+			`Failed to pull image "busybox": rpc error: code = Unknown desc = ` + limited, probe.Warn, facts.StartsImage,
+			facts.RefusedLimited},
 		"the store": {[]corev1.Pod{pull("default", "busybox", blob)}, "", probe.Fail, facts.StartsContainer, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +82,8 @@ func TestUnmade(t *testing.T) {
 		began + `runc create failed: unable to start container process: exec: "app": executable file not found in $PATH`: {facts.StartsOwn, ""},
 	} {
 		p := hanging("a", time.Hour, "CrashLoopBackOff", "back-off 5m0s restarting failed container=c")
-		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "StartError", Message: says}
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			Reason: "StartError", Message: says}
 		for _, reason := range []string{"CrashLoopBackOff", "RunContainerError"} {
 			p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: says}
 			got := ask(t, placedOn("", "", p), facts.CheckPodsStart)

@@ -35,7 +35,8 @@ Told from an address that another pod of the cluster has by the route, which is 
 		},
 		Radius: "reading changes nothing; deleting an interface cuts off whatever is behind it, and nothing else",
 	},
-	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID}, Explains: []string{"cni-plugin-fails"},
+	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID},
+	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		pods := keep(waitingPods(f, facts.StartsCNI), func(r Finding) bool {
 			return r.Facts.Str(facts.Obstacle) == facts.ObstacleAddressHeld

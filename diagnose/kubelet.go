@@ -15,7 +15,8 @@ import (
 func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks, serviceTakesPort},
-		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletCutOff, nodeUnreachable,
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority,
+			kubeletCutOff, nodeUnreachable,
 			kubeletServing, internalShared, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
@@ -180,7 +181,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
 			if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysNoAPI, checks.SaysUnauthorized,
-				checks.SaysCertificate); len(says) > 0 {
+				checks.SaysCertificate, checks.SaysAuthority); len(says) > 0 {
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
 			}

@@ -77,15 +77,38 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysState {
 			fix = &managerState
 		}
+		says, up := fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw), runtimeAnswers(f)
+		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysNoRuntime && len(up) > 0 {
+			says += fmt.Sprintf("; the runtime itself answers at %s, so the kubelet is set to ask at another socket (containerRuntimeEndpoint)", socketOf(up[0]))
+			fix = &otherSocket
+		}
 		return []Case{{
-			Fix:  fix,
-			Says: fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw),
+			Fix: fix, Says: says,
 			For: slices.Concat(clues(endWeight(lines[0], here.dead() || !here.answered() && len(lease) > 0), lines),
 				clues(0, here.refused), clues(0, lease)),
 			Against: clues(strong, here.ok), // it has been started since
 			Covers:  kubeletGone,
 		}}
 	},
+}
+
+// runtimeAnswers are the answers of a runtime that is well on its socket.
+func runtimeAnswers(f Findings) []Finding {
+	return slices.Concat(good(f, checks.CRIHealth.ID), good(f, checks.ContainerdHealth.ID))
+}
+
+// otherSocket is kubernetes/kubernetes#110352: a kubelet that asks where no runtime is.
+var otherSocket = probe.Fix{
+	Says: "Name the socket of the runtime that runs, in the kubelet's settings; then start the kubelet.",
+	Manifest: []string{
+		"ssh {node} \"sudo grep -n containerRuntimeEndpoint /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml; sudo grep -on -e '--container-runtime-endpoint=[^ ]*' /var/lib/kubelet/kubeadm-flags.env\"",
+		"ssh {node} 'ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock'",
+		"kubectl get node {node} -o jsonpath='{.metadata.annotations.kubeadm\\.alpha\\.kubernetes\\.io/cri-socket}'  # what kubeadm keeps for its upgrades",
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "the settings name the runtime's socket now", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+	},
+	Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 }
 
 // managerState is the fix of a kubelet that does not take the state that its CPU or memory manager kept.

@@ -43,3 +43,18 @@ func TestManagerState(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherSocket wants the kubelet's socket named as wrong only where a runtime answers at another.
+func TestOtherSocket(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[probe.Status]*probe.Fix{probe.OK: &otherSocket, probe.Skip: nil} {
+		f := Findings{Node: "a", All: []Finding{
+			{Node: "a", Result: probe.Result{Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
+				Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: checks.SaysNoRuntime}}},
+			{Node: "a", Result: probe.Result{Check: checks.CRIHealth.ID, Status: status, Target: "version"}},
+		}}.indexed()
+		if cases := kubeletEnds.Match(f); len(cases) != 1 || cases[0].Fix != want {
+			t.Errorf("%s: %v", status, cases)
+		}
+	}
+}

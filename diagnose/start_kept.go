@@ -276,7 +276,7 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
 		}
 		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized,
-			checks.SaysCertificate); len(says) > 0 {
+			checks.SaysCertificate, checks.SaysAuthority); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
 			c.For = append(c.For, clues(hint, says)...)
 		}

@@ -26,6 +26,7 @@ const (
 	saysStorage       = "storage"         // the snapshotter or storage driver does not work
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
+	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
 	SaysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
 	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
 	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
@@ -48,7 +49,9 @@ var serviceSignatures = []*serviceSignature{
 	{id: saysKilled, source: "systemd, unit", match: killedOOM},
 	{id: SaysSwapOn, source: "kubelet, container_manager_linux.go", match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{id: SaysCertificate, source: "kubelet, bootstrap.go; crypto/x509",
-		match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid|certificate signed by unknown authority)`)},
+		match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
+	{id: SaysAuthority, source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", passing: true,
+		match: regexp.MustCompile(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
 	{id: saysCgroupDriver, source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
 		match: regexp.MustCompile(kubeletStart + `cgroup driver: .{1,40} is different from `)},
 	{id: saysCgroupVersion, source: "seen: kubelet v1.36.4 on cgroup v1",

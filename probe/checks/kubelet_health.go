@@ -30,7 +30,8 @@ var KubeletHealth = &probe.Check{
 ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
 fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
 skip: healthz is turned off in the kubelet's configuration. unknown: a file with its settings cannot be read, or more than one process may be the kubelet: one of root's with that name, in the node's network and in no pod.
-client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: it expires within two weeks and has not been renewed. fail: it has expired, so the API server rejects the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
+client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: it expires within two weeks and has not been renewed. fail: it has expired, so the API server rejects the kubelet. Of the file that holds key and certificate only the certificate is looked at.
+API server, where that kubeconfig names one and its CA: whether the kubelet would accept the certificate that the server shows. ok: it is of that CA. fail: it is of another (the cluster's CA was changed, or the file is another cluster's), not for that name or address, or expired by this node's clock. Nothing is sent but a TLS handshake; where none comes about nothing is said: datastore-latency asks for that.`,
 }
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
@@ -57,6 +58,11 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		func() {
 			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
 				p.Report(r.On(TargetCertificate))
+			}
+		},
+		func() {
+			if r, ok := kubeletAuthority(ctx, p.Host, k); ok {
+				p.Report(r.On(TargetAuthority))
 			}
 		},
 	}, func(f func()) { f() })

@@ -61,7 +61,8 @@ var (
 
 // KillFailed reads the message of such an event.
 func KillFailed(text string) FailedKill {
-	k := FailedKill{EndsNot: EndsNotRuntime, Message: strings.ReplaceAll(strings.TrimSpace(killWords.ReplaceAllString(text, "")), `\"`, `"`)}
+	says := strings.TrimSpace(killWords.ReplaceAllString(text, ""))
+	k := FailedKill{EndsNot: EndsNotRuntime, Message: strings.ReplaceAll(says, `\"`, `"`)}
 	if !networkDel.MatchString(k.Message) {
 		return k
 	}

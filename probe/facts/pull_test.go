@@ -30,8 +30,8 @@ func TestPullFailed(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
-	for image, want := range map[string]string{"app": "docker.io", "team/app:1": "docker.io", "quay.io/calico/node:v3.32.1": "quay.io",
-		"localhost/app": "localhost", "hub:5000/app": "hub:5000"} {
+	for image, want := range map[string]string{"app": "docker.io", "team/app:1": "docker.io",
+		"quay.io/calico/node:v3.32.1": "quay.io", "localhost/app": "localhost", "hub:5000/app": "hub:5000"} {
 		if got := RegistryOf(image); got != want {
 			t.Errorf("%s: %q, want %q", image, got, want)
 		}
