@@ -17,12 +17,12 @@ Told from a cut network by the handshake, which the probe makes as the kubelet d
 		Says: "Compare the CA in the kubelet's kubeconfig with the cluster's, and put the cluster's there; where the server's name or time is wrong, its certificate is what has to be renewed.",
 		Manifest: []string{
 			"kubectl -n kube-system get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout -fingerprint -subject -dates",
-			"ssh {node} \"sudo grep -o 'certificate-authority-data: .*' /etc/kubernetes/kubelet.conf | cut -d' ' -f2 | base64 -d | openssl x509 -noout -fingerprint -subject -dates\"",
+			"ssh {node} \"sudo grep -o 'certificate-authority-data: .*' /etc/kubernetes/kubelet.conf | cut -d' ' -f2 | base64 -d | sudo openssl x509 -noout -fingerprint -subject -dates\"",
 			"ssh {node} 'sudo grep -e server: -e certificate-authority: /etc/kubernetes/kubelet.conf; date -u'",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "kubeadm made the cluster, the two differ, and the cluster's is right: on a control plane node; the file that it writes belongs to /etc/kubernetes/kubelet.conf of {node}",
-				Manifest: []string{"sudo kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
+			{If: "kubeadm made the cluster, the two differ, and the cluster's is right; the file belongs to /etc/kubernetes/kubelet.conf of {node}",
+				Manifest: []string{"# on a control plane node: 'sudo kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf'"}},
 			{If: "the file is right now", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 		},
 		Radius: "looking touches nothing; a kubelet that starts does not restart running pods{together}",

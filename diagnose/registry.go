@@ -97,7 +97,7 @@ var pullFixes = map[string]probe.Fix{
 	facts.RefusedUnresolved: {
 		Says: "Have the node resolve the registry's name: the runtime uses the node's own DNS servers, not the cluster's.",
 		Manifest: []string{"ssh {node} getent hosts {registry}", "ssh {node} cat /etc/resolv.conf",
-			"getent hosts {registry}  # from here: does the name exist at all?"},
+			"# from here: 'getent hosts {registry}': does the name exist at all?"},
 		Radius: onlyReads,
 	},
 	facts.RefusedUnreachable: {

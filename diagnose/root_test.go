@@ -56,7 +56,12 @@ func TestRoot(t *testing.T) {
 	t.Parallel()
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
 		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure, "docker": askRuntime("docker"),
-		"containerd": askRuntime("containerd")}
+		"containerd": askRuntime("containerd"), "a kubelet's socket": otherSocket, "the store's disk": storeDiskFix,
+		"a network": removeNetwork, "a network's files": writtenAnew, "a container": stopContainers,
+		"a volume": unmountVolumes}
+	for refusal, fix := range pullFixes {
+		all[refusal] = fix
+	}
 	for _, r := range Rules() {
 		all[r.ID] = r.Fix
 	}

@@ -154,7 +154,8 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		Radius: "reading changes nothing, and an image that is removed stays in use where it runs; the empty store stops every pod of this node, and each image is pulled again, calico-node's and the pause image too: make sure that the registry answers first",
 	},
 	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
-	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started"}, withoutSandbox...),
+	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started", "probe-image"},
+		withoutSandbox...),
 	Match: func(f Findings) []Case {
 		pods, _ := obstructed(f, facts.ObstacleStore, facts.ObstacleStoreDisk)
 		if len(pods) == 0 {
@@ -162,7 +163,7 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		}
 		c := Case{
 			Says: "the image store of the runtime on {node} is damaged: " + pods[0].Facts.Str(facts.Message),
-			For:  said(pods), Covers: keptDown(pods),
+			For:  append(said(pods), clues(hint, runtimeLogs(f, checks.SaysStore))...), Covers: keptDown(pods),
 		}
 		if pods[0].Facts.Str(facts.Obstacle) == facts.ObstacleStoreDisk {
 			c.Says = "the runtime on {node} cannot read its image store, for an error of the disk or file system below: " + pods[0].Facts.Str(facts.Message)
@@ -170,6 +171,11 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		}
 		return []Case{c}
 	},
+}
+
+// runtimeLogs is what the runtime's own log has of this.
+func runtimeLogs(f Findings, signature string) []Finding {
+	return keep(f.With(checks.DaemonLog.ID, checks.FactSignature, signature), about(checks.ServiceContainerd))
 }
 
 // storeDiskFix is that of a store whose disk fails.
@@ -208,7 +214,10 @@ Told from a container whose own program is missing by the name in the message, w
 		if program != "" {
 			says = fmt.Sprintf("no container can be started on {node}: %s, which the runtime starts for each, does not run: ", program)
 		}
-		return []Case{{Says: says + pods[0].Facts.Str(facts.Message), For: said(pods), Covers: keptDown(pods)}}
+		return []Case{{
+			Says: says + pods[0].Facts.Str(facts.Message), Covers: keptDown(pods),
+			For: append(said(pods), clues(hint, runtimeLogs(f, checks.SaysOCI))...),
+		}}
 	},
 }
 

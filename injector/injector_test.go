@@ -228,6 +228,7 @@ func TestStanding(t *testing.T) {
 		running bool
 		refusal facts.Reason
 		says    string
+		lacks   string // of the runtime's
 	}{
 		"running":    {pod: statusOf(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), running: true},
 		"new":        {pod: &corev1.Pod{}, says: "not reported"},
@@ -244,6 +245,14 @@ func TestStanding(t *testing.T) {
 			}}),
 			refusal: facts.ReasonImage, says: "exit code 128",
 		},
+		"no runc": {
+			pod:     waitingFor("RunContainerError", `OCI runtime create failed: unable to retrieve OCI runtime error (x): exec: "runc": executable file not found in $PATH`),
+			refusal: facts.ReasonRuntime, says: "refuses", lacks: facts.ObstacleOCI,
+		},
+		"a damaged store": {
+			pod:     waitingFor("ErrImagePull", "failed to get reader from content store: content digest sha256:1: not found"),
+			refusal: facts.ReasonImage, says: "--image", lacks: facts.ObstacleStore,
+		},
 		"oom": {
 			pod: statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				Reason: "OOMKilled", ExitCode: 137,
@@ -253,12 +262,15 @@ func TestStanding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := containerStateOf(c.pod, "probe", c.events)
-			text := s.text
+			text, lacks := s.text, ""
 			if s.refusal != nil {
 				text = s.refusal.Text
+				if s.refusal.Sandbox != nil {
+					lacks = s.refusal.Sandbox.Obstacle
+				}
 			}
 			if s.running != c.running || (s.refusal != nil) != (c.refusal != "") ||
-				s.refusal != nil && s.refusal.Reason != c.refusal || !strings.Contains(text, c.says) {
+				s.refusal != nil && s.refusal.Reason != c.refusal || !strings.Contains(text, c.says) || lacks != c.lacks {
 				t.Errorf("%+v %v", s, s.refusal)
 			}
 		})

@@ -238,9 +238,19 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	if last == nil {
 		return nil
 	}
-	const longest = 16 << 10 // the kubelet and the API server cut theirs far before
-	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), longest)]))
+	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), longestSaid)]))
 	return &said
+}
+
+// longestSaid bounds, in bytes, what is read of a message; the kubelet and the API server cut theirs far before.
+const longestSaid = 16 << 10
+
+// unmade adds to a refusal what of the runtime's is broken, where its words about the container say so.
+func unmade(refusal *PlacementError, says string) *PlacementError {
+	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), longestSaid)])); said.Obstacle != "" {
+		refusal.Sandbox = &said
+	}
+	return refusal
 }
 
 // containerState is how far a container has come.
@@ -279,7 +289,8 @@ func containerStateOf(pod *corev1.Pod, container string, events []corev1.Event) 
 		if t.Reason == "ContainerCannotRun" || t.Reason == "StartError" {
 			reason = facts.ReasonImage
 		}
-		return containerState{refusal: refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)}
+		refusal := refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
+		return containerState{refusal: unmade(refusal, t.Message)}
 	case c.State.Waiting != nil:
 		return waitingOn(c, last)
 	}
@@ -292,12 +303,14 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	text := strings.TrimSpace(w.Reason + " " + probe.OneLine(w.Message))
 	switch {
 	case probe.ImageWanting(w.Reason):
-		return containerState{text: text, refusal: refuse(facts.ReasonImage,
-			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)}
+		refusal := refuse(facts.ReasonImage,
+			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)
+		return containerState{text: text, refusal: unmade(refusal, w.Message)}
 	case slices.Contains([]string{
 		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",
 	}, w.Reason):
-		return containerState{text: text, refusal: refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
+		refusal := refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)
+		return containerState{text: text, refusal: unmade(refusal, w.Message)}
 	}
 	return containerState{text: text + last}
 }

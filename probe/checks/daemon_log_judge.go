@@ -47,6 +47,9 @@ type serviceLine struct {
 	signature *serviceSignature
 }
 
+// mild tells whether a healthy service writes such a line now and then.
+func (it serviceLine) mild() bool { return it.signature != nil && it.signature.mild }
+
 // serviceState is what the lines of one service say.
 type serviceState struct {
 	lines   int
@@ -86,7 +89,8 @@ func judgeService(lines []journal.Entry) serviceState {
 				s.run = append(s.run, it)
 			}
 		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
-			if it.final || it.signature != nil && s.end.signature == nil && !(s.end.final && it.signature.passing) {
+			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.passing)
+			if it.final || better {
 				s.end = &it
 			}
 		default:
@@ -131,7 +135,7 @@ func (s *serviceState) take(it serviceLine) {
 func (s *serviceState) close(last serviceLine) {
 	reason := last
 	for _, it := range s.run {
-		if last.Time.Sub(it.Time) > serviceCause || last.final && it.signature != nil && it.signature.passing {
+		if last.Time.Sub(it.Time) > serviceCause || it.mild() || last.final && it.signature != nil && it.signature.passing {
 			continue
 		}
 		switch {
@@ -188,7 +192,7 @@ func (s serviceState) result(now time.Time) probe.Result {
 	var worst *serviceLine
 	for i, it := range s.run {
 		known := it.signature != nil && now.Sub(it.Time) < serviceFresh
-		if known && it.signature.mild && worst != nil && worst.signature != nil && !worst.signature.mild {
+		if known && it.mild() && worst != nil && worst.signature != nil && !worst.mild() {
 			continue
 		}
 		if known || worst == nil || worst.signature == nil || now.Sub(worst.Time) >= serviceFresh {
@@ -201,7 +205,7 @@ func (s serviceState) result(now time.Time) probe.Result {
 	case worst.signature != nil && now.Sub(worst.Time) < serviceFresh:
 		s.end = nil
 		status := probe.Warn
-		if worst.signature.mild {
+		if worst.mild() {
 			status = probe.Info
 		}
 		return s.quote(status, "it runs, and writes: ", *worst, now)

@@ -25,6 +25,7 @@ const (
 	containerdFull = `time="2026-11-22T23:06:38.682760604Z" level=warning msg="failed to load plugin" error="unable to load CRI image service plugin dependency: write /mnt/r/io.containerd.metadata.v1.bolt/meta.db: no space left on device" id=io.containerd.grpc.v1.cri type=io.containerd.grpc.v1`
 	containerdSnap = `containerd: load required plugin io.containerd.grpc.v1.cri: unable to load CRI image service plugin dependency: snapshotter "overlayfs" not found: not found`
 	containerdCRI  = `time="2026-11-22T23:06:51.816975251Z" level=warning msg="failed to load plugin" error="unable to load CRI image service plugin dependency: snapshotter \"overlayfs\" not found: not found" id=io.containerd.grpc.v1.cri type=io.containerd.grpc.v1`
+	containerdBlob = `time="2026-11-22T23:06:51.816975251Z" level=error msg="CreateContainer within sandbox \"dd4491\" for &ContainerMetadata{Name:app,Attempt:1,} failed" error="rpc error: code = NotFound desc = failed to create containerd container: error unpacking image: failed to extract layer sha256:02: failed to get reader from content store: content digest sha256:69: not found"`
 	containerdBind = `containerd: failed to get listener for main ttrpc endpoint: mkdir /proc/self/nope: no such file or directory`
 	dockerdJSON    = `unable to configure the Docker daemon with file /etc/docker/daemon.json: invalid character '}' looking for beginning of value`
 )
@@ -140,6 +141,13 @@ func TestServiceLines(t *testing.T) {
 		"its socket":     {[]string{"9 7 - " + containerdBind}, probe.Fail, saysPortTaken, "listener"},
 		"without CRI": {[]string{"9 7 - " + containerdCRI, `8 7 - time="x" level=info msg="containerd successfully booted"`},
 			probe.Warn, SaysPlugin, "failed to load plugin"},
+		"a store that lacks a blob": {[]string{"9 7 - " + containerdBlob}, probe.Info, SaysStore, "it runs, and writes"},
+		"a registry that lacks one": {[]string{`9 7 - time="x" level=error msg="PullImage \"x\" failed" error="failed to pull and unpack image \"x\": failed to copy: httpReadSeeker: failed open: content at https://hub.example/x not found: not found"`},
+			probe.Info, "", "its last error"},
+		"killed after such a line": {[]string{"9 7 - " + containerdBlob, "8 1 - containerd.service: Main process exited, code=killed, status=9/KILL"},
+			probe.Fail, "", "status=9/KILL"},
+		"no runc": {[]string{`9 7 - time="x" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:x,} failed, error" error="rpc error: code = Unknown desc = failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): exec: \"runc\": executable file not found in $PATH"`},
+			probe.Info, SaysOCI, "it runs, and writes"},
 		"a plugin nobody needs": {[]string{`9 7 - time="x" level=warning msg="failed to load plugin" error="no space" id=io.containerd.snapshotter.v1.zfs type=io.containerd.snapshotter.v1`},
 			probe.OK, "", "it runs"},
 		"daemon.json": {[]string{"9 7 - " + dockerdJSON}, probe.Fail, SaysBadSetting, "daemon.json"},

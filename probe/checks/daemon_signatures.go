@@ -27,6 +27,8 @@ const (
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
 	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
+	SaysStore         = "store"           // the runtime's store of images lacks a part of one
+	SaysOCI           = "oci"             // runc, or the shim that starts it, does not run
 	SaysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
 	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
 	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
@@ -100,6 +102,10 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{id: saysNoCNI, source: "kubelet, kubelet.go; containerd's CRI", passing: true,
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
+	{id: SaysStore, source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", passing: true, mild: true,
+		match: regexp.MustCompile(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
+	{id: SaysOCI, source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", passing: true, mild: true,
+		match: regexp.MustCompile(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
 	{id: SaysUnmount, source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", passing: true, mild: true,
 		match: regexp.MustCompile(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
 	{id: saysEviction, source: "kubelet, eviction_manager.go", passing: true,
