@@ -89,8 +89,8 @@ func judgeService(lines []journal.Entry) serviceState {
 				s.run = append(s.run, it)
 			}
 		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
-			if it.final || it.signature != nil && s.end.signature == nil && !it.mild() &&
-				!(s.end.final && it.signature.passing) {
+			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.passing)
+			if it.final || better {
 				s.end = &it
 			}
 		default:

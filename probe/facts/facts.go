@@ -42,7 +42,7 @@ const (
 // Facts of these checks.
 const (
 	PoolOverlaps   probe.Fact = "pool_overlaps"   // whose addresses a pool has: OverlapsNodes, ...
-	PoolNAT        probe.Fact = "nat_outgoing"    // whether packets of a pool's pods get the node's address on their way out
+	PoolNAT        probe.Fact = "nat_outgoing"    // true: packets to the outside get the node's address
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
