@@ -57,6 +57,7 @@ func TestKernelLog(t *testing.T) {
 		t.Errorf("what a program wrote is believed: %+v", got)
 	}
 	// Neither a ring with times (there is no uptime here) nor a journal.
-	want(t, run(t, KernelLog, node(t, map[string]string{"proc/2/comm": "kthreadd\n"})), "", probe.Skip, "neither the kernel's ring")
+	machine := node(t, map[string]string{"proc/2/comm": "kthreadd\n"})
+	want(t, run(t, KernelLog, machine), "", probe.Skip, "neither the kernel's ring")
 	want(t, run(t, KernelLog, node(t, map[string]string{"proc/2/comm": "sh\n"})), "", probe.Skip, "another node's")
 }

@@ -89,7 +89,8 @@ func TestKubeProxyEndings(t *testing.T) {
 	}
 }
 
-// TestKubeProxyUnit reads a kube-proxy that is a service of systemd's: the recorded kubelet's last line, under its name.
+// TestKubeProxyUnit reads a kube-proxy that is a service of systemd's: the recorded kubelet's last line, under its
+// name.
 func TestKubeProxyUnit(t *testing.T) {
 	t.Parallel()
 	packed, err := os.Open("../journal/testdata/regular.journal.gz")
