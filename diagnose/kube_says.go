@@ -71,7 +71,7 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 	Match: func(f Findings) []Case {
 		lines, weight := fromAPI(f, "kube-proxy")
 		if len(lines) == 0 {
-			return nil
+			return connectsInVain(f)
 		}
 		ill := slices.Concat(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp),
 			f.Failed(checks.KubeProxyHealth.ID))
@@ -88,6 +88,24 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 			For:  slices.Concat(clues(weight, lines), clues(hint, ill), clues(0, broken)), Covers: serviceless,
 		}}
 	},
+}
+
+// connectsInVain is the case of a kube-proxy in its start that tries an address at which the API server, which
+// answers this node, is not.
+func connectsInVain(f Findings) []Case {
+	answers := keep(f.Of(checks.DatastoreLatency.ID), func(r Finding) bool { return r.Status == probe.OK })
+	for _, r := range f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp) {
+		server := r.Facts.Str(checks.FactOfServer)
+		known := func(a Finding) bool { return a.Facts.Str(checks.FactAddress) == server }
+		if server != "" && len(answers) > 0 && !slices.ContainsFunc(f.Of(checks.DatastoreLatency.ID), known) {
+			return []Case{{
+				Says: fmt.Sprintf("kube-proxy on {node} does not get through its start, for it tries to connect to %s, which does not "+
+					"answer it; the API server is at %s", server, answers[0].Facts.Str(checks.FactAddress)),
+				For: append(clues(strong, []Finding{r}), clues(0, answers[:1])...), Covers: serviceless,
+			}}
+		}
+	}
+	return nil
 }
 
 // kubeProxyRefused is a kube-proxy whose rules the kernel does not take.

@@ -22,7 +22,7 @@ var KernelLog = &probe.Check{
 	In: probe.Standard, Tags: []string{tagHost}, Run: kernelLog,
 	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 	Doc: `Some faults show nowhere else, or not any more: a table that was full for a minute, a process that the kernel killed, a network card whose queue hangs. Read is the end of the kernel's own ring, where this access method may (it takes the capability SYSLOG, which no check asks for), else the kernel's lines in systemd's journal, each of the last 30 minutes; what programs write into them is left out. Nothing is taken out of the ring by reading it.
-warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory, a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down. ok: none of these.
+warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory, a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down; or the journal could not be read whole. ok: none of these.
 skip: neither is to be read by this access method, or the node is a container and the kernel's log is of the machine below it, which others share.`,
 }
 
@@ -105,7 +105,11 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 		entries, err := journalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel},
 			Since: now.Add(-kernelSince), Most: kernelLines})
 		if err != nil {
-			p.Report(unseen(err))
+			r := unseen(err)
+			if r.Status == probe.Unknown { // a noisy journal does not reach back that far: daemon-log judges it
+				r.Status = probe.Info
+			}
+			p.Report(r)
 			return
 		}
 		if entries == nil {

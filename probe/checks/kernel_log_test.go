@@ -56,5 +56,8 @@ func TestKernelLog(t *testing.T) {
 	if len(got) != 1 {
 		t.Errorf("what a program wrote is believed: %+v", got)
 	}
+	// Neither a ring with times (there is no uptime here) nor a journal.
+	machine := node(t, map[string]string{"proc/2/comm": "kthreadd\n"})
+	want(t, run(t, KernelLog, machine), "", probe.Skip, "neither the kernel's ring")
 	want(t, run(t, KernelLog, node(t, map[string]string{"proc/2/comm": "sh\n"})), "", probe.Skip, "another node's")
 }

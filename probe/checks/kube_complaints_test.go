@@ -1,6 +1,13 @@
 package checks
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +85,41 @@ func TestKubeProxyEndings(t *testing.T) {
 		r := ended(kubeProxyName, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
 		if r.Facts.Str(FactSignature) != signature || (r.Status == probe.OK) != strings.Contains(text, "was updated") {
 			t.Errorf("%s: %v", text, r)
+		}
+	}
+}
+
+// TestKubeProxyUnit reads a kube-proxy that is a service of systemd's: the recorded kubelet's last line, under its
+// name.
+func TestKubeProxyUnit(t *testing.T) {
+	t.Parallel()
+	packed, err := os.Open("../journal/testdata/regular.journal.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unit = "_SYSTEMD_UNIT=kube-proxy.service"
+	at := bytes.Index(text, []byte("_SYSTEMD_UNIT=kubelet.service"))
+	copy(text[at:], unit)
+	binary.LittleEndian.PutUint64(text[at-64+8:], uint64(64+len(unit))) // of the object before it
+	root := t.TempDir()
+	folder := filepath.Join(root, "var/log/journal/0123456789abcdef0123456789abcdef")
+	err = os.MkdirAll(folder, 0o700)
+	if err = errors.Join(err, os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for ago, wanted := range map[time.Duration]int{10 * time.Second: 1, time.Hour: 0} {
+		r, on, ok := hostProxyLog(t.Context(), &probe.Host{Root: root}, time.Unix(1795348808, 0).Add(ago))
+		if ok != (wanted > 0) || ok && (r.Status != probe.Fail || on != kubeProxyUnit) {
+			t.Errorf("%v later: %v %s %v", ago, r, on, ok)
 		}
 	}
 }

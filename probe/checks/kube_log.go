@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
 // KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
 	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended, or complain of?", From: probe.FromNode,
-	In: probe.Standard, Tags: []string{tagService, tagDNS}, Access: []string{"var/log/pods"}, Run: kubeLog,
-	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one. Passwords and tokens are left out.
+	In: probe.Standard, Tags: []string{tagService, tagDNS}, Run: kubeLog,
+	Access: []string{"var/log", "run/log/journal", "uid 0"},
+	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
 fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
 The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
@@ -37,6 +39,7 @@ const (
 	kubeProxyName = "kube-proxy"
 	coreDNSName   = "coredns"
 	kubeProxyFile = "/var/log/kube-proxy.log"
+	kubeProxyUnit = "kube-proxy.service"
 )
 
 // ending is how a component writes the line that it ends with, and what may stand in it.
@@ -80,7 +83,9 @@ var endings = map[string]ending{
 	},
 }
 
-func kubeLog(_ context.Context, p *probe.Pass) {
+func kubeLog(ctx context.Context, p *probe.Pass) { kubeLogAt(ctx, p, time.Now()) }
+
+func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
@@ -92,7 +97,6 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(on).With(FactOfContainer, of))
 	}
-	now := time.Now()
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
 		if endings[t.Name].ends == nil || folder == "" || strings.Contains(folder, "/") {
@@ -107,16 +111,36 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
 		}
 	}
-	// Lines of a file have no time of their own here: one that nobody writes any more says nothing of now.
 	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == kubeProxyName })
-	if info, err := p.Host.Stat(kubeProxyFile); err == nil && !isPod && now.Sub(info.ModTime()) < logBefore {
-		if lines, _, err := lastOfLog(p.Host, kubeProxyFile); err == nil {
-			say(presentRun(kubeProxyName, timed(lines, info.ModTime()), now), kubeProxyName, kubeProxyFile)
-		}
+	if r, on, ok := hostProxyLog(ctx, p.Host, now); ok && !isPod {
+		say(r, kubeProxyName, on)
 	}
 	if !found {
 		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS has a log on this node"))
 	}
+}
+
+// hostProxyLog judges what a kube-proxy wrote that is a program of the host: into its file, or the journal; false where
+// it wrote nothing lately.
+func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
+	// A file that nobody writes any more says nothing of now.
+	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
+		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
+			return presentRun(kubeProxyName, timed(lines, info.ModTime()), now), kubeProxyFile, true
+		}
+	}
+	entries, err := journalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-serviceSince),
+		Most: serviceLines})
+	var lines []podlog.Line
+	for _, e := range entries {
+		if !e.About {
+			lines = append(lines, podlog.Line{Time: e.Time, Text: e.Text})
+		}
+	}
+	if err != nil || len(lines) == 0 {
+		return probe.Result{}, "", false
+	}
+	return presentRun(kubeProxyName, lines, now), kubeProxyUnit, true
 }
 
 // podsLog judges the last two runs of a component's container.

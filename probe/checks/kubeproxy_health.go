@@ -115,6 +115,10 @@ func left(p *probe.Pass, health string) probe.Result {
 				r = probe.Found(probe.Warn, "kube-proxy runs for %s (process %d) and listens nowhere yet: it does not get through its start, "+
 					"as where it does not reach the API server, or both its ports are switched off; its rules for %.0f services are those of the run before (%s)",
 					probe.Age(age), proxies[0].PID, n, mode).With(probe.FactReason, ReasonNotUp)
+				if at := connectingTo(p.Host, proxies[0].PID); at != "" {
+					r.Saw += "; it tries to connect to " + at + ", which does not answer"
+					r = r.With(FactOfServer, at)
+				}
 			}
 		} else if ebpf(p, links) {
 			r = probe.Found(probe.Info,
@@ -141,6 +145,20 @@ func notUp(h *probe.Host, proxies []running) (time.Duration, bool) {
 	}
 	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { listens = listens || inodes[s.Inode] })
 	return age, err == nil && !listens
+}
+
+// connectingTo is where a process tries to open a TCP connection without an answer yet, "" where that is nowhere.
+func connectingTo(h *probe.Host, pid int) string {
+	inodes, at := socketsOf(h, pid), ""
+	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
+		if inodes[s.Inode] {
+			at = s.Far.String()
+		}
+	})
+	if err != nil {
+		return ""
+	}
+	return at
 }
 
 // published judges what kube-proxy has written into the kernel; false when that is

@@ -100,6 +100,7 @@ type States uint32
 // The States that are asked for. No process has a socket in time-wait open.
 const (
 	Established States = 1 << 1
+	Connecting  States = 1 << 2 // nothing has answered yet
 	timeWait    States = 1 << 6
 	Listening   States = 1 << 10
 	Open        States = 0xfff &^ timeWait
