@@ -35,7 +35,7 @@ Told from an image that does not exist or that its owner may not have by the reg
 			c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), refusedWords[refusal],
 				r.Facts.Str(facts.Message), concerned(r))
 			c.For = clues(strong, []Finding{r})
-			if corroborated(r) { // the kubelet says it of pods that have nothing to do with each other
+			if corroborated(r) && len(listOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
 				c.For = said([]Finding{r})
 			}
 			own := keep(f.Bad(facts.CheckCalicoPod), func(o Finding) bool { return sameRefusal(r, o) })
