@@ -202,10 +202,11 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	}
 	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, message(c.State.Waiting.Message))
 	says := probe.OneLine(c.State.Waiting.Message[:min(len(c.State.Waiting.Message), longestEvent)])
-	if refusal := facts.PullFailed(says); refusal != "" {
+	broken, refusal := facts.ContainerFailed(says), facts.PullFailed(says)
+	if refusal != "" && broken.Obstacle == "" {
 		r = r.With(facts.Refusal, refusal)
 	}
-	return facts.ContainerFailed(says).On(r).With(facts.Image, c.Image)
+	return broken.On(r).With(facts.Image, c.Image)
 }
 
 // notStarted is what the kubelet says of a container whose program could not be started at all, ""

@@ -129,7 +129,7 @@ func (g group) result(s *Snapshot) probe.Result {
 	case g.starts == facts.StartsVolume: // it may be that volume alone
 	case g.starts == facts.StartsImage && !g.ofTheNode(s):
 		r.Status = probe.Info // it may be that image's name alone
-	case g.starts == facts.StartsImage && !g.corroborated(s):
+	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
 	case len(g.pods) > 1 || age > patience:

@@ -80,16 +80,22 @@ func (g group) images() (images, registries []string) {
 	return distinct(images), distinct(registries)
 }
 
+// manyImages tells whether several images are concerned, and not of one tenant alone: else its name may be wrong.
+func (g group) manyImages(s *Snapshot) bool {
+	images, _ := g.images()
+	return len(images) > 1 && g.corroborated(s)
+}
+
 // ofTheNode tells whether images are more than one pod's own matter. A name of a registry that is no such, an
 // image that one may not have: that is what its owner wrote. A registry that has answered too often, or that
 // this node does not trust, is not; nor are several images, of more than one registry or namespace.
 func (g group) ofTheNode(s *Snapshot) bool {
-	images, registries := g.images()
+	_, registries := g.images()
 	switch g.refusal {
 	case facts.RefusedLimited, facts.RefusedPlain, facts.RefusedUntrusted, facts.RefusedFailing:
 		return true
 	case facts.RefusedUnauthorized:
-		return len(images) > 1 && g.corroborated(s)
+		return g.manyImages(s)
 	}
 	return len(registries) > 1 || g.corroborated(s)
 }

@@ -36,8 +36,8 @@ func TestPulls(t *testing.T) {
 		"the same of two tenants": {[]corev1.Pod{pull("a", "hub.example/app:1", head+unknown),
 			pull("b", "quay.io/b:1", head+unknown)}, "",
 			probe.Fail, facts.StartsImage, facts.RefusedUnresolved},
-		"the cluster's own": {[]corev1.Pod{pull("kube-system", "hub.example/app:1", head+unknown)}, "",
-			probe.Fail, facts.StartsImage, facts.RefusedUnresolved},
+		"one of the cluster's own": {[]corev1.Pod{pull("kube-system", "hub.example/app:1", head+unknown)}, "",
+			probe.Warn, facts.StartsImage, facts.RefusedUnresolved},
 		"a limit": {[]corev1.Pod{pull("default", "busybox", limited)}, "", probe.Warn, facts.StartsImage,
 			facts.RefusedLimited},
 		"plain": {[]corev1.Pod{pull("default", "hub.example/app:1", head+"http: server gave HTTP response to HTTPS client")}, "",
@@ -90,6 +90,32 @@ func TestUnmade(t *testing.T) {
 			if f := got[0].Facts; len(got) != 1 || f.Str(facts.Starts) != want.starts || f.Str(facts.Obstacle) != want.obstacle {
 				t.Errorf("%s: %v", reason, got)
 			}
+		}
+	}
+}
+
+// TestCalicoPulls wants the same words read of calico-node's own image and containers.
+func TestCalicoPulls(t *testing.T) {
+	for says, want := range map[string]struct {
+		reason, refusal, obstacle string
+	}{
+		`failed to resolve image: failed to do request: Head "https://quay.io/v2/": dial tcp 10.9.9.9:443: i/o timeout`: {
+			"ErrImagePull", facts.RefusedUnreachable, ""},
+		`failed to resolve image: quay.io/calico/node:v3.33.9: not found`: {"ImagePullBackOff", facts.RefusedAbsent, ""},
+		`failed to extract layer sha256:1: failed to get reader from content store: content digest sha256:2: not found`: {
+			"ErrImagePull", "", facts.ObstacleStore},
+		`failed to create containerd container: failed to create snapshot: missing parent "k8s.io/1/x" bucket: not found`: {
+			"CreateContainerError", "", facts.ObstacleStore},
+	} {
+		s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
+		s.Calico = calico(3)
+		s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "calico-node", Image: "quay.io/calico/node:v3.32.1",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: want.reason, Message: says}}}}
+		got := ask(t, s, facts.CheckCalicoPod)
+		wantFirst(t, got, probe.Fail, "")
+		if f := got[0].Facts; f.Str(facts.Refusal) != want.refusal || f.Str(facts.Obstacle) != want.obstacle {
+			t.Errorf("%s: %v", says, got)
 		}
 	}
 }

@@ -3,9 +3,11 @@ package diagnose
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // noWay is the reason of what cannot leave because no route covers it.
@@ -42,9 +44,10 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 				continue
 			}
 			c := Case{
-				About: familyName(familyOf(r)), Family: familyOf(r), Covers: append(serviceless, calicoDown...),
-				For:  append(clues(strong, refused), clues(hint, []Finding{r})...),
-				Says: fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
+				About: familyName(familyOf(r)), Family: familyOf(r),
+				Covers: slices.Concat(serviceless, calicoDown, unpulled(f, facts.RefusedByWay)),
+				For:    append(clues(strong, refused), clues(hint, []Finding{r})...),
+				Says:   fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
 			}
 			for _, o := range f.Elsewhere(checks.RouteCanReach.ID) {
 				if o.Facts[checks.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without

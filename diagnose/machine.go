@@ -203,6 +203,7 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
 			}
 		}
+		c.Covers = append(c.Covers, unpulled(f, func(why string) bool { return why == facts.RefusedUntrusted })...)
 		var alike, right []Finding
 		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
 			switch skew, ok := r.Facts.Num(checks.FactSkew); {

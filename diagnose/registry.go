@@ -35,7 +35,7 @@ Told from an image that does not exist or that its owner may not have by the reg
 			c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), refusedWords[refusal],
 				r.Facts.Str(facts.Message), concerned(r))
 			c.For = clues(strong, []Finding{r})
-			if corroborated(r) { // the kubelet says it of pods that have nothing to do with each other
+			if corroborated(r) && len(listOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
 				c.For = said([]Finding{r})
 			}
 			own := keep(f.Bad(facts.CheckCalicoPod), func(o Finding) bool { return sameRefusal(r, o) })
@@ -43,11 +43,36 @@ Told from an image that does not exist or that its owner may not have by the reg
 				c.Says += "; calico-node waits for its own too"
 				c.Covers = slices.Clone(notStarted)
 			}
-			c.For = append(c.For, clues(0, notPlaced(f, facts.ReasonImage))...)
+			seen, words := seenHere(f, refusal)
+			c.Says += words
+			c.For = slices.Concat(c.For, clues(hint, seen), clues(0, notPlaced(f, facts.ReasonImage)))
 			out = append(out, c)
 		}
 		return out
 	},
+}
+
+// unpulled are the images that are refused for such a reason, as what follows from another cause.
+func unpulled(f Findings, of func(refusal string) bool) []Cover {
+	var out []Cover
+	for _, r := range waitingPods(f, facts.StartsImage) {
+		if of(r.Facts.Str(facts.Refusal)) {
+			out = append(out, Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
+}
+
+// seenHere is what the node itself shows of the way that a registry's refusal is about, and that in words.
+func seenHere(f Findings, refusal string) ([]Finding, string) {
+	route := f.With(checks.RouteCanReach.ID, checks.FactDefault, false)
+	switch {
+	case refusal == facts.RefusedUnreachable && len(route) > 0:
+		return route, "; the node has no default route"
+	case refusal == facts.RefusedUntrusted && len(f.Failed(checks.NodeClock.ID)) > 0:
+		return f.Failed(checks.NodeClock.ID), "; the node's clock is wrong, which makes every certificate look bad"
+	}
+	return nil, ""
 }
 
 // sameRefusal tells whether calico-node waits for its image for the same reason as other pods.
