@@ -239,7 +239,7 @@ func settable(method string) bool {
 
 // addressWillChange is the second NIC or the bridge before it does harm.
 var addressWillChange = &Rule{
-	ID: "address-will-change", Layer: LayerCalico, Title: "Calico will pick another address when it looks again",
+	ID: "address-will-change", Layer: LayerCalico, Later: true, Title: "Calico will pick another address when it looks again",
 	Doc: `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
 	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {

@@ -149,15 +149,16 @@ var birdUnfed = &Rule{
 // birdPortTaken is another routing daemon on the node.
 var birdPortTaken = &Rule{
 	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds BGP's port on this node",
-	Doc: `BIRD ends at every start because it cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's socket refuses while something listens on the port all the same.`,
+	Doc: `BIRD cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Older BIRDs end for it at every start, so Calico's socket refuses while something listens on the port all the same; others run on, with every session down for "No listening socket". BIRD does not try again by itself.`,
 	Fix: probe.Fix{
-		Says:     "See who listens, and stop it or give it another address or port.",
+		Says:     "See who listens, and stop it or give it another address or port; then start calico-node of this node anew.",
 		Manifest: []string{"ssh {node} sudo ss -ltnp 'sport = :179'"},
-		Radius:   "reading changes nothing; stopping the other daemon ends the sessions that one has",
+		OnlyIf:   []probe.Conditional{{If: "nothing else has the port any more", Manifest: []string{restartCalico}}},
+		Radius:   "reading changes nothing; stopping the other daemon ends the sessions that one has; a restart of calico-node leaves running pods their routes",
 	},
-	Explains: []string{"bird-dead"},
+	Explains: []string{"bird-dead", "bgp-waits", "bgp-one-way", "peer-bird-dead"},
 	Match: func(f Findings) []Case {
-		var out []Case
+		out := withoutListener(f)
 		for _, socket := range deaf(f) {
 			family := familyOf(socket)
 			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
@@ -183,6 +184,33 @@ var birdPortTaken = &Rule{
 		}
 		return out
 	},
+}
+
+// withoutListener are the families in which BIRD runs and says that it has no socket to listen on.
+func withoutListener(f Findings) []Case {
+	var out []Case
+	for _, family := range []int{4, 6} {
+		says := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool {
+			return familyOf(r) == family && strings.Contains(r.Facts.Str(checks.FactLastError), "No listening socket")
+		})
+		if len(says) == 0 {
+			continue
+		}
+		c := Case{
+			About: familyName(family), Family: family, For: clues(strong, says[:1]), Covers: pathFollows(f, family, ""),
+			Says: fmt.Sprintf("Calico's BIRD for %s has no socket to listen on: another program of {node} had BGP's port when it started",
+				familyName(family)),
+		}
+		holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool { return r.Facts.Str(checks.FactHeldBy) != "" })
+		if len(holds) > 0 {
+			c.Says = fmt.Sprintf("Calico's BIRD for %s has no socket to listen on: another program of {node} has BGP's port, %s",
+				familyName(family), holds[0].Facts.Str(checks.FactHeldBy))
+			c.For = append(clues(proof, says[:1]), clues(strong, holds[:1])...)
+		}
+		c.For = append(c.For, clues(0, says[1:])...)
+		out = append(out, c)
+	}
+	return out
 }
 
 // birdProbe is a probe that asks for what is not meant to run.

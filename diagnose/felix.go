@@ -299,7 +299,7 @@ func kubeletAnswers(f Findings) []Finding {
 	}
 	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool {
 		return answered(r.Status) &&
-			r.Target != checks.TargetCertificate && r.Target != checks.TargetAuthority
+			r.Target != checks.TargetCertificate && r.Target != checks.TargetAuthority && r.Target != checks.TargetState
 	})
 	return all[:min(len(all), 1)]
 }

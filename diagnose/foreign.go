@@ -74,8 +74,7 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 	},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.RoutePods.ID, checks.BGPSession.ID},
 	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered",
-		"peer-nodeports",
-		"bgp-waits", "pod-route-missing"},
+		"peer-nodeports", "bgp-waits", "pod-route-missing", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.RouteRules.ID) {
@@ -87,7 +86,7 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, checks.FactTable)),
 					"pref": numberArg(num([]Finding{r}, checks.FactPref))},
 			}
-			for _, check := range pathChecks {
+			for _, check := range slices.Concat(pathChecks, []string{checks.RouteBlocks.ID}) {
 				for _, one := range f.Bad(check) {
 					if familyOf(one) == familyOf(r) && reasonOf(one) != "refused" && reasonOf(one) != "rejected" {
 						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})

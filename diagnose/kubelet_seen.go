@@ -17,7 +17,7 @@ func kubeletHere(f Findings) kubeletSays {
 	for _, r := range f.Of(checks.KubeletHealth.ID) {
 		_, answered := r.Facts.Num(checks.FactCode)
 		switch {
-		case r.Target == checks.TargetCertificate, r.Target == checks.TargetAuthority:
+		case r.Target == checks.TargetCertificate, r.Target == checks.TargetAuthority, r.Target == checks.TargetState:
 		case r.Status == probe.OK:
 			k.ok = append(k.ok, r)
 		case r.Status != probe.Fail:

@@ -13,7 +13,7 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		ipamExhausted, ipamLockHeld, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
 		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
 		nodeDNSDown, registryRefuses, podsDoNotEnd}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // serviceSaysRules are those of the last line of a kubelet or a runtime that ended.
-func serviceSaysRules() []*Rule { return []*Rule{kubeletEnds, runtimeEnds} }
+func serviceSaysRules() []*Rule { return []*Rule{kubeletEnds, kubeletStateDiffers, runtimeEnds} }
 
 // serviceEnds are the lines with which a service of the node ended lately, with one of these signatures
 // where any are given.
@@ -89,6 +89,29 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 			Against: clues(strong, here.ok), // it has been started since
 			Covers:  kubeletGone,
 		}}
+	},
+}
+
+// kubeletStateDiffers is kubernetes-sigs/kubespray#8535, read from the files: for where
+// no log can be had.
+var kubeletStateDiffers = &Rule{
+	ID: "kubelet-state-differs", Layer: LayerKubelet, Title: "the kubelet's saved state is of another policy than its configuration",
+	Doc: `The kubelet's CPU and memory managers save which CPUs and memory they gave to pods, with the name of their policy. A kubelet whose configuration names another policy (cpuManagerPolicy, memoryManagerPolicy) ends at every start, with "configured policy ... differs from state checkpoint policy", until the file is removed; it does not do that itself, for pods may run on those CPUs.
+Told from a kubelet that ends for another reason by the file and the configuration.`,
+	Fix:      managerState,
+	Explains: []string{"kubelet-dead", "kubelet-silent"},
+	Match: func(f Findings) []Case {
+		differs := keep(f.Bad(checks.KubeletHealth.ID), func(r Finding) bool { return r.Target == checks.TargetState })
+		if len(differs) == 0 {
+			return nil
+		}
+		c := Case{For: clues(strong, differs), Covers: []Cover{{Check: checks.KubeletHealth.ID, About: checks.TargetState}},
+			Says: "the kubelet of {node} ends when it next starts: " + differs[0].Saw}
+		if here := kubeletHere(f); here.dead() || differs[0].Status == probe.Fail {
+			c.For = append(clues(proof, differs), clues(0, here.refused)...)
+			c.Says, c.Covers = "the kubelet of {node} does not start: "+differs[0].Saw, kubeletGone
+		}
+		return []Case{c}
 	},
 }
 

@@ -85,7 +85,7 @@ func TestDiverted(t *testing.T) {
 			}
 			return leads{device: "cali1", table: kernel.TableMain, calicos: true}, true
 		}
-		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, ask)
+		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, asker{ask, noWay})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,14 +107,14 @@ func TestDivertedByACloud(t *testing.T) {
 		}
 		return leads{device: "eth0", table: kernel.TableMain}, true
 	}
-	if got, err := divertedBy(t.Context(), rules, node, pods, ask); err != nil || got.Status != probe.OK {
+	if got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, noWay}); err != nil || got.Status != probe.OK {
 		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	pods[0].Kind = probe.KindLocal
 	always := func(netip.Addr, netip.Addr, string) (leads, bool) { return leads{device: "cali1", calicos: true}, true }
-	if _, err := divertedBy(ended, rules, node, pods, always); err == nil {
+	if _, err := divertedBy(ended, rules, node, pods, asker{always, noWay}); err == nil {
 		t.Error("what was not asked is called fine")
 	}
 }
@@ -230,6 +230,36 @@ func TestKubeLogFiles(t *testing.T) {
 	for _, r := range got {
 		if strings.Contains(r.Saw, "abcdefgh") {
 			t.Errorf("a secret is shown: %s", r.Saw)
+		}
+	}
+}
+
+// noWay is a main table without a route of Calico's.
+func noWay(netip.Addr) (leads, bool) { return leads{}, false }
+
+// TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
+func TestDivertedWhoeverSends(t *testing.T) {
+	t.Parallel()
+	node := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
+	pods := []probe.Target{{Kind: probe.KindPod, Name: "default/w", Addr: netip.MustParseAddr("10.244.2.1")}}
+	rules := []kernel.Rule{{Priority: 5270, Table: 52}}
+	ask := func(netip.Addr, netip.Addr, string) (leads, bool) {
+		return leads{device: "tailscale0", table: 52}, true
+	}
+	calicos := func(netip.Addr) (leads, bool) {
+		return leads{"eth0", netip.MustParseAddr("10.88.0.12"), kernel.TableMain, true}, true
+	}
+	for name, c := range map[string]struct {
+		calicos func(netip.Addr) (leads, bool)
+		want    probe.Status
+		saw     string
+	}{
+		"recorded":                 {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"near: no route of Calico": {noWay, probe.OK, "none of which"},
+	} {
+		got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, c.calicos})
+		if err != nil || got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
+			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
 }

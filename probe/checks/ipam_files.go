@@ -20,10 +20,11 @@ import (
 var IPAMFiles = &probe.Check{
 	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?",
 	From: probe.FromNode,
-	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: ipamFiles,
+	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks", "run/calico", "proc"}, Run: ipamFiles,
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
 ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, and still does a second later, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
-skip: not visible by this access method.`,
+skip: not visible by this access method.
+lock, where calico-ipam has made its lock /var/run/calico/ipam.lock, which one call of the plugin after the other holds while it asks for an address. ok: nobody holds it, or not the same process a second later. fail: another program than the plugin does, so every new pod waits for an address. warn: one call of the plugin does, for more than ten seconds, or it is not seen who.`,
 }
 
 // Facts of ipam-files.
@@ -44,7 +45,70 @@ const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 // lockPause is longer than host-local keeps the lock for one address.
 const lockPause = time.Second
 
-func ipamFiles(ctx context.Context, p *probe.Pass) { p.Report(leftAddresses(ctx, p)) }
+// TargetPluginLock is the target of ipam-files about the lock that the CNI plugin takes.
+const TargetPluginLock = "lock"
+
+// pluginLock is the lock that calico-ipam holds while it assigns or frees an address (cni-plugin, ipam_lock_linux.go).
+const pluginLock = "/run/calico/ipam.lock"
+
+// pluginSlow is how long one call of the plugin may hold its lock: its own calls to the API take seconds at most.
+const pluginSlow = 10 * time.Second
+
+func ipamFiles(ctx context.Context, p *probe.Pass) {
+	p.Report(leftAddresses(ctx, p))
+	if r, is := heldByOne(ctx, p.Host); is {
+		p.Report(r.On(TargetPluginLock))
+	}
+}
+
+// heldByOne tells whether one process keeps the plugin's lock; false where there is no such lock, or it cannot be asked for.
+func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
+	held, first, err := lockHeld(h, pluginLock)
+	if err != nil {
+		return probe.Result{}, false
+	}
+	if !held {
+		_, err := h.Stat(pluginLock)
+		return probe.Found(probe.OK, "nobody holds %s", pluginLock), err == nil
+	}
+	select {
+	case <-ctx.Done():
+		return probe.Result{}, false
+	case <-time.After(lockPause):
+	}
+	held, holder, err := lockHeld(h, pluginLock)
+	if err != nil || !held || holder != first {
+		return probe.Found(probe.OK, "%s is held for a moment by one after the other", pluginLock), err == nil
+	}
+	name, age := whoIs(h, holder)
+	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", pluginLock, byWhom(h, holder)).
+		With(FactHolder, holder)
+	switch {
+	case name == "":
+	case name != "calico" && name != "calico-ipam":
+		r.Status = probe.Fail
+	case age < pluginSlow:
+		r.Status = probe.OK
+	}
+	return r, true
+}
+
+// whoIs is the name of a process and how long it has run; "" where it is not seen.
+func whoIs(h *probe.Host, pid int) (string, time.Duration) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil || pid == 0 {
+		return "", 0
+	}
+	p, err := proc.Proc(pid)
+	if err != nil {
+		return "", 0
+	}
+	stat, age, err := ageOf(p)
+	if err != nil {
+		return "", 0
+	}
+	return stat.Comm, age
+}
 
 func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	h := p.Host
@@ -137,17 +201,9 @@ func byWhom(h *probe.Host, pid int) string {
 	if pid == 0 {
 		return ""
 	}
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil {
+	name, age := whoIs(h, pid)
+	if name == "" { // it has ended since
 		return fmt.Sprintf(" by process %d", pid)
 	}
-	p, err := proc.Proc(pid)
-	if err != nil { // it has ended since
-		return fmt.Sprintf(" by process %d", pid)
-	}
-	stat, age, err := ageOf(p)
-	if err != nil {
-		return fmt.Sprintf(" by process %d", pid)
-	}
-	return fmt.Sprintf(" by process %d (%s, %v old)", pid, stat.Comm, age)
+	return fmt.Sprintf(" by process %d (%s, %v old)", pid, name, age)
 }

@@ -31,6 +31,8 @@ type kubelet struct {
 	ClusterDomain      string   `yaml:"clusterDomain"`
 	ClusterDNS         []string `yaml:"clusterDNS"`
 	ResolvConf         string   `yaml:"resolvConf"`
+	CPUManagerPolicy   string   `yaml:"cpuManagerPolicy"`
+	MemoryPolicy       string   `yaml:"memoryManagerPolicy"`
 	RuntimeEndpoint    string   `yaml:"containerRuntimeEndpoint"`
 	MemorySwap         struct {
 		SwapBehavior string `yaml:"swapBehavior"`

@@ -20,7 +20,7 @@ var NodeDisk = &probe.Check{
 	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc", "host network"},
 	Run: nodeDisk, Limit: 25 * time.Second,
-	Doc: `The file systems under /, the kubelet's and the runtime's data and the logs; one result for each.
+	Doc: `The file systems under /, the data of kubelet, runtime and CNI, and the logs; one result for each.
 ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. info: / or /etc is read-only, which immutable systems want.
 The servers of NFS and SMB mounts (up to 8, by TCP) are asked for a connection; the mounts are not touched, for that would hang with them. ok: it answers. warn: it does not within 2 s, so processes that touch the mount hang: the kubelet, du, umount.
 skip: not visible by this access method.`,
@@ -51,7 +51,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-		"/var/lib/containers", "/var/log", "/etc"} {
+		"/var/lib/containers", "/var/lib/cni", "/var/log", "/etc"} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":

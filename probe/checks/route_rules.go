@@ -17,7 +17,7 @@ var RouteRules = &probe.Check{
 	ID: "route-rules", Asks: "does a routing rule of others send packets for pods past Calico's routes?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeRules,
 	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
-The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference.
+The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take.
 ok: there is no such rule, or none makes a difference. fail: one does. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
 }
 
@@ -29,8 +29,11 @@ const (
 	FactTable probe.Fact = "table" // the number of the routing table it leads to
 )
 
-// mostAsked bounds the ways that are asked for.
-const mostAsked = 40
+// What is asked for at most: ways, and routes of Calico's.
+const (
+	mostAsked  = 40
+	mostRoutes = 10000
+)
 
 func routeRules(ctx context.Context, p *probe.Pass) {
 	asked := false
@@ -49,7 +52,8 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
 		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
 		if len(rules) > 0 {
-			if r, err = divertedBy(ctx, rules, own, targets, lookupFrom); err != nil {
+			ways := asker{lookupFrom, calicosWays(f)}
+			if r, err = divertedBy(ctx, rules, own, targets, ways); err != nil {
 				r = probe.Failed(err)
 			}
 		}
@@ -100,8 +104,28 @@ type sender struct {
 	name string
 }
 
-// asker asks the kernel for the way of a packet; from and in may be nothing.
-type asker func(to, from netip.Addr, in string) (leads, bool)
+// asker tells the ways of packets.
+type asker struct {
+	kernel  func(to, from netip.Addr, in string) (leads, bool) // from and in may be nothing
+	calicos func(to netip.Addr) (leads, bool)                  // by Calico's route in the main table, where it has one
+}
+
+// calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table.
+func calicosWays(f int) func(netip.Addr) (leads, bool) {
+	// A table that cannot be read has no route of Calico's: then nothing is claimed.
+	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
+		made := kernel.ProtocolName(r.Proto)
+		return (made == "bird" || made == "felix") && len(r.Hops) > 0
+	})
+	return func(to netip.Addr) (leads, bool) {
+		for _, r := range all {
+			if r.To.Contains(to) {
+				return leads{r.Hops[0].Device, r.Hops[0].Gateway, kernel.TableMain, true}, true
+			}
+		}
+		return leads{}, false
+	}
+}
 
 // divertedBy finds the first packet that goes another way with its sender's address than without. What is
 // not asked because ctx ended is its error.
@@ -112,12 +136,17 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 		node = append(node, sender{addr: t.Addr, name: "this node"})
 	}
 	for _, t := range targets {
-		if at, ok := ask(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < mostAsked {
+		if at, ok := ask.kernel(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < mostAsked {
 			pods = append(pods, sender{t.Addr, at.device, t.Name})
 		}
 	}
 	for _, t := range targets[:min(len(targets), mostAsked)] {
-		plain, ok := ask(t.Addr, netip.Addr{}, "")
+		plain, ok := ask.kernel(t.Addr, netip.Addr{}, "")
+		if i := ruleOf(rules, plain); ok && !plain.calicos && i >= 0 {
+			if meant, has := ask.calicos(t.Addr); has {
+				return diverted(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
+			}
+		}
 		if !ok || !plain.calicos { // a cloud's own CNI sends its pods by rules
 			continue
 		}
@@ -129,19 +158,27 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 			if ctx.Err() != nil {
 				return probe.Result{}, context.Cause(ctx)
 			}
-			got, ok := ask(t.Addr, from.addr, from.in)
+			got, ok := ask.kernel(t.Addr, from.addr, from.in)
 			if !ok || got.device == plain.device && got.gateway == plain.gateway {
 				continue
 			}
-			i := slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == got.table })
-			if i < 0 {
-				continue
+			if i := ruleOf(rules, got); i >= 0 {
+				whose := fmt.Sprintf("packets from %s (%s) to %s", from.name, from.addr, t)
+				return diverted(whose, got, plain, rules[i]), nil
 			}
-			return probe.Found(probe.Fail, "packets from %s (%s) to %s leave by %s, for the rule %q; without it they would by %s",
-				from.name, from.addr, t, got.text(), rules[i], plain.text()).
-				With(FactRule, rules[i].String()).With(FactPref, rules[i].Priority).With(FactTable, rules[i].Table).
-				With(FactInterface, got.device), nil
 		}
 	}
 	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
+}
+
+// ruleOf is the rule that leads to the table of a way, -1 where none does.
+func ruleOf(rules []kernel.Rule, way leads) int {
+	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.table })
+}
+
+// diverted is the result about packets that a rule sends another way than is meant.
+func diverted(whose string, got, meant leads, rule kernel.Rule) probe.Result {
+	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q; without it they would by %s", whose, got.text(), rule,
+		meant.text()).With(FactRule, rule.String()).With(FactPref, rule.Priority).With(FactTable, rule.Table).
+		With(FactInterface, got.device)
 }

@@ -42,6 +42,7 @@ const (
 // Facts of these checks.
 const (
 	PoolOverlaps   probe.Fact = "pool_overlaps"   // whose addresses a pool has: OverlapsNodes, ...
+	NoSessions     probe.Fact = "no_bgp_sessions" // why Calico's resources mean no BGP session for the node
 	PoolNAT        probe.Fact = "nat_outgoing"    // true: packets to the outside get the node's address
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds

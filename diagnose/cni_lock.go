@@ -1,0 +1,39 @@
+package diagnose
+
+import (
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// ipamLockHeld is the lock of projectcalico/cni-plugin#985, held by somebody else.
+var ipamLockHeld = &Rule{
+	ID: "ipam-lock-held", Layer: LayerCalico, Title: "a process holds the lock that Calico's IPAM takes, so no new pod gets an address",
+	Doc: `calico-ipam lets one call after the other ask for an address, by a lock on /var/run/calico/ipam.lock (flock) that it waits for without an end. While another process keeps that lock, a backup, a script or a call of the plugin that hangs, every new pod of the node stays in ContainerCreating, and neither the kubelet nor the plugin says a word before the runtime gives up after minutes. Pods that run are well; pods that end keep their addresses.
+Told from a plugin that fails by the lock itself, which the kernel shows with its holder.`,
+	Fix: probe.Fix{
+		Says: "Look at who holds the lock, and end that.",
+		Manifest: []string{"ssh {node} sudo fuser -v /var/run/calico/ipam.lock",
+			"ssh {node} ps -o user,pid,ppid,stat,etime,args -p {holder}"},
+		OnlyIf: []probe.Conditional{{If: "it hangs, or is not needed", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
+		Radius: "the process that holds the lock; pods that wait get their addresses by themselves",
+	},
+	RuledOut: []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID},
+	Explains: []string{"cni-plugin-fails", "sandbox-fails"},
+	Match: func(f Findings) []Case {
+		held := keep(f.Bad(checks.IPAMFiles.ID), func(r Finding) bool { return r.Target == checks.TargetPluginLock })
+		if len(held) == 0 {
+			return nil
+		}
+		weight := strong
+		if held[0].Status == probe.Fail { // by none of the plugin's calls
+			weight = proof
+		}
+		return []Case{{
+			Says:   "no new pod of {node} gets an address: " + held[0].Saw,
+			For:    append(clues(weight, held[:1]), clues(0, f.Bad(facts.CheckPodsStart))...),
+			Args:   map[string]Arg{"holder": processArg(num(held, checks.FactHolder))},
+			Covers: Covers(checks.IPAMFiles.ID, facts.CheckPodsStart),
+		}}
+	},
+}

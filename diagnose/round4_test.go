@@ -1,0 +1,63 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestWhatRoundFourMissed has what the fourth round of blind trials answered wrongly, as it was seen there, and near
+// misses of each (docs/blind-trials.md).
+func TestWhatRoundFourMissed(t *testing.T) {
+	t.Parallel()
+	noSocket := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
+		With(checks.FactLastError, "Error: No listening socket").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+	down := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "start Active Socket: Connection refused")).
+		With(checks.FactLastError, "Socket: Connection refused").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+	bgpd := of(checks.BGPPort.ID, "port 179 here", probe.Found(probe.OK, "listening on 0.0.0.0:179: bgpd (12946)")).
+		With(checks.FactHeldBy, "bgpd (12946)").With(checks.FactListening, []string{"0.0.0.0:179"})
+	lock := func(s probe.Status) probe.Result {
+		return of(checks.IPAMFiles.ID, checks.TargetPluginLock, probe.Found(s, "/run/calico/ipam.lock is held by process 7 (ipam-backup.sh, 40s old)")).
+			With(checks.FactHolder, 7)
+	}
+	state := func(s probe.Status) probe.Result {
+		return of(checks.KubeletHealth.ID, checks.TargetState, probe.Found(s, "cpu_manager_state is of policy none"))
+	}
+	unmeant := of(facts.CheckCalicoKind, "", probe.Found(probe.OK, "Calico v3.32.1")).With(facts.NoSessions, "an annotation")
+	noRoute := of(checks.RouteBlocks.ID, "IPv4", probe.Found(probe.Fail, "1 of 1 blocks have no route")).
+		With(checks.FactNoRoute, []string{"10.244.2.0/26 of node-b"}).With(checks.FactFamily, 4)
+	refused := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason, "refused")
+	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "200")).With(checks.FactCode, 200)
+	kept := of(facts.CheckNodeLease, "", probe.Found(probe.OK, "renewed 2s ago"))
+	for name, c := range map[string]struct {
+		of    Findings
+		first string
+		sure  probe.Confidence
+	}{
+		"a BGP daemon has the port":         {found(noSocket, bgpd), "bird-port-taken", probe.High},
+		"somebody had it":                   {found(noSocket), "bird-port-taken", probe.Medium},
+		"near: BIRD listens there":          {found(down, bgpd), "", ""},
+		"somebody holds the lock":           {found(lock(probe.Fail)), "ipam-lock-held", probe.High},
+		"a call of the plugin holds it":     {found(lock(probe.Warn)), "ipam-lock-held", probe.Medium},
+		"near: one after the other":         {found(lock(probe.OK)), "", ""},
+		"the kubelet ends for its state":    {found(state(probe.Fail), refused, kept), "kubelet-state-differs", probe.High},
+		"it will when it next starts":       {found(state(probe.Warn), well, kept), "kubelet-state-differs", probe.Medium},
+		"no peer is meant for the node":     {found(unmeant, noRoute), "bgp-no-peer", probe.High},
+		"near: others make its routes":      {found(unmeant), "", ""},
+		"near: nothing is saved, and it is": {found(refused, kept), "kubelet-dead", probe.Medium},
+	} {
+		d := Explain(c.of, Rules())
+		switch {
+		case c.first == "":
+			for _, cause := range d.Causes {
+				if cause.ID == "bird-port-taken" || cause.ID == "ipam-lock-held" || cause.ID == "bgp-no-peer" {
+					t.Errorf("%s: %+v", name, cause)
+				}
+			}
+		case len(d.Causes) == 0 || d.Causes[0].ID != c.first || d.Causes[0].Confidence != c.sure:
+			t.Errorf("%s: %+v", name, d.Causes)
+		}
+	}
+}

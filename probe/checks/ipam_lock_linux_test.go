@@ -1,0 +1,38 @@
+package checks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestPluginLock wants the process named that keeps the plugin's lock, and nothing said where nobody does.
+func TestPluginLock(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"run/calico/ipam.lock": ""})
+	h.Proc = "/proc"
+	if r, is := heldByOne(t.Context(), h); !is || r.Status != probe.OK {
+		t.Errorf("nobody holds it: %t %+v", is, r)
+	}
+	f, err := os.Open(filepath.Join(h.Root, "run/calico/ipam.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	r, is := heldByOne(t.Context(), h)
+	if holder, _ := r.Facts.Num(FactHolder); !is || r.Status != probe.Fail || int(holder) != os.Getpid() ||
+		!strings.Contains(r.Saw, "checks.test") {
+		t.Errorf("this test holds it: %t %+v", is, r)
+	}
+	if _, is := heldByOne(t.Context(), node(t, map[string]string{"run/calico/x": ""})); is {
+		t.Error("there is no lock, and something is said of it")
+	}
+}
