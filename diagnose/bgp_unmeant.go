@@ -27,7 +27,9 @@ Told from a BIRD that was not told of its peers by the resources, which name non
 	Explains: []string{"route-not-made", "peer-pods", "peer-nodeports"},
 	Match: func(f Findings) []Case {
 		unmeant := keep(f.Of(facts.CheckCalicoKind), func(r Finding) bool { return r.Facts.Str(facts.NoSessions) != "" })
-		missing := keep(f.Failed(checks.RouteBlocks.ID), func(r Finding) bool { return len(listOf(r, checks.FactNoRoute)) > 0 })
+		missing := keep(f.Failed(checks.RouteBlocks.ID), func(r Finding) bool {
+			return len(listOf(r, checks.FactNoRoute)) > 0
+		})
 		if len(unmeant) == 0 || len(missing) == 0 {
 			return nil
 		}

@@ -61,7 +61,7 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// heldByOne tells whether one process keeps the plugin's lock; false where there is no such lock, or it cannot be asked for.
+// heldByOne tells whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
 func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	held, first, err := lockHeld(h, pluginLock)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // TargetState is the target of kubelet-health about what the kubelet's managers have saved.
 const TargetState = "saved state"
 
-// FactStateFile is the path of a file with a manager's state that is of another policy than is configured.
-const FactStateFile probe.Fact = "state_file"
+// factStateFile is the path of a file with a manager's state that is of another policy than is configured.
+const factStateFile probe.Fact = "state_file"
 
 // kubeletRoot is where the kubelet keeps the state, unless --root-dir says otherwise.
 const kubeletRoot = "/var/lib/kubelet"
@@ -38,7 +38,7 @@ func savedState(h *probe.Host, k kubelet) (probe.Result, bool) {
 		if k.pid != 0 {
 			r.Status = probe.Warn
 		}
-		return r.With(FactStateFile, name), true
+		return r.With(factStateFile, name), true
 	}
 	return probe.Result{}, false
 }
