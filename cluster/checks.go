@@ -145,6 +145,13 @@ ok: each pool has one who makes its routes. warn: both make those of a pool and 
 What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
+			ID: facts.CheckAccounts, Asks: "are the accounts of Calico's parts there?", Run: bind(calicoAccounts),
+			Doc: `calico-node, the CNI plugin and calico-kube-controllers each show the API server a token of a ServiceAccount. A token holds the account's ID: where the account is deleted every token of it is refused ("Unauthorized") within seconds, and where it is made again under the same name the old tokens stay refused, until the kubelet (within the hour) or calico-node (within hours) gets others.
+Each is named by its pod: calico-node's own, that of the CNI plugin (calico-cni-plugin from v3.26 on, or CALICO_CNI_SERVICE_ACCOUNT), and that of calico-kube-controllers.
+ok: it is there. fail: it is not. warn: that of calico-kube-controllers is not; or calico-node's is younger than its pod and less than an hour old. skip: you may not read it, or no such pod is known here.
+What usually breaks it: a chart or manifest that was deleted and applied again, a clean-up of unused accounts.`,
+		},
+		{
 			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
 			Run: bind(calicoRights),
 			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.

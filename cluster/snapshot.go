@@ -74,6 +74,7 @@ type Snapshot struct {
 	ipam            ipam
 	placed          placement
 	rights          rights
+	accounts        []calicoAccount // of Calico's parts
 	policies        policies
 	// HostEndpoints of all nodes
 	hostEndpoints    []hostEndpoint
@@ -171,6 +172,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
+	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
 	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true

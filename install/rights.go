@@ -110,6 +110,9 @@ func reading() []Right {
 	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
+	accounts := lost(Cluster, "", "serviceaccounts", []string{"get"}, "whether the accounts of Calico's parts are there is not known")
+	accounts[0].Names = []string{"calico-node", "calico-cni-plugin", "calico-kube-controllers"}
+	out = append(out, accounts...)
 	for _, r := range []struct{ resource, without string }{
 		{"felixconfigurations", "Felix is asked at its default port"},
 		{"clusterinformations", "whether Calico calls its datastore ready is not known"},

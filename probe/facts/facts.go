@@ -33,11 +33,14 @@ const (
 	CheckServiceClaims  = "service-claims"
 	CheckProxyRights    = "proxy-rights"
 	CheckDNSService     = "dns-service"
+	CheckAccounts       = "calico-accounts"
 )
 
 // Facts of these checks.
 const (
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
+	AccountOf      probe.Fact = "account_of"      // whose account: one of the Account words
+	AccountUID     probe.Fact = "account_uid"     // the API server's ID of it, by which its tokens are known
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	Answered       probe.Fact = "answered"        // whether a connection opened, and what answered is not what was wanted
@@ -104,6 +107,15 @@ const (
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 	Unprivileged   probe.Fact = "unprivileged"    // true: calico-node has neither privilege nor CAP_NET_ADMIN
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
+)
+
+// Words of the fact AccountOf, and of probe.FactReason in results of calico-accounts.
+const (
+	AccountNode        = "node"        // calico-node's own
+	AccountCNI         = "cni"         // that of which calico-node makes tokens for the CNI plugin
+	AccountControllers = "controllers" // that of calico-kube-controllers
+	AccountGone        = "gone"        // there is no such account
+	AccountRemade      = "remade"      // it is younger than the pod that has a token of it
 )
 
 // Words of the fact Empty.
