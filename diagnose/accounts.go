@@ -31,7 +31,7 @@ Told from an expired token by its dates, from a missing right by "Unauthorized" 
 		Radius: "an account that is put back takes nothing away; " + restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
-	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired", "next-start-refused",
+	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired", "cni-token-unrenewed", "next-start-refused",
 		"calico-forbidden"}, afterLog...),
 	Match: func(f Findings) []Case {
 		return slices.Concat(cniAccountGone(f), nodeAccountGone(f))

@@ -58,8 +58,10 @@ var anyEnding = []*signature{
 var endings = map[string]ending{
 	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
-		[]*signature{{id: SaysConntrack, source: "kubernetes/kubernetes#45419; cmd/kube-proxy, conntrack.go",
-			match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
+		[]*signature{{id: SaysKernelLacks, source: "cmd/kube-proxy, server_linux.go; pkg/proxy/ipvs, supported.go",
+			match: regexp.MustCompile(`can't use the IPVS proxier|ipvs not supported|iptables is not available on this host|missing kernel module|do you need to insmod`)},
+			{id: SaysConntrack, source: "kubernetes/kubernetes#45419; cmd/kube-proxy, conntrack.go",
+				match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
 	},
 	coreDNSName: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
@@ -155,9 +157,17 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := probe.Found(probe.Fail, "the run ended with: %s", text).With(FactLine, text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.signatures, anyEnding} {
 		for _, s := range list {
-			if s.match.MatchString(end.Text) {
-				return r.With(FactSignature, s.id)
+			if !s.match.MatchString(end.Text) {
+				continue
 			}
+			if s.id == SaysKernelLacks {
+				module := "ip_tables"
+				if strings.Contains(strings.ToLower(end.Text), "ipvs") {
+					module = "ip_vs"
+				}
+				r = r.With(FactModule, module)
+			}
+			return r.With(FactSignature, s.id)
 		}
 	}
 	return r
