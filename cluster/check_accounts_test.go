@@ -20,21 +20,24 @@ func TestAccounts(t *testing.T) {
 		return fmt.Sprintf(`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"uid":"u-1","creationTimestamp":%q}}`,
 			now.Add(-age).UTC().Format(time.RFC3339))
 	}
-	const old = 48 * time.Hour
+	const old, ok = 48 * time.Hour, probe.OK
+	const node, cni, controllers = "calico-node", "calico-cni-plugin", "calico-kube-controllers"
+	well := []probe.Status{ok, ok, ok}
 	for name, c := range map[string]struct {
 		ages map[string]time.Duration
 		want []probe.Status // of calico-node, the CNI plugin, the controllers
 	}{
-		"all well":         {map[string]time.Duration{"calico-node": old, "calico-cni-plugin": old, "calico-kube-controllers": old}, []probe.Status{probe.OK, probe.OK, probe.OK}},
-		"the plugin's":     {map[string]time.Duration{"calico-node": old, "calico-kube-controllers": old}, []probe.Status{probe.OK, probe.Fail, probe.OK}},
-		"the controllers'": {map[string]time.Duration{"calico-node": old, "calico-cni-plugin": old}, []probe.Status{probe.OK, probe.OK, probe.Warn}},
-		"made anew":        {map[string]time.Duration{"calico-node": 10 * time.Minute, "calico-cni-plugin": old, "calico-kube-controllers": old}, []probe.Status{probe.Warn, probe.OK, probe.OK}},
-		"near: older than the kubelet's token": {map[string]time.Duration{"calico-node": 2 * time.Hour, "calico-cni-plugin": old, "calico-kube-controllers": old},
-			[]probe.Status{probe.OK, probe.OK, probe.OK}},
+		"all well":         {map[string]time.Duration{node: old, cni: old, controllers: old}, well},
+		"the plugin's":     {map[string]time.Duration{node: old, controllers: old}, []probe.Status{ok, probe.Fail, ok}},
+		"the controllers'": {map[string]time.Duration{node: old, cni: old}, []probe.Status{ok, ok, probe.Warn}},
+		"made anew": {map[string]time.Duration{node: 10 * time.Minute, cni: old, controllers: old},
+			[]probe.Status{probe.Warn, ok, ok}},
+		"near: older than the kubelet's token": {map[string]time.Duration{node: 2 * time.Hour, cni: old,
+			controllers: old}, well},
 		"near: no right": {nil, []probe.Status{probe.Skip, probe.Skip, probe.Skip}},
 	} {
 		objects, others := map[string]string{}, map[string]http.HandlerFunc{}
-		for _, of := range []string{"calico-node", "calico-cni-plugin", "calico-kube-controllers"} {
+		for _, of := range []string{node, cni, controllers} {
 			if age, there := c.ages[of]; there {
 				objects[folder+of] = account(age)
 				continue
@@ -52,7 +55,7 @@ func TestAccounts(t *testing.T) {
 		s := ofCalicoNode()
 		s.Calico.CreationTimestamp = ago(24 * time.Hour)
 		s.controllers = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"},
-			Spec: corev1.PodSpec{ServiceAccountName: "calico-kube-controllers"}}}
+			Spec: corev1.PodSpec{ServiceAccountName: controllers}}}
 		s.accounts = serverOf(t, objects, others).readAccounts(t.Context(), s)
 		got := ask(t, s, facts.CheckAccounts)
 		if len(got) != len(c.want) {
@@ -64,7 +67,6 @@ func TestAccounts(t *testing.T) {
 			}
 		}
 	}
-	wantFirst(t, ask(t, snapshot(node("a", "10.0.0.1", "")), facts.CheckAccounts), probe.Skip, "no pod of Calico's")
 }
 
 // TestAccountOfTheToken wants the account that calico-node is configured to make tokens of.
@@ -80,4 +82,9 @@ func TestAccountOfTheToken(t *testing.T) {
 	if got := accountsOf(s); len(got) != 1 {
 		t.Errorf("one account twice: %v", got)
 	}
+}
+
+// TestNoAccounts wants nothing said where no pod of Calico's is known.
+func TestNoAccounts(t *testing.T) {
+	wantFirst(t, ask(t, snapshot(node("a", "10.0.0.1", "")), facts.CheckAccounts), probe.Skip, "no pod of Calico's")
 }

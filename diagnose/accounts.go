@@ -31,8 +31,8 @@ Told from an expired token by its dates, from a missing right by "Unauthorized" 
 		Radius: "an account that is put back takes nothing away; " + restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
-	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired", "cni-token-unrenewed", "next-start-refused",
-		"calico-forbidden"}, afterLog...),
+	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired",
+		"cni-token-unrenewed", "next-start-refused", "calico-forbidden"}, afterLog...),
 	Match: func(f Findings) []Case {
 		return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
 	},
@@ -70,7 +70,8 @@ func cniAccountGone(f Findings) []Case {
 
 // nodeAccountGone is the case of calico-node's own account.
 func nodeAccountGone(f Findings) []Case {
-	of := keep(f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountNode), func(r Finding) bool { return bad(r.Status) })
+	of := keep(f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountNode),
+		func(r Finding) bool { return bad(r.Status) })
 	if len(of) == 0 {
 		return nil
 	}

@@ -61,7 +61,8 @@ Told from rules that are refused for another reason by the words of the kernel's
 				Says:   fmt.Sprintf("the kernel of {node} lacks %s, which Felix needs: %s", module, quotedLine(r)),
 				For:    written(f, []Finding{r}),
 				Covers: append(Covers(checks.CalicoErrors.ID, checks.OverlayTunnels.ID), calicoDown...)}
-			if tunnels := f.Failed(checks.OverlayTunnels.ID); len(tunnels) > 0 && slices.Contains([]string{"vxlan", "ipip"}, module) {
+			if tunnels := f.Failed(checks.OverlayTunnels.ID); len(tunnels) > 0 &&
+				slices.Contains([]string{"vxlan", "ipip"}, module) {
 				c.For = append(c.For, clues(hint, tunnels)...)
 				c.Covers = append(c.Covers, overPods(f)...)
 			}
@@ -106,8 +107,8 @@ Told from a Felix that hangs by its own line.`,
 		case len(off) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} does without it: " + quotedLine(off[0])
 			c.For = clues(proof, off)
-			c.Covers = Covers(checks.CalicoErrors.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.KubeProxyHealth.ID,
-				checks.DNSCluster.ID)
+			c.Covers = Covers(checks.CalicoErrors.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID,
+				checks.KubeProxyHealth.ID, checks.DNSCluster.ID)
 		case len(failed) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} ends over it: " + quotedLine(failed[0])
 			c.For = append(written(f, failed), clues(0, mount, program)...)
@@ -218,7 +219,8 @@ Told from a token that has expired by its dates.`,
 			return nil
 		}
 		c := Case{Says: "no pod of {node} gets a network once the CNI plugin's token has expired: ",
-			For: slices.Concat(clues(strong, lines), clues(strong, ending)), Covers: Covers(checks.CalicoErrors.ID, checks.CNIToken.ID)}
+			For:    slices.Concat(clues(strong, lines), clues(strong, ending)),
+			Covers: Covers(checks.CalicoErrors.ID, checks.CNIToken.ID)}
 		if len(lines) > 0 {
 			c.Says += quotedLine(lines[0])
 		} else {

@@ -15,7 +15,8 @@ import (
 // CalicoErrors reads what calico-node writes again and again while it runs.
 var CalicoErrors = &probe.Check{
 	ID: "calico-errors", Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
-	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"}, Run: calicoErrors,
+	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
+	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
 warn: such a line was written within the last ten minutes and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. skip: not visible by this access method, no verified calico-node is known, or its log is not there.
 The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel).`,

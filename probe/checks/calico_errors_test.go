@@ -23,8 +23,8 @@ func logged(t *testing.T, now time.Time, lines ...string) []byte {
 			t.Fatal(err)
 		}
 		at := now.Add(-time.Duration(before) * time.Second)
-		fmt.Fprintf(&b, "%s stdout F %s [%s][9] %s\n", at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000"), level,
-			strings.SplitN(l, " ", 3)[2])
+		fmt.Fprintf(&b, "%s stdout F %s [%s][9] %s\n", at.Format(time.RFC3339Nano),
+			at.Format("2006-01-02 15:04:05.000"), level, strings.SplitN(l, " ", 3)[2])
 	}
 	return []byte(b.String())
 }
@@ -47,18 +47,20 @@ func TestStandingErrors(t *testing.T) {
 		lines []string
 		want  string // the signatures, with their modules
 	}{
-		"Typha's is of another CA":      {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, SaysTyphaCertificate},
-		"Typha's has another name":      {[]string{"60 " + dial + "peer certificate does not have required CN"}, SaysTyphaCertificate},
-		"Typha refuses ours":            {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, SaysTyphaCertificate},
-		"no key":                        {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, SaysTyphaCertificate},
-		"near: greeted since":           {[]string{"60 " + dial + "x509: certificate has expired or is not yet valid", "9 " + hello}, ""},
-		"near: not reached":             {[]string{"60 " + dial + "dial tcp 10.88.0.12:5473: connect: connection refused"}, ""},
-		"near: long ago":                {[]string{"6000 " + dial + "x509: certificate has expired"}, ""},
-		"an old Typha":                  {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, SaysTyphaOld},
-		"dropped again and again":       {[]string{"90 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "9 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, SaysTyphaDrops},
-		"near: Typha was started anew":  {[]string{"60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, ""},
-		"xt_set":                        {[]string{"60 " + restore + missing, "50 " + restore + missing}, SaysKernelLacks + " xt_set"},
-		"a table":                       {[]string{"60 " + restore + legacy, "50 " + restore + legacy}, SaysKernelLacks + " iptable_raw"},
+		"Typha's is of another CA":     {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, SaysTyphaCertificate},
+		"Typha's has another name":     {[]string{"60 " + dial + "peer certificate does not have required CN"}, SaysTyphaCertificate},
+		"Typha refuses ours":           {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, SaysTyphaCertificate},
+		"no key":                       {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, SaysTyphaCertificate},
+		"near: greeted since":          {[]string{"60 " + dial + "x509: certificate has expired or is not yet valid", "9 " + hello}, ""},
+		"near: not reached":            {[]string{"60 " + dial + "dial tcp 10.88.0.12:5473: connect: connection refused"}, ""},
+		"near: long ago":               {[]string{"6000 " + dial + "x509: certificate has expired"}, ""},
+		"an old Typha":                 {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, SaysTyphaOld},
+		"dropped again and again":      {[]string{"90 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "9 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, SaysTyphaDrops},
+		"near: Typha was started anew": {[]string{"60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, ""},
+		"xt_set": {[]string{"60 " + restore + missing, "50 " + restore + missing}, SaysKernelLacks +
+			" xt_set"},
+		"a table": {[]string{"60 " + restore + legacy, "50 " + restore + legacy}, SaysKernelLacks +
+			" iptable_raw"},
 		"near: once":                    {[]string{"60 " + restore + missing}, ""},
 		"near: another reason":          {[]string{"60 " + restore + `"Another app is currently holding the xtables lock"`, "50 " + restore + `"line 3 failed"`}, ""},
 		"near: in what was written":     {[]string{"60 " + restore + `"line 3 failed" input="# Extension set revision 0 not supported, missing kernel module?" table="raw"`, "50 " + restore + `"line 3 failed" input="Extension set revision 0 not supported, missing kernel module?" table="raw"`}, ""},

@@ -100,7 +100,8 @@ var standings = []*standing{
 	{signature: signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: levelWarning, least: 2, module: lacksTunnel},
-	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"), regexp.MustCompile(`^Wireguard is not supported`)},
+	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+		regexp.MustCompile(`^Wireguard is not supported`)},
 		level: levelInfo, least: 1, lasts: true, module: func(string) string { return "wireguard" },
 		over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
