@@ -145,6 +145,13 @@ ok: each pool has one who makes its routes. warn: both make those of a pool and 
 What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
+			ID: facts.CheckIPPools, Asks: "do the IP pools overlap with nodes or services, and do pods keep their addresses outside?",
+			Run: bind(ipPools),
+			Doc: `A pool's range has to be nobody else's. Where a block of it has a node's address in it, other nodes send what is meant for that node to the owner of the block. Where cluster IPs are in it, IPAM gives a pod an address that kube-proxy takes for a Service. Where nodes are in it, pods that ask machines of that network do so by their own address, for Calico masquerades only what leaves its pools, and the machines send their answers elsewhere.
+With natOutgoing false pods keep their address also outside of the cluster: there has to be a router that knows where they are, by BGP or by routes of its own. Calico's own BGP peers that are no nodes are counted as such.
+ok: no overlap. fail: a block that a node has of the pool has a node's address or a cluster IP in it. info: the pool has, and no block yet; or natOutgoing is false. Disabled pools are left out; cluster IPs are known of services that there are, the range itself is not. skip: no pool is known.`,
+		},
+		{
 			ID: facts.CheckAccounts, Asks: "are the accounts of Calico's parts there?", Run: bind(calicoAccounts),
 			Doc: `calico-node, the CNI plugin and calico-kube-controllers each show the API server a token of a ServiceAccount. A token holds the account's ID: where the account is deleted every token of it is refused ("Unauthorized") within seconds, and where it is made again under the same name the old tokens stay refused, until the kubelet (within the hour) or calico-node (within hours) gets others.
 Each is named by its pod: calico-node's own, that of the CNI plugin (calico-cni-plugin from v3.26 on, or CALICO_CNI_SERVICE_ACCOUNT), and that of calico-kube-controllers.

@@ -14,7 +14,7 @@ func networkRules() []*Rule {
 	return slices.Concat(pathRules(), foreignRules(), addressRules(),
 		birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
-		[]*Rule{hostActionDrops, peerNodePorts})
+		[]*Rule{hostActionDrops, podsNotMasqueraded, poolOverlaps, peerNodePorts})
 }
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.

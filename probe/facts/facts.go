@@ -34,6 +34,7 @@ const (
 	CheckProxyRights    = "proxy-rights"
 	CheckDNSService     = "dns-service"
 	CheckAccounts       = "calico-accounts"
+	CheckIPPools        = "ip-pools"
 )
 
 // Facts of these checks.
@@ -44,6 +45,7 @@ const (
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	Answered       probe.Fact = "answered"        // whether a connection opened, and what answered is not what was wanted
+	APIOutside     probe.Fact = "api_outside"     // true: every API server has an address that is no node's and no pod's
 	APIReason      probe.Fact = "api_reason"      // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget         probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
 	Blocks         probe.Fact = "blocks"          // blocks of pod addresses that belong to the node
@@ -104,6 +106,7 @@ const (
 	TakenPorts     probe.Fact = "taken_ports"     // list of the ports of the node that a Service takes
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
+	ToldOutside    probe.Fact = "told_outside"    // whether BGP may tell routers that are no nodes of the pods
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 	Unprivileged   probe.Fact = "unprivileged"    // true: calico-node has neither privilege nor CAP_NET_ADMIN
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
@@ -116,6 +119,13 @@ const (
 	AccountControllers = "controllers" // that of calico-kube-controllers
 	AccountGone        = "gone"        // there is no such account
 	AccountRemade      = "remade"      // it is younger than the pod that has a token of it
+)
+
+// Words of probe.FactReason in results of ip-pools.
+const (
+	PoolHasNodes    = "nodes"           // addresses of nodes are in it
+	PoolHasServices = "services"        // cluster IPs are
+	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
 
 // Words of the fact Empty.

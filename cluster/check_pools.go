@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// fewNamed is how many of many are named.
+const fewNamed = 3
+
+// someOf lists some of many texts.
+func someOf(all []string) string {
+	if len(all) > fewNamed {
+		return strings.Join(all[:fewNamed], ", ") + fmt.Sprintf(" and %d more", len(all)-fewNamed)
+	}
+	return strings.Join(all, ", ")
+}
+
+// nodesWithin are the nodes that have an address in a range, each with it, the node in question first.
+func nodesWithin(s *Snapshot, cidr netip.Prefix) []string {
+	var out []string
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		for _, a := range n.Status.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			if err != nil || a.Type != corev1.NodeInternalIP || !cidr.Contains(addr) {
+				continue
+			}
+			if text := n.Name + " " + a.Address; n.Name == s.Node.Name {
+				out = append([]string{text}, out...)
+			} else {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// servicesWithin are the services that have a cluster IP in a range.
+func servicesWithin(s *Snapshot, cidr netip.Prefix) []string {
+	var out []string
+	for i := range s.allServices {
+		svc := &s.allServices[i]
+		for _, ip := range svc.Spec.ClusterIPs {
+			if addr, err := netip.ParseAddr(ip); err == nil && cidr.Contains(addr) {
+				out = append(out, svc.Namespace+"/"+svc.Name+" "+ip)
+			}
+		}
+	}
+	return out
+}
+
+// blockWith is a block of a pool in which something else's address is, and what that is. Each node sends what
+// is meant for that address to the block's owner.
+func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Prefix) []string) string {
+	for _, b := range s.blocks {
+		if !cidr.Contains(b.cidr.Addr()) {
+			continue
+		}
+		if in := within(s, b.cidr); len(in) > 0 {
+			return fmt.Sprintf("block %s of node %s has the address of %s in it", b.cidr, b.node, in[0])
+		}
+	}
+	return ""
+}
+
+// toldOutside tells whether BGP tells a router that is no node of this node's pods. Where that is not known,
+// it may.
+func toldOutside(s *Snapshot) bool {
+	targets, err := sessionTargets(s, s.Node)
+	return err != nil || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Node == "" })
+}
+
+// apiOutside tells whether an API server surely has an address that is neither a node's nor a pod's.
+func apiOutside(s *Snapshot) bool {
+	all := slices.DeleteFunc(slices.Clone(s.api), func(t probe.Target) bool { return t.Name != "endpoint" })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(t probe.Target) bool {
+		one := netip.PrefixFrom(t.Addr, t.Addr.BitLen())
+		inPool := func(spec map[string]any) bool {
+			cidr, ok := cidrOf(spec)
+			return !ok || cidr.Contains(t.Addr)
+		}
+		return len(nodesWithin(s, one)) > 0 || slices.ContainsFunc(slices.Collect(maps.Values(s.pools)), inPool)
+	})
+}
+
+// ipPools says what of the IP pools collides with other ranges, and whose packets keep their address outside.
+func ipPools(s *Snapshot, report func(probe.Result)) {
+	if s.poolErr != nil {
+		report(unread(s.poolErr))
+		return
+	}
+	found := false
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
+		spec := s.pools[name]
+		cidr, ok := cidrOf(spec)
+		if off, _ := spec["disabled"].(bool); !ok || off {
+			continue
+		}
+		found = true
+		report(onePool(s, cidr, spec).On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
+	}
+	if !found {
+		report(probe.Found(probe.Skip, "no enabled IP pool of Calico's is known"))
+	}
+}
+
+func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
+	for reason, within := range map[string]func(*Snapshot, netip.Prefix) []string{
+		facts.PoolHasNodes: nodesWithin, facts.PoolHasServices: servicesWithin,
+	} {
+		if block := blockWith(s, cidr, within); block != "" && len(s.Nodes) > 1 {
+			return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, reason)
+		}
+	}
+	if services := servicesWithin(s, cidr); len(services) > 0 {
+		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, someOf(services)).
+			With(probe.FactReason, facts.PoolHasServices)
+	}
+	if nodes := nodesWithin(s, cidr); len(nodes) > 0 {
+		return probe.Found(probe.Info, "%s has addresses of nodes in it: %s", cidr, someOf(nodes)).
+			With(probe.FactReason, facts.PoolHasNodes)
+	}
+	nat, _ := spec["natOutgoing"].(bool)
+	if _, here := poolFor(s.Node, spec); nat || !here {
+		return probe.Found(probe.OK, "%s overlaps with no node and no service", cidr)
+	}
+	told := toldOutside(s)
+	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside of the cluster (natOutgoing false)", cidr)
+	if !told {
+		r.Saw += ", and BGP tells no router there where they are"
+	}
+	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.ToldOutside, told).With(facts.APIOutside, apiOutside(s))
+}

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestIPPools wants ranges told that collide, and pods that are not masqueraded where nobody knows them outside.
+func TestIPPools(t *testing.T) {
+	pool := func(cidr string, more ...any) map[string]map[string]any {
+		spec := map[string]any{"cidr": cidr, "natOutgoing": true}
+		for i := 0; i+1 < len(more); i += 2 {
+			spec[more[i].(string)] = more[i+1]
+		}
+		return map[string]map[string]any{"p": spec}
+	}
+	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.7"}}}
+	router := map[string]map[string]any{"tor": {"peerIP": "10.88.0.254", "asNumber": int64(64600)}}
+	for name, c := range map[string]struct {
+		pools  map[string]map[string]any
+		blocks []block
+		peers  map[string]map[string]any
+		status probe.Status
+		saw    string
+		told   any
+	}{
+		"well": {pool("10.244.0.0/16"), nil, nil, probe.OK, "overlaps with no", nil},
+		"nodes in it": {pool("10.88.0.0/16"), nil, nil,
+			probe.Info, "addresses of nodes in it: a 10.88.0.11, b 10.88.0.12", nil},
+		"a node in a block": {pool("10.88.0.0/16"), []block{{netip.MustParsePrefix("10.88.0.0/26"), "c"}}, nil,
+			probe.Fail, "of node c has the address of a", nil},
+		"near: a block elsewhere": {pool("10.88.0.0/16"), []block{{netip.MustParsePrefix("10.88.9.0/26"), "c"}}, nil,
+			probe.Info, "addresses of nodes", nil},
+		"services in it": {pool("10.96.0.0/12"), nil, nil, probe.Info,
+			"cluster IPs of services in it: default/web 10.96.0.7", nil},
+		"a service in a block": {pool("10.96.0.0/12"), []block{{netip.MustParsePrefix("10.96.0.0/26"), "b"}}, nil,
+			probe.Fail,
+			"of node b has the address of default/web", nil},
+		"not masqueraded": {pool("10.244.0.0/16", "natOutgoing", false), nil, nil,
+			probe.Info, "BGP tells no router", false},
+		"near: a router knows": {pool("10.244.0.0/16", "natOutgoing", false), nil, router,
+			probe.Info, "keep their addresses", true},
+		"near: of other nodes": {pool("10.244.0.0/16", "natOutgoing", false, "nodeSelector", "zone == 'x'"), nil, nil,
+			probe.OK, "overlaps with no", nil},
+		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
+	} {
+		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
+		s.pools, s.blocks, s.allServices, s.peering.peers = c.pools, c.blocks, []corev1.Service{svc}, c.peers
+		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
+		got := ask(t, s, facts.CheckIPPools)
+		wantFirst(t, got, c.status, c.saw)
+		if len(got) == 1 && got[0].Facts[facts.ToldOutside] != c.told {
+			t.Errorf("%s: %v", name, got[0].Facts)
+		}
+		if c.told != nil && got[0].Facts[facts.APIOutside] != true {
+			t.Errorf("%s: the API server is outside: %v", name, got[0].Facts)
+		}
+	}
+}
