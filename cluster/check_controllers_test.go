@@ -41,3 +41,27 @@ func TestCalicoControllers(t *testing.T) {
 	s.controllersErr = errors.New("no route to host")
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Unknown, "no route to host")
 }
+
+// TestNoControllers wants a Deployment told that has no pod, and none where there is no Deployment.
+func TestNoControllers(t *testing.T) {
+	t.Parallel()
+	const folder = "/apis/apps/v1/namespaces/kube-system/deployments"
+	const head = `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"c"},`
+	for name, c := range map[string]struct{ list, why string }{
+		"scaled to none": {head + `"spec":{"replicas":0}}]}`, "Deployment kube-system/c asks for no replica"},
+		"refused": {head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
+			"Deployment kube-system/c can make no pod: error looking up service account"},
+		"near: none": {`{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`, ""},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.noControllers = serverOf(t, map[string]string{folder: c.list}, nil).whyNoControllers(t.Context(), s)
+		if s.noControllers != c.why {
+			t.Errorf("%s: %q", name, s.noControllers)
+		}
+		want := probe.Warn
+		if c.why == "" {
+			want = probe.Skip
+		}
+		wantFirst(t, ask(t, s, facts.CheckControllers), want, c.why)
+	}
+}

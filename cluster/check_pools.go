@@ -114,12 +114,11 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 }
 
 func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
-	for reason, within := range map[string]func(*Snapshot, netip.Prefix) []string{
-		facts.PoolHasNodes: nodesWithin, facts.PoolHasServices: servicesWithin,
-	} {
-		if block := blockWith(s, cidr, within); block != "" && len(s.Nodes) > 1 {
-			return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, reason)
-		}
+	if block := blockWith(s, cidr, nodesWithin); block != "" && len(s.Nodes) > 1 {
+		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasNodes)
+	}
+	if block := blockWith(s, cidr, servicesWithin); block != "" {
+		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasServices)
 	}
 	if services := servicesWithin(s, cidr); len(services) > 0 {
 		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, someOf(services)).

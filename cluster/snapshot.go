@@ -68,6 +68,7 @@ type Snapshot struct {
 	dnsErr          error
 	controllers     []corev1.Pod // of calico-kube-controllers
 	controllersErr  error
+	noControllers   string          // why none is there, where a Deployment wants one
 	dnsService      *corev1.Service // its own, nil when there is none
 	blocks          []block
 	blockErr        error
@@ -174,6 +175,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
 	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
+	all.Go(func() { s.noControllers = c.whyNoControllers(ctx, s) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
@@ -320,6 +322,7 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}
+	s.logs = append(s.logs, s.controllersLogs()...)
 	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // writesRules are those of what calico-node writes again and again while it runs.
 func writesRules() []*Rule {
-	return []*Rule{kernelLacks, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed}
+	return []*Rule{kernelLacks, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, controllersEnd}
 }
 
 // writes are the lines with one of these signatures that calico-node writes and that are not over.

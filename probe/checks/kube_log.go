@@ -17,10 +17,10 @@ import (
 
 // KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended.
 var KubeLog = &probe.Check{
-	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended?", From: probe.FromNode,
+	ID: "kube-log", Asks: "what did kube-proxy, CoreDNS and calico-kube-controllers on this node write before they ended?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagService, tagDNS}, Access: []string{"var/log/pods"}, Run: kubeLog,
-	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one. Passwords and tokens are left out.
-fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
+	Doc: `kube-proxy, CoreDNS and calico-kube-controllers say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one. Passwords and tokens are left out.
+fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun. ok: no run ended so. skip: none has a log here, or this access method does not show it.
 The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), and the words of calico-log for what any program may meet.`,
 }
 
@@ -35,7 +35,9 @@ const (
 const (
 	kubeProxyName = "kube-proxy"
 	coreDNSName   = "coredns"
-	kubeProxyFile = "/var/log/kube-proxy.log"
+
+	controllersName = "calico-kube-controllers"
+	kubeProxyFile   = "/var/log/kube-proxy.log"
 )
 
 // ending is how a component writes the line that it ends with, and what may stand in it.
@@ -62,6 +64,9 @@ var endings = map[string]ending{
 			match: regexp.MustCompile(`can't use the IPVS proxier|ipvs not supported|iptables is not available on this host|missing kernel module|do you need to insmod`)},
 			{id: SaysConntrack, source: "kubernetes/kubernetes#45419; cmd/kube-proxy, conntrack.go",
 				match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize`)}},
+	},
+	controllersName: { // as calico-log's lines
+		regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`), nil,
 	},
 	coreDNSName: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
@@ -102,7 +107,7 @@ func kubeLog(_ context.Context, p *probe.Pass) {
 		}
 	}
 	if !found {
-		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS has a log on this node"))
+		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers has a log on this node"))
 	}
 }
 
@@ -174,7 +179,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 }
 
 // goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
-var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
+var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
 // runFile is the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

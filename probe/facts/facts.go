@@ -128,6 +128,9 @@ const (
 	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
 
+// ControllersNone is a word of probe.FactReason in results of calico-controllers: none is there.
+const ControllersNone = "none"
+
 // Words of the fact Empty.
 const (
 	EmptySelector   = "selector"    // no pod has the labels of its selector, and others are like those
