@@ -79,9 +79,9 @@ func calicoAccounts(s *Snapshot, report func(probe.Result)) {
 		var r probe.Result
 		switch {
 		case apierrors.IsNotFound(a.err):
-			status := probe.Fail
-			if a.of == facts.AccountControllers {
-				status = probe.Warn
+			status := probe.Warn // of the CNI plugin only its token says that it is of this account
+			if a.of == facts.AccountNode {
+				status = probe.Fail
 			}
 			r = probe.Found(status, "there is no such ServiceAccount, and the API server refuses every token of it").
 				With(probe.FactReason, facts.AccountGone)

@@ -33,7 +33,8 @@ func (s *Snapshot) controllersLogs() []probe.Target {
 	var out []probe.Target
 	for i := range s.controllers {
 		if p := &s.controllers[i]; p.Spec.NodeName == s.Node.Name && metav1.GetControllerOf(p) != nil {
-			out = append(out, probe.Target{Kind: probe.KindLogs, Name: "calico-kube-controllers", Node: p.Spec.NodeName, Host: p.Name,
+			out = append(out, probe.Target{Kind: probe.KindLogs, Name: "calico-kube-controllers",
+				Node: p.Spec.NodeName, Host: p.Name,
 				Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}})
 		}
 	}

@@ -155,7 +155,7 @@ ok: no overlap. fail: a block that a node has of the pool has a node's address o
 			ID: facts.CheckAccounts, Asks: "are the accounts of Calico's parts there?", Run: bind(calicoAccounts),
 			Doc: `calico-node, the CNI plugin and calico-kube-controllers each show the API server a token of a ServiceAccount. A token holds the account's ID: where the account is deleted every token of it is refused ("Unauthorized") within seconds, and where it is made again under the same name the old tokens stay refused, until the kubelet (within the hour) or calico-node (within hours) gets others.
 Each is named by its pod: calico-node's own, that of the CNI plugin (calico-cni-plugin from v3.26 on, or CALICO_CNI_SERVICE_ACCOUNT), and that of calico-kube-controllers.
-ok: it is there. fail: it is not. warn: that of calico-kube-controllers is not; or calico-node's is younger than its pod and less than an hour old. skip: you may not read it, or no such pod is known here.
+ok: it is there. fail: that of calico-node is not. warn: that of the CNI plugin or of calico-kube-controllers is not; or calico-node's is younger than its pod and less than an hour old. skip: you may not read it, or no such pod is known here.
 What usually breaks it: a chart or manifest that was deleted and applied again, a clean-up of unused accounts.`,
 		},
 		{

@@ -52,6 +52,9 @@ func cniAccountGone(f Findings) []Case {
 	}
 	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), podsUnconnected...)}
 	if reasonOf(of[0]) == facts.AccountGone {
+		if len(tokens) == 0 { // so it is by Calico's version alone that it has this account
+			c.For = append(clues(strong, of), clues(hint, waitingPods(f, facts.StartsCNI))...)
+		}
 		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s is gone, of which the CNI plugin has its token", name)
 		c.For = append(c.For, clues(0, tokens)...)
 		return []Case{c}

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -46,7 +45,7 @@ Told from a node whose pods have no network by the others there, which are well.
 		case len(none) > 0:
 			c.Says += none[0].Saw
 			c.For = append(clues(strong, none), c.For...)
-		case len(loops) > 0 && slices.ContainsFunc(f.Of(facts.CheckCalicoPod), func(r Finding) bool { return r.Status == probe.OK }):
+		case len(loops) > 0 && len(good(f, facts.CheckCalicoPod)) > 0:
 			c.Says += "calico-kube-controllers " + loops[0].Saw
 			c.For = clues(hint, loops)
 		default:
