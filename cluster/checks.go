@@ -145,6 +145,11 @@ ok: each pool has one who makes its routes. warn: both make those of a pool and 
 What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
+			ID: facts.CheckBGPPeering, Asks: "do Calico's resources give this node a BGP peer?", Run: bind(bgpPeering),
+			Doc: `Where BIRD makes the routes to other nodes' pods, the node has to have a peer to learn them from: the other nodes, by the mesh that is on unless nodeToNodeMeshEnabled is false, or a router or route reflector by a BGPPeer. With the mesh off and BGPPeers whose selectors take no node (a label that was never set, or went with a node that was made anew) BIRD runs, is ready, and has no session.
+ok: how many sessions follow from the resources, whether they are up or not (bgp-session). info: none does; that is wanted where the network itself knows each node's pods. BGPPeers that make no session on any node are named. skip: no BIRD runs here, or Felix makes the routes.`,
+		},
+		{
 			ID: facts.CheckIPPools, Asks: "do the IP pools overlap with nodes or services, and do pods keep their addresses outside?",
 			Run: bind(ipPools),
 			Doc: `A pool's range has to be nobody else's. Where a block of it has a node's address in it, other nodes send what is meant for that node to the owner of the block. Where cluster IPs are in it, IPAM gives a pod an address that kube-proxy takes for a Service. Where nodes are in it, pods that ask machines of that network do so by their own address, for Calico masquerades only what leaves its pools, and the machines send their answers elsewhere.

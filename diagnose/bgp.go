@@ -14,7 +14,7 @@ import (
 
 func sessionRules() []*Rule {
 	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
-		bgpWaits, bgpPeerSilent, bgpRoutesFiltered,
+		bgpWaits, bgpPeerSilent, bgpNoPeers, bgpRoutesFiltered,
 		peerDown, nodeCutOff, podsFiltered, peerPods}
 }
 

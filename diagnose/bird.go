@@ -146,45 +146,6 @@ var birdUnfed = &Rule{
 	},
 }
 
-// birdPortTaken is another routing daemon on the node.
-var birdPortTaken = &Rule{
-	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds BGP's port on this node",
-	Doc: `BIRD ends at every start because it cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's socket refuses while something listens on the port all the same.`,
-	Fix: probe.Fix{
-		Says:     "See who listens, and stop it or give it another address or port.",
-		Manifest: []string{"ssh {node} sudo ss -ltnp 'sport = :179'"},
-		Radius:   "reading changes nothing; stopping the other daemon ends the sessions that one has",
-	},
-	Explains: []string{"bird-dead"},
-	Match: func(f Findings) []Case {
-		var out []Case
-		for _, socket := range deaf(f) {
-			family := familyOf(socket)
-			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
-				return slices.ContainsFunc(listOf(r, checks.FactListening),
-					func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
-			})
-			if reasonOf(socket) != "refused" || len(holds) == 0 {
-				continue
-			}
-			c := Case{
-				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}),
-				Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
-				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
-					familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
-			}
-			if who := holds[0].Facts.Str(checks.FactHeldBy); who != "" {
-				c.Says += ": " + who
-			}
-			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
-				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
-			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
-			out = append(out, c)
-		}
-		return out
-	},
-}
-
 // birdProbe is a probe that asks for what is not meant to run.
 var birdProbe = &Rule{
 	ID: "bird-probe", Layer: LayerCalico, Title: "calico-node's probe asks for a BIRD that is not meant to run",

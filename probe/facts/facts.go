@@ -35,6 +35,7 @@ const (
 	CheckDNSService     = "dns-service"
 	CheckAccounts       = "calico-accounts"
 	CheckIPPools        = "ip-pools"
+	CheckBGPPeering     = "bgp-peering"
 )
 
 // Facts of these checks.
@@ -65,6 +66,7 @@ const (
 	RenamedTo      probe.Fact = "renamed_to"      // the Node that the machine reports as now
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
+	IdlePeers      probe.Fact = "idle_peers"      // list of BGPPeers that make no session on any node, with the reason
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
@@ -74,6 +76,7 @@ const (
 	Later          probe.Fact = "later"           // whether it bites only at the next start
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
+	MeshOff        probe.Fact = "mesh_off"        // whether nodeToNodeMeshEnabled is false
 	Message        probe.Fact = "message"         // the kubelet's words about a container
 	Makers         probe.Fact = "makers"          // what is wrong with who makes routes: both, or none
 	NextMakers     probe.Fact = "next_makers"     // the same from Calico v3.33 on: both, none, stay or move
@@ -127,6 +130,9 @@ const (
 	PoolHasServices = "services"        // cluster IPs are
 	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
+
+// NoBGPPeer is a word of probe.FactReason in results of bgp-peering: nobody is there to learn routes from.
+const NoBGPPeer = "no-peer"
 
 // ControllersNone is a word of probe.FactReason in results of calico-controllers: none is there.
 const ControllersNone = "none"
