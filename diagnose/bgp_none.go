@@ -25,7 +25,8 @@ Told from sessions that are down by there being none; from a network that knows 
 		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID},
-	Explains: []string{"peer-pods", "route-not-in-kernel", "tunnel-filtered", "pods-filtered", "dns-down", "service-path-broken"},
+	Explains: []string{"peer-pods", "route-not-in-kernel", "tunnel-filtered", "pods-filtered", "dns-down",
+		"service-path-broken"},
 	Match: func(f Findings) []Case {
 		none := f.With(facts.CheckBGPPeering, probe.FactReason, facts.NoBGPPeer)
 		if len(none) == 0 {
@@ -33,7 +34,9 @@ Told from sessions that are down by there being none; from a network that knows 
 		}
 		missed := f.Failed(checks.RouteBlocks.ID)
 		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID} {
-			missed = append(missed, keep(f.Failed(check), func(r Finding) bool { return nodeOf(r) != "" && nodeOf(r) != f.Node })...)
+			missed = append(missed, keep(f.Failed(check), func(r Finding) bool {
+				return nodeOf(r) != "" && nodeOf(r) != f.Node
+			})...)
 		}
 		if len(missed) == 0 { // the network knows the pods
 			return nil
