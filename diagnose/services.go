@@ -12,6 +12,7 @@ import (
 
 func serviceRules() []*Rule {
 	return slices.Concat([]*Rule{proxyForbidden, kubeProxyEnds, dnsEnds, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
+		kubeProxyRenamed,
 		servicePathBroken}, dnsRules(), []*Rule{dnsDown, dnsNoUpstream})
 }
 

@@ -26,6 +26,7 @@ var KubeProxyHealth = &probe.Check{
 	Doc: `kube-proxy answers 10256/livez (before Kubernetes 1.28: /healthz, which later also says 503 while the Node is being deleted), with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
 warn: nothing listens, and rules of kube-proxy's are in the kernel: it has died, and they send to pods as they were then; or it was removed and they were left; or it is set to answer elsewhere. warn: it runs for more than 20 s and listens on no port at all: it does not get through its start, and rules of the run before are in the kernel. info: the same, with a process of that name on the node, or with the eBPF data plane.
+fail, of the node's name: it is configured with the name of another node (hostnameOverride), so no endpoint is local to it: what a Service is to send to endpoints of the node alone (externalTrafficPolicy or internalTrafficPolicy Local) is dropped here.
 info, of its services: it runs, and Felix's eBPF data plane takes its rules away (bpfKubeProxyIptablesCleanupEnabled): that is meant so.
 skip: nothing listens, and no rules are seen: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement. Rules of iptables and nftables are seen only with the capability NET_ADMIN; virtual services of ipvs always. Whether services work is for datastore-latency and dns-cluster to say.`,
 }
@@ -79,6 +80,9 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	p.Report(r.With(FactAddress, health).With(FactCode, answer.Code))
 	if r.Status != probe.OK {
 		return
+	}
+	if r, says := proxyName(one, p.Host, metrics); says {
+		p.Report(r.On(TargetProxyName))
 	}
 	if r, seen := published(p.Host, mode); seen {
 		links, _ := kernel.Links() // without them the setting alone tells
