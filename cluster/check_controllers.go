@@ -28,14 +28,22 @@ func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(c.calicoIn, p.Namespace) }), nil
 }
 
-// controllersLogs are its pods on this node as targets whose logs are read.
-func (s *Snapshot) controllersLogs() []probe.Target {
+// calicosLogs are Calico's other pods on this node as targets whose logs are read: of its controllers, and of
+// Typha among those that run.
+func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	var out []probe.Target
-	for i := range s.controllers {
-		if p := &s.controllers[i]; p.Spec.NodeName == s.Node.Name && metav1.GetControllerOf(p) != nil {
-			out = append(out, probe.Target{Kind: probe.KindLogs, Name: "calico-kube-controllers",
-				Node: p.Spec.NodeName, Host: p.Name,
+	add := func(name string, p *corev1.Pod) {
+		if p.Spec.NodeName == s.Node.Name && metav1.GetControllerOf(p) != nil {
+			out = append(out, probe.Target{Kind: probe.KindLogs, Name: name, Node: p.Spec.NodeName, Host: p.Name,
 				Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}})
+		}
+	}
+	for i := range s.controllers {
+		add("calico-kube-controllers", &s.controllers[i])
+	}
+	for i := range running {
+		if p := &running[i]; p.Labels["k8s-app"] == "calico-typha" && slices.Contains(s.calicoIn, p.Namespace) {
+			add("calico-typha", p)
 		}
 	}
 	return out

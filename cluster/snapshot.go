@@ -322,7 +322,7 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}
-	s.logs = append(s.logs, s.controllersLogs()...)
+	s.logs = append(s.logs, s.calicosLogs(running)...)
 	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
 }
 

@@ -148,7 +148,11 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodeClock.ID},
 	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable", "bird-unfed"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines := writes(f, checks.SaysTyphaCertificate)
+		lines, refused := writes(f, checks.SaysTyphaCertificate), writes(f, checks.SaysTyphaRefuses)
+		if len(lines) == 0 && len(refused) > 0 {
+			return []Case{{Says: "the Typha on {node} and its clients refuse each other's certificates: " + quotedLine(refused[0]),
+				For: clues(strong, refused), Covers: Covers(checks.CalicoErrors.ID)}}
+		}
 		if len(lines) == 0 {
 			return nil
 		}
@@ -159,7 +163,7 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 		case lines[0].Facts[checks.FactRemote] == true:
 			who = "Typha refuses the certificate of calico-node on {node}"
 		}
-		c := Case{Says: who + ": " + quotedLine(lines[0]), For: written(f, lines),
+		c := Case{Says: who + ": " + quotedLine(lines[0]), For: append(written(f, lines), clues(0, refused)...),
 			Covers: append(Covers(checks.CalicoErrors.ID, checks.TyphaReach.ID), calicoDown...)}
 		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
 			c.Against = clues(strong, skew[:1])
@@ -186,6 +190,7 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 	Explains: []string{"felix-waits", "bird-unfed"},
 	Match: func(f Findings) []Case {
 		old, drops := writes(f, checks.SaysTyphaOld), writes(f, checks.SaysTyphaDrops)
+		sheds := writes(f, checks.SaysTyphaSheds)
 		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(old) > 0:
@@ -194,6 +199,9 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 			n, _ := drops[0].Facts.Num(checks.FactTimes)
 			c.Says = fmt.Sprintf("Typha has ended the connection of calico-node on {node} %.0f times: %s", n, quotedLine(drops[0]))
 			c.For = clues(strong, drops)
+		case len(sheds) > 0:
+			c.Says, c.For = "the Typha on {node} ends connections of clients that are too slow: "+quotedLine(sheds[0]), clues(strong, sheds)
+			c.Covers = Covers(checks.CalicoErrors.ID)
 		default:
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -18,7 +19,7 @@ var CalicoErrors = &probe.Check{
 	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
-warn: such a line was written within the last ten minutes and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. skip: not visible by this access method, no verified calico-node is known, or its log is not there.
+warn: such a line was written within the last ten minutes and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
 The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel).`,
 }
 
@@ -31,6 +32,18 @@ const (
 )
 
 func calicoErrors(_ context.Context, p *probe.Pass) {
+	now := time.Now()
+	for _, t := range p.Of(probe.KindLogs) {
+		folder := t.Attrs[probe.AttrLogs]
+		if t.Name != typhaName || folder == "" || strings.Contains(folder, "/") {
+			continue
+		}
+		if lines, err := latestLines(p.Host, path.Join(logPods, folder, typhaName), now); err == nil {
+			for _, e := range standingErrors(lines, typhaStandings, now) {
+				p.Report(e.result(now).On(e.on()).With(FactOfContainer, typhaName))
+			}
+		}
+	}
 	calico := p.Of(probe.KindCalico)
 	if len(calico) == 0 && (len(p.Targets) > 0 || unlisted(p, probe.KindCalico) != nil) {
 		p.Report(gap(p, probe.KindCalico, "no verified calico-node is known on this node"))
@@ -38,7 +51,6 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 	folder, _, err := calicoLogs(p.Host, calico)
 	var lines []podlog.Line
-	now := time.Now()
 	if err == nil {
 		lines, err = latestLines(p.Host, path.Join(folder, "calico-node"), now)
 	}
@@ -50,7 +62,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(unseen(err))
 		return
 	}
-	found := standingErrors(lines, now)
+	found := standingErrors(lines, standings, now)
 	for _, e := range found {
 		r := e.result(now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
@@ -99,12 +111,12 @@ type standingError struct {
 }
 
 // standingErrors are those among some lines that are not over, in the order of the table.
-func standingErrors(lines []podlog.Line, now time.Time) []*standingError {
+func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*standingError {
 	var out []*standingError
 	by := map[*standing]*standingError{}
 	for _, l := range lines {
 		level, _, text := levelOf(l.Text)
-		for _, s := range standings {
+		for _, s := range table {
 			if s.over != nil && s.over.MatchString(text) {
 				delete(by, s)
 			}
@@ -121,7 +133,7 @@ func standingErrors(lines []podlog.Line, now time.Time) []*standingError {
 			break
 		}
 	}
-	for _, s := range standings {
+	for _, s := range table {
 		e := by[s]
 		if e == nil || e.times < s.least || !s.lasts && now.Sub(e.line.Time) > logBefore {
 			continue

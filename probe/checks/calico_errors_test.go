@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,14 +48,19 @@ func TestStandingErrors(t *testing.T) {
 		lines []string
 		want  string // the signatures, with their modules
 	}{
-		"Typha's is of another CA":     {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, SaysTyphaCertificate},
-		"Typha's has another name":     {[]string{"60 " + dial + "peer certificate does not have required CN"}, SaysTyphaCertificate},
-		"Typha refuses ours":           {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, SaysTyphaCertificate},
-		"no key":                       {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, SaysTyphaCertificate},
-		"near: greeted since":          {[]string{"60 " + dial + "x509: certificate has expired or is not yet valid", "9 " + hello}, ""},
-		"near: not reached":            {[]string{"60 " + dial + "dial tcp 10.88.0.12:5473: connect: connection refused"}, ""},
-		"near: long ago":               {[]string{"6000 " + dial + "x509: certificate has expired"}, ""},
-		"an old Typha":                 {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, SaysTyphaOld},
+		"Typha's is of another CA": {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, SaysTyphaCertificate},
+		"Typha's has another name": {[]string{"60 " + dial + "peer certificate does not have required CN"}, SaysTyphaCertificate},
+		"Typha refuses ours":       {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, SaysTyphaCertificate},
+		"no key":                   {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, SaysTyphaCertificate},
+		"near: greeted since":      {[]string{"60 " + dial + "x509: certificate has expired or is not yet valid", "9 " + hello}, ""},
+		"near: not reached":        {[]string{"60 " + dial + "dial tcp 10.88.0.12:5473: connect: connection refused"}, ""},
+		"near: long ago":           {[]string{"6000 " + dial + "x509: certificate has expired"}, ""},
+		"an old Typha":             {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, SaysTyphaOld},
+		"Typha refuses a client": {[]string{`60 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40000 connID=0x1 error=tls: failed to verify certificate: x509: certificate signed by unknown authority`,
+			`50 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40001 connID=0x2 error=remote error: tls: bad certificate`}, SaysTyphaRefuses},
+		"near: a client that went away": {[]string{"60 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer",
+			"50 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer"}, ""},
+		"slow clients":                 {[]string{"60 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "50 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "40 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting."}, SaysTyphaSheds},
 		"dropped again and again":      {[]string{"90 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "9 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, SaysTyphaDrops},
 		"near: Typha was started anew": {[]string{"60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, ""},
 		"xt_set": {[]string{"60 " + restore + missing, "50 " + restore + missing}, SaysKernelLacks +
@@ -80,7 +86,8 @@ func TestStandingErrors(t *testing.T) {
 	} {
 		now := time.Now()
 		var got []string
-		for _, e := range standingErrors(podlog.Parse(logged(t, now, c.lines...)), now) {
+		lines := podlog.Parse(logged(t, now, c.lines...))
+		for _, e := range standingErrors(lines, slices.Concat(standings, typhaStandings), now) {
 			got = append(got, e.on())
 		}
 		if strings.Join(got, ",") != c.want {

@@ -29,6 +29,8 @@ const (
 	SaysTyphaCertificate = "typha-certificate" // Felix or confd and Typha refuse each other's certificate
 	SaysTyphaOld         = "typha-old"         // Typha is older than what calico-node needs
 	SaysTyphaDrops       = "typha-drops"       // Typha ends connections again and again
+	SaysTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients refuse each other's certificates
+	SaysTyphaSheds       = "typha-sheds"       // Typha itself: it ends connections of clients that are too slow
 	SaysCNIToken         = "cni-token"         // no new token for the CNI plugin
 	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
 )
@@ -104,6 +106,18 @@ var standings = []*standing{
 		regexp.MustCompile(`^Wireguard is not supported`)},
 		level: levelInfo, least: 1, lasts: true, module: func(string) string { return "wireguard" },
 		over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
+}
+
+// typhaName is Typha's container.
+const typhaName = "calico-typha"
+
+// typhaStandings are of Typha's own log; who its clients are is in the lines.
+var typhaStandings = []*standing{
+	{signature: signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, least: 2},
+	{signature: signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
+		level: levelInfo, least: 3},
 }
 
 // noTunnelAddress is that IPAM has no address for the node's own tunnel.
