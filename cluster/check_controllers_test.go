@@ -80,8 +80,8 @@ func TestCalicosLogs(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.controllers = []corev1.Pod{pod("kube-system", "calico-kube-controllers", "a", true),
 		pod("kube-system", "calico-kube-controllers", "b", true)}
-	got := s.calicosLogs([]corev1.Pod{pod("kube-system", "calico-typha", "a", true), pod("shop", "calico-typha", "a", true),
-		pod("kube-system", "calico-typha", "a", false)})
+	got := s.calicosLogs([]corev1.Pod{pod("kube-system", "calico-typha", "a", true),
+		pod("shop", "calico-typha", "a", true), pod("kube-system", "calico-typha", "a", false)})
 	if len(got) != 2 || got[0].Attrs[probe.AttrLogs] != "kube-system_calico-kube-controllers-x_u" ||
 		got[1].Name != "calico-typha" {
 		t.Errorf("%v", got)

@@ -1,12 +1,11 @@
 package checks
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // A standing signature is a line that a component writes of a fault and goes on.
@@ -175,11 +174,11 @@ func lacksTunnel(text string) string {
 
 // moduleLoaded tells whether the kernel has a module loaded by now.
 func moduleLoaded(h *probe.Host, module string) bool {
-	text, err := os.ReadFile(filepath.Join(h.Proc, "modules"))
+	text, err := kernel.ReadProc(h, "modules")
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, " ")
 		if name == module || module == "xt_mark" && name == "xt_MARK" {
 			return true
