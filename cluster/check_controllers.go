@@ -50,7 +50,7 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 }
 
 // whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
-// there is none, or that is not known.
+// there is none or wants none, or that is not known.
 func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) string {
 	if s.controllersErr != nil || len(s.controllers) > 0 {
 		return ""
@@ -63,8 +63,8 @@ func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) string {
 		}
 		for _, d := range list.Items {
 			name := d.Namespace + "/" + d.Name
-			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-				return "Deployment " + name + " asks for no replica"
+			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 { // somebody meant that
+				return ""
 			}
 			for _, condition := range d.Status.Conditions {
 				if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {

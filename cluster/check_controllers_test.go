@@ -48,7 +48,8 @@ func TestNoControllers(t *testing.T) {
 	const folder = "/apis/apps/v1/namespaces/kube-system/deployments"
 	const head = `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"c"},`
 	for name, c := range map[string]struct{ list, why string }{
-		"scaled to none": {head + `"spec":{"replicas":0}}]}`, "Deployment kube-system/c asks for no replica"},
+		"near: scaled to none": {head + `"spec":{"replicas":0}}]}`, ""},
+		"nobody says why":      {head + `"spec":{"replicas":1}}]}`, "Deployment kube-system/c has no pod"},
 		"refused": {head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
 			"Deployment kube-system/c can make no pod: error looking up service account"},
 		"near: none": {`{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`, ""},

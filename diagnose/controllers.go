@@ -18,8 +18,6 @@ Told from a node whose pods have no network by the others there, which are well.
 		Manifest: []string{"kubectl get deployments,pods -A -l k8s-app=calico-kube-controllers -o wide",
 			"kubectl -n {namespace} logs deploy/calico-kube-controllers --tail=30 --previous",
 			"kubectl -n {namespace} describe deploy/calico-kube-controllers | tail -12"},
-		OnlyIf: []probe.Conditional{{If: "it is scaled to none, and nobody wants that",
-			Manifest: []string{"kubectl -n {namespace} scale deploy/calico-kube-controllers --replicas=1"}}},
 		Radius: "reading changes nothing; one that starts frees addresses that no pod has any more",
 	},
 	Match: func(f Findings) []Case {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ var CalicoErrors = &probe.Check{
 	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
-warn: such a line was written within the last ten minutes and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
+warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
 The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel).`,
 }
 
@@ -106,7 +107,9 @@ func latestLines(h *probe.Host, folder string, now time.Time) ([]podlog.Line, er
 type standingError struct {
 	of     *standing
 	line   podlog.Line
+	first  time.Time
 	times  int
+	by     map[string]int // the same by component
 	module string
 }
 
@@ -121,24 +124,25 @@ func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*st
 				delete(by, s)
 			}
 			module, ok := s.fits(level, text)
-			if !ok {
+			if !ok || !s.lasts && now.Sub(l.Time) > logBefore {
 				continue
 			}
 			e := by[s]
 			if e == nil {
-				e = &standingError{of: s}
+				e = &standingError{of: s, first: l.Time, by: map[string]int{}}
 				by[s] = e
 			}
+			component, _, _ := strings.Cut(text, "/")
+			e.by[component]++
 			e.line, e.times, e.module = podlog.Line{Time: l.Time, Text: text}, e.times+1, module
 			break
 		}
 	}
 	for _, s := range table {
-		e := by[s]
-		if e == nil || e.times < s.least || !s.lasts && now.Sub(e.line.Time) > logBefore {
-			continue
+		if e := by[s]; e != nil && slices.Max(slices.Collect(maps.Values(e.by))) >= s.least &&
+			e.line.Time.Sub(e.first) >= s.spread {
+			out = append(out, e)
 		}
-		out = append(out, e)
 	}
 	return out
 }

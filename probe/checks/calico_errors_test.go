@@ -42,6 +42,7 @@ func TestStandingErrors(t *testing.T) {
 		tunnel  = "WARNING felix/route_mgr.go 519: Failed to configure tunnel device, retrying... error=operation not supported ipVersion=0x4 tunnelDevice=\"vxlan.calico\""
 		token   = `ERROR node-services/token_watch.go 128: Unable to create token for CNI kubeconfig error=serviceaccounts "calico-cni-plugin" not found`
 		address = "ERROR tunnel-ip-allocator/allocateip.go 502: Unable to autoassign an IPv4 address error=Assigned 0 out of 1 requested IPv4 addresses; No more free affine blocks and strict affinity enabled type=\"vxlanTunnelAddress\""
+		dropped = "ERROR felix/sync_client.go 432: Failed to read from server error=EOF"
 		hello   = "INFO felix/sync_client.go 485: ServerHello message received"
 	)
 	for name, c := range map[string]struct {
@@ -60,8 +61,15 @@ func TestStandingErrors(t *testing.T) {
 			`50 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40001 connID=0x2 error=remote error: tls: bad certificate`}, SaysTyphaRefuses},
 		"near: a client that went away": {[]string{"60 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer",
 			"50 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer"}, ""},
-		"slow clients":                 {[]string{"60 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "50 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "40 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting."}, SaysTyphaSheds},
-		"dropped again and again":      {[]string{"90 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF", "9 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, SaysTyphaDrops},
+		"slow clients": {[]string{"60 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "50 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "40 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting."}, SaysTyphaSheds},
+		"dropped again and again": {[]string{"300 " + dropped, "200 " + dropped, "100 " + dropped, "9 " + dropped},
+			SaysTyphaDrops},
+		"near: each, once": {[]string{"300 " + dropped,
+			"200 " + strings.Replace(dropped, "felix", "confd", 1),
+			"100 " + dropped, "9 " + strings.Replace(dropped, "felix", "node-services", 1)}, ""},
+		"near: dropped at once": {[]string{"12 " + dropped, "11 " + dropped, "10 " + dropped, "9 " + dropped}, ""},
+		"near: over many hours": {[]string{"9000 " + dropped, "8000 " + dropped, "7000 " + dropped,
+			"9 " + dropped}, ""},
 		"near: Typha was started anew": {[]string{"60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, ""},
 		"xt_set": {[]string{"60 " + restore + missing, "50 " + restore + missing}, SaysKernelLacks +
 			" xt_set"},
@@ -81,7 +89,8 @@ func TestStandingErrors(t *testing.T) {
 		"eBPF is off":                   {[]string{"6000 ERROR felix/daemon.go 376: BPF dataplane mode enabled but not supported by the kernel.  Disabling BPF mode. error=kernel is too old (have: 4.19.0 but want at least: 5.10.0)"}, SaysBPFOff},
 		"near: eBPF is off, begun anew": {[]string{"6000 ERROR felix/daemon.go 376: BPF dataplane mode enabled but not supported by the kernel.", "5000 INFO felix/daemon.go 150: Felix starting up"}, ""},
 		"no maps":                       {[]string{"60 PANIC felix/int_dataplane.go 953: error creating bpf maps error=operation not permitted"}, SaysBPFFailed},
-		"the verifier":                  {[]string{"60 ERROR felix/bpf_syscall.go 124: BPF_PROG_LOAD failed, BPF Verifier output:    R1 type=inv expected=ctx"}, SaysBPFVerifier},
+		"the verifier":                  {[]string{"60 ERROR felix/bpf_ep_mgr.go 4257: Failed to load BPF policy program error=permission denied"}, SaysBPFVerifier},
+		"near: a program is split":      {[]string{"60 ERROR felix/bpf_ep_mgr.go 4257: Failed to load BPF policy program error=numerical result out of range"}, ""},
 		"near: a tenant's":              {[]string{`60 ERROR felix/watchercache.go 5: Bad annotation value="daemon.go 1: BPF dataplane mode enabled but not supported by the kernel"`}, ""},
 	} {
 		now := time.Now()

@@ -3,6 +3,7 @@ package checks
 import (
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -13,7 +14,8 @@ type standing struct {
 	signature
 	level  int                      // the least that it is written with
 	over   *regexp.Regexp           // a line that says that it is over, nil = none does
-	least  int                      // how often it has to be there
+	least  int                      // how often one component has to have written it
+	spread time.Duration            // over how long it has to have been written
 	lasts  bool                     // it is written once and holds until over
 	module func(text string) string // the kernel module that it names
 }
@@ -76,7 +78,7 @@ var standings = []*standing{
 		level: levelWarning, least: 1},
 	{signature: signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: levelError, least: 3},
+		level: levelError, least: 4, spread: 2 * time.Minute}, // each of several writes it once where a Typha is started anew
 	{signature: signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, least: 2, over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
@@ -89,8 +91,8 @@ var standings = []*standing{
 		level: levelFatal, least: 1},
 	{signature: signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
 		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, least: 1},
-	{signature: signature{SaysBPFVerifier, "felix, bpf_syscall.go and bpf_ep_mgr.go", ofAny("bpf_syscall|bpf_ep_mgr"),
-		regexp.MustCompile(`^(?:BPF_PROG_LOAD failed|Failed to load BPF policy program)`)}, level: levelError, least: 1},
+	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, least: 1},
 	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, least: 2, module: lacksModule},
 	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
