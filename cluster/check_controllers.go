@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,6 +28,55 @@ func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(c.calicoIn, p.Namespace) }), nil
 }
 
+// calicosLogs are Calico's other pods on this node as targets whose logs are read: of its controllers, and of
+// Typha among those that run.
+func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
+	var out []probe.Target
+	add := func(name string, p *corev1.Pod) {
+		if p.Spec.NodeName == s.Node.Name && metav1.GetControllerOf(p) != nil {
+			out = append(out, probe.Target{Kind: probe.KindLogs, Name: name, Node: p.Spec.NodeName, Host: p.Name,
+				Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}})
+		}
+	}
+	for i := range s.controllers {
+		add("calico-kube-controllers", &s.controllers[i])
+	}
+	for i := range running {
+		if p := &running[i]; p.Labels["k8s-app"] == "calico-typha" && slices.Contains(s.calicoIn, p.Namespace) {
+			add("calico-typha", p)
+		}
+	}
+	return out
+}
+
+// whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
+// there is none or wants none, or that is not known.
+func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) string {
+	if s.controllersErr != nil || len(s.controllers) > 0 {
+		return ""
+	}
+	for _, namespace := range s.calicoIn {
+		list, err := c.kube.AppsV1().Deployments(namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
+		if err != nil {
+			continue
+		}
+		for _, d := range list.Items {
+			name := d.Namespace + "/" + d.Name
+			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 { // somebody meant that
+				return ""
+			}
+			for _, condition := range d.Status.Conditions {
+				if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+					return "Deployment " + name + " can make no pod: " + probe.Quoted(condition.Message)
+				}
+			}
+			return "Deployment " + name + " has no pod"
+		}
+	}
+	return ""
+}
+
 // calicoControllers says how the pods of calico-kube-controllers are. They may run
 // anywhere, and are a matter of this node only while they are on it.
 func calicoControllers(s *Snapshot, report func(probe.Result)) {
@@ -45,7 +95,12 @@ func calicoControllers(s *Snapshot, report func(probe.Result)) {
 		}
 		report(r.On(p.Namespace + "/" + p.Name))
 	}
-	if len(s.controllers) == 0 {
+	switch {
+	case len(s.controllers) > 0:
+	case s.noControllers != "":
+		report(probe.Found(probe.Warn, "none runs in this cluster: %s", s.noControllers).
+			With(probe.FactReason, facts.ControllersNone).On("calico-kube-controllers"))
+	default:
 		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)",
 			controllersPods, strings.Join(s.calicoIn, " or ")))
 	}

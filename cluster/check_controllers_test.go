@@ -41,3 +41,50 @@ func TestCalicoControllers(t *testing.T) {
 	s.controllersErr = errors.New("no route to host")
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Unknown, "no route to host")
 }
+
+// TestNoControllers wants a Deployment told that has no pod, and none where there is no Deployment.
+func TestNoControllers(t *testing.T) {
+	t.Parallel()
+	const folder = "/apis/apps/v1/namespaces/kube-system/deployments"
+	const head = `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"c"},`
+	for name, c := range map[string]struct{ list, why string }{
+		"near: scaled to none": {head + `"spec":{"replicas":0}}]}`, ""},
+		"nobody says why":      {head + `"spec":{"replicas":1}}]}`, "Deployment kube-system/c has no pod"},
+		"refused": {head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
+			"Deployment kube-system/c can make no pod: error looking up service account"},
+		"near: none": {`{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`, ""},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.noControllers = serverOf(t, map[string]string{folder: c.list}, nil).whyNoControllers(t.Context(), s)
+		if s.noControllers != c.why {
+			t.Errorf("%s: %q", name, s.noControllers)
+		}
+		want := probe.Warn
+		if c.why == "" {
+			want = probe.Skip
+		}
+		wantFirst(t, ask(t, s, facts.CheckControllers), want, c.why)
+	}
+}
+
+// TestCalicosLogs wants the logs of Calico's own pods on the node, and of no pod that has their label alone.
+func TestCalicosLogs(t *testing.T) {
+	t.Parallel()
+	pod := func(namespace, app, on string, owned bool) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app + "-x", UID: "u",
+			Labels: map[string]string{"k8s-app": app}}, Spec: corev1.PodSpec{NodeName: on}}
+		if owned {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app, Controller: new(true)}}
+		}
+		return p
+	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.controllers = []corev1.Pod{pod("kube-system", "calico-kube-controllers", "a", true),
+		pod("kube-system", "calico-kube-controllers", "b", true)}
+	got := s.calicosLogs([]corev1.Pod{pod("kube-system", "calico-typha", "a", true),
+		pod("shop", "calico-typha", "a", true), pod("kube-system", "calico-typha", "a", false)})
+	if len(got) != 2 || got[0].Attrs[probe.AttrLogs] != "kube-system_calico-kube-controllers-x_u" ||
+		got[1].Name != "calico-typha" {
+		t.Errorf("%v", got)
+	}
+}

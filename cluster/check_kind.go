@@ -130,12 +130,7 @@ func calicoKind(s *Snapshot, report func(probe.Result)) {
 	for _, u := range parts {
 		names = append(names, u.part)
 	}
-	r := probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names)
-	if why := noSessions(s); why != "" {
-		r.Saw += "; no BGP session is meant for this node: " + why
-		r = r.With(facts.NoSessions, why)
-	}
-	report(r)
+	report(probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names))
 	for _, u := range parts {
 		report(probe.Found(probe.Info, "not looked at: %s", u.says).On(u.part))
 	}

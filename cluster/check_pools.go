@@ -1,83 +1,145 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ipPools judges the pools in use by whose addresses they have.
-func ipPools(s *Snapshot, report func(probe.Result)) {
-	switch err := cmp.Or(s.poolErr, s.blockErr); {
-	case err != nil && err.Error() == probe.GapEtcd:
-		report(probe.Found(probe.Skip, "not known: %v", err))
-		return
-	case err != nil:
-		report(unread(err))
-		return
-	case len(s.blocks) == 0:
-		report(probe.Found(probe.Skip, "Calico's IPAM has no block here: pods get their addresses elsewhere"))
-		return
+// fewNamed is how many of many are named.
+const fewNamed = 3
+
+// someOf lists some of many texts.
+func someOf(all []string) string {
+	if len(all) > fewNamed {
+		return strings.Join(all[:fewNamed], ", ") + fmt.Sprintf(" and %d more", len(all)-fewNamed)
 	}
-	for _, pool := range poolTargets(s) {
-		report(onePool(s, pool).On(pool.Name))
-	}
+	return strings.Join(all, ", ")
 }
 
-// onePool judges one pool, by its target.
-func onePool(s *Snapshot, pool probe.Target) probe.Result {
-	cidr := netip.MustParsePrefix(pool.Name) // it was parsed to make the target
-	nat := natOutgoing(s, pool.Name)
-	if nodes := nodesIn(s, cidr); len(nodes) > 0 {
-		return probe.Found(probe.Warn, "the pool %s has the addresses of %d of %d nodes in it: %s", cidr, len(nodes), len(s.Nodes),
-			few(nodes)).With(facts.PoolOverlaps, facts.OverlapsNodes).With(facts.PoolNAT, nat)
-	}
-	if services := servicesIn(s, cidr); len(services) > 0 {
-		return probe.Found(probe.Warn, "the pool %s has the addresses of %d Services in it: %s", cidr, len(services),
-			few(services)).With(facts.PoolOverlaps, facts.OverlapsServices).With(facts.PoolNAT, nat)
-	}
-	if !nat {
-		return probe.Found(probe.Info, "natOutgoing is off: packets of the pods of %s leave with the pods' own addresses, so what is outside of the pools has to know the way back",
-			cidr).With(facts.PoolNAT, false)
-	}
-	return probe.Found(probe.OK, "no node and no Service has an address of %s, and packets of its pods leave with the node's address", cidr).
-		With(facts.PoolNAT, true)
-}
-
-// natOutgoing tells whether packets of a pool's pods get the node's address on their way out of the pools.
-func natOutgoing(s *Snapshot, cidr string) bool {
-	for _, spec := range s.pools {
-		if text, _ := spec["cidr"].(string); text == cidr {
-			on, _ := spec["natOutgoing"].(bool)
-			return on
-		}
-	}
-	return false
-}
-
-// nodesIn are the nodes with an InternalIP in a range, as "NAME ADDRESS".
-func nodesIn(s *Snapshot, cidr netip.Prefix) (out []string) {
+// nodesWithin are the nodes that have an address in a range, each with it, the node in question first.
+func nodesWithin(s *Snapshot, cidr netip.Prefix) []string {
+	var out []string
 	for i := range s.Nodes {
-		for _, a := range InternalIPs(&s.Nodes[i]) {
-			if cidr.Contains(a) {
-				out = append(out, fmt.Sprintf("%s %s", s.Nodes[i].Name, a))
+		n := &s.Nodes[i]
+		for _, a := range n.Status.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			if err != nil || a.Type != corev1.NodeInternalIP || !cidr.Contains(addr) {
+				continue
+			}
+			if text := n.Name + " " + a.Address; n.Name == s.Node.Name {
+				out = append([]string{text}, out...)
+			} else {
+				out = append(out, text)
 			}
 		}
 	}
 	return out
 }
 
-// servicesIn are the Services with an address in a range, as "NAMESPACE/NAME ADDRESS".
-func servicesIn(s *Snapshot, cidr netip.Prefix) (out []string) {
-	for _, service := range s.allServices {
-		for _, text := range service.Spec.ClusterIPs {
-			if a, err := netip.ParseAddr(text); err == nil && cidr.Contains(a) {
-				out = append(out, fmt.Sprintf("%s/%s %s", service.Namespace, service.Name, a))
+// servicesWithin are the services that have a cluster IP in a range.
+func servicesWithin(s *Snapshot, cidr netip.Prefix) []string {
+	var out []string
+	for i := range s.allServices {
+		svc := &s.allServices[i]
+		for _, ip := range svc.Spec.ClusterIPs {
+			if addr, err := netip.ParseAddr(ip); err == nil && cidr.Contains(addr) {
+				out = append(out, svc.Namespace+"/"+svc.Name+" "+ip)
 			}
 		}
 	}
 	return out
+}
+
+// blockWith is a block of a pool in which something else's address is, and what that is. Each node sends what
+// is meant for that address to the block's owner.
+func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Prefix) []string) string {
+	for _, b := range s.blocks {
+		if !cidr.Contains(b.cidr.Addr()) {
+			continue
+		}
+		if in := within(s, b.cidr); len(in) > 0 {
+			return fmt.Sprintf("block %s of node %s has the address of %s in it", b.cidr, b.node, in[0])
+		}
+	}
+	return ""
+}
+
+// toldOutside tells whether BGP tells a router that is no node of this node's pods. Where that is not known,
+// it may.
+func toldOutside(s *Snapshot) bool {
+	targets, err := sessionTargets(s, s.Node)
+	return err != nil || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Node == "" })
+}
+
+// apiOutside tells whether an API server surely has an address that is neither a node's nor a pod's.
+func apiOutside(s *Snapshot) bool {
+	all := slices.DeleteFunc(slices.Clone(s.api), func(t probe.Target) bool { return t.Name != "endpoint" })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(t probe.Target) bool {
+		one := netip.PrefixFrom(t.Addr, t.Addr.BitLen())
+		inPool := func(spec map[string]any) bool {
+			cidr, ok := cidrOf(spec)
+			return !ok || cidr.Contains(t.Addr)
+		}
+		return len(nodesWithin(s, one)) > 0 || slices.ContainsFunc(slices.Collect(maps.Values(s.pools)), inPool)
+	})
+}
+
+// ipPools says what of the IP pools collides with other ranges, and whose packets keep their address outside.
+func ipPools(s *Snapshot, report func(probe.Result)) {
+	switch {
+	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
+		report(probe.Found(probe.Skip, "the pools are %v", s.poolErr))
+		return
+	case s.poolErr != nil:
+		report(unread(s.poolErr))
+		return
+	}
+	found := false
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
+		spec := s.pools[name]
+		cidr, ok := cidrOf(spec)
+		if off, _ := spec["disabled"].(bool); !ok || off {
+			continue
+		}
+		found = true
+		report(onePool(s, cidr, spec).On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
+	}
+	if !found {
+		report(probe.Found(probe.Skip, "no enabled IP pool of Calico's is known"))
+	}
+}
+
+func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
+	if block := blockWith(s, cidr, nodesWithin); block != "" && len(s.Nodes) > 1 {
+		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasNodes)
+	}
+	if block := blockWith(s, cidr, servicesWithin); block != "" {
+		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasServices)
+	}
+	if services := servicesWithin(s, cidr); len(services) > 0 {
+		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, someOf(services)).
+			With(probe.FactReason, facts.PoolHasServices)
+	}
+	if nodes := nodesWithin(s, cidr); len(nodes) > 0 {
+		return probe.Found(probe.Info, "%s has addresses of nodes in it: %s", cidr, someOf(nodes)).
+			With(probe.FactReason, facts.PoolHasNodes)
+	}
+	nat, _ := spec["natOutgoing"].(bool)
+	if _, here := poolFor(s.Node, spec); nat || !here {
+		return probe.Found(probe.OK, "%s overlaps with no node and no service", cidr)
+	}
+	told := toldOutside(s)
+	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside of the cluster (natOutgoing false)", cidr)
+	if !told {
+		r.Saw += ", and BGP tells no router there where they are"
+	}
+	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.ToldOutside, told).With(facts.APIOutside, apiOutside(s))
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 
@@ -12,42 +11,56 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestPools wants a pool with addresses of nodes or Services in it told from one without, and natOutgoing said.
-func TestPools(t *testing.T) {
-	t.Parallel()
-	type m = map[string]any
-	pool := func(cidr string) m { return m{"cidr": cidr, "natOutgoing": true} }
-	off := m{"cidr": "10.0.0.0/16", "disabled": true}
+// TestIPPools wants ranges told that collide, and pods that are not masqueraded where nobody knows them outside.
+func TestIPPools(t *testing.T) {
+	pool := func(cidr string, more ...any) map[string]map[string]any {
+		spec := map[string]any{"cidr": cidr, "natOutgoing": true}
+		for i := 0; i+1 < len(more); i += 2 {
+			spec[more[i].(string)] = more[i+1]
+		}
+		return map[string]map[string]any{"p": spec}
+	}
+	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.7"}}}
+	router := map[string]map[string]any{"tor": {"peerIP": "10.88.0.254", "asNumber": int64(64600)}}
 	for name, c := range map[string]struct {
-		pools  map[string]m
-		change func(*Snapshot)
+		pools  map[string]map[string]any
+		blocks []block
+		peers  map[string]map[string]any
 		status probe.Status
 		saw    string
-		of     string
+		told   any
 	}{
-		"well":            {map[string]m{"p": pool("10.244.0.0/16")}, nil, probe.OK, "no node and no Service", ""},
-		"not masqueraded": {map[string]m{"p": {"cidr": "10.244.0.0/16"}}, nil, probe.Info, "natOutgoing is off", ""},
-		"nodes' network":  {map[string]m{"p": pool("10.0.0.0/16")}, nil, probe.Warn, "a 10.0.0.1", facts.OverlapsNodes},
-		"Services": {map[string]m{"p": pool("10.96.0.0/12")}, nil, probe.Warn, "kube-system/kube-dns 10.96.0.10",
-			facts.OverlapsServices},
-		"near: disabled": {map[string]m{"p": off, "q": pool("10.244.0.0/16")}, nil, probe.OK, "10.244.0.0/16", ""},
-		"near: another IPAM": {map[string]m{"p": pool("10.0.0.0/16")}, func(s *Snapshot) { s.blocks = nil }, probe.Skip,
-			"no block", ""},
-		"not read":    {nil, func(s *Snapshot) { s.poolErr = errors.New("no answer") }, probe.Unknown, "no answer", ""},
-		"etcd of its": {nil, func(s *Snapshot) { s.poolErr = errors.New(probe.GapEtcd) }, probe.Skip, "etcd", ""},
+		"well": {pool("10.244.0.0/16"), nil, nil, probe.OK, "overlaps with no", nil},
+		"nodes in it": {pool("10.88.0.0/16"), nil, nil,
+			probe.Info, "addresses of nodes in it: a 10.88.0.11, b 10.88.0.12", nil},
+		"a node in a block": {pool("10.88.0.0/16"), []block{{netip.MustParsePrefix("10.88.0.0/26"), "c"}}, nil,
+			probe.Fail, "of node c has the address of a", nil},
+		"near: a block elsewhere": {pool("10.88.0.0/16"), []block{{netip.MustParsePrefix("10.88.9.0/26"), "c"}}, nil,
+			probe.Info, "addresses of nodes", nil},
+		"services in it": {pool("10.96.0.0/12"), nil, nil, probe.Info,
+			"cluster IPs of services in it: default/web 10.96.0.7", nil},
+		"a service in a block": {pool("10.96.0.0/12"), []block{{netip.MustParsePrefix("10.96.0.0/26"), "b"}}, nil,
+			probe.Fail,
+			"of node b has the address of default/web", nil},
+		"not masqueraded": {pool("10.244.0.0/16", "natOutgoing", false), nil, nil,
+			probe.Info, "BGP tells no router", false},
+		"near: a router knows": {pool("10.244.0.0/16", "natOutgoing", false), nil, router,
+			probe.Info, "keep their addresses", true},
+		"near: of other nodes": {pool("10.244.0.0/16", "natOutgoing", false, "nodeSelector", "zone == 'x'"), nil, nil,
+			probe.OK, "overlaps with no", nil},
+		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
-		s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
-		s.pools = c.pools
-		s.blocks = []block{{cidr: netip.MustParsePrefix("10.244.1.0/26"), node: "a"}}
-		dns := metav1.ObjectMeta{Name: "kube-dns", Namespace: "kube-system"}
-		s.allServices = []corev1.Service{{ObjectMeta: dns, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.10"}}}}
-		if c.change != nil {
-			c.change(s)
-		}
-		got := ask(t, s, facts.CheckPools)
+		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
+		s.pools, s.blocks, s.allServices, s.peering.peers = c.pools, c.blocks, []corev1.Service{svc}, c.peers
+		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
+		got := ask(t, s, facts.CheckIPPools)
 		wantFirst(t, got, c.status, c.saw)
-		if len(got) != 1 || got[0].Facts.Str(facts.PoolOverlaps) != c.of {
-			t.Errorf("%s: %+v", name, got)
+		if len(got) == 1 && got[0].Facts[facts.ToldOutside] != c.told {
+			t.Errorf("%s: %v", name, got[0].Facts)
+		}
+		if c.told != nil && got[0].Facts[facts.APIOutside] != true {
+			t.Errorf("%s: the API server is outside: %v", name, got[0].Facts)
 		}
 	}
 }

@@ -124,7 +124,7 @@ ok: no run was cut short. fail: the last run was ended from outside (exit 137 or
 		{
 			ID: facts.CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),
 			Doc: `calico-kube-controllers frees the addresses of nodes and pods that are gone. It is a pod like others: where Calico does not work on its node it has no network, does not reach the API and restarts again and again. That is a consequence and seldom the fault.
-ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. skip: the cluster has none where Calico is looked for: in namespace kube-system or calico-system, or in the one that --calico-namespace names.`,
+ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. warn too: its Deployment has no pod at all, so nobody frees addresses. skip: the cluster has none where Calico is looked for: in namespace kube-system or calico-system, or in the one that --calico-namespace names.`,
 		},
 		{
 			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?",
@@ -157,10 +157,23 @@ ok: each pool has one who makes its routes. warn: both make those of a pool and 
 What usually breaks it: one of the two settings changed alone; one set long ago that the defaults of a new version no longer complement.`,
 		},
 		{
-			ID: facts.CheckPools, Asks: "do the IP pools leave the addresses of nodes and Services alone, and reach outside?", Run: bind(ipPools),
-			Doc: `An IP pool is the range that pods get their addresses from. Addresses of nodes, of machines near them or of Services in that range belong to two: packets of pods to any address of a pool keep the pod's own address, so machines on the nodes' network do not know the way back, and IPAM may give a node's address to a pod. Calico's default of 192.168.0.0/16 is the network of many an office and laboratory.
-Asked about are pools whose addresses are in use or may be. ok: no such address is in one, and packets that leave for the outside get the node's address (natOutgoing). info: natOutgoing is off for one, so what is outside has to know the way to its pods. warn: the InternalIP of a node, or the address of a Service, is in one. skip: Calico's IPAM has no block here, so pods get their addresses elsewhere. unknown: the pools could not be read.
-What usually breaks it: a pool that was left at Calico's default, nodes that were moved to another network, a pool made by hand without natOutgoing.`,
+			ID: facts.CheckBGPPeering, Asks: "do Calico's resources give this node a BGP peer?", Run: bind(bgpPeering),
+			Doc: `Where BIRD makes the routes to other nodes' pods, the node has to have a peer to learn them from: the other nodes, by the mesh that is on unless nodeToNodeMeshEnabled is false, or a router or route reflector by a BGPPeer. With the mesh off and BGPPeers whose selectors take no node (a label that was never set, or went with a node that was made anew) BIRD runs, is ready, and has no session.
+ok: how many sessions follow from the resources, whether they are up or not (bgp-session). info: none does; that is wanted where the network itself knows each node's pods. BGPPeers that make no session on any node are named. skip: no BIRD runs here, or Felix makes the routes.`,
+		},
+		{
+			ID: facts.CheckIPPools, Asks: "do the IP pools overlap with nodes or services, and do pods keep their addresses outside?",
+			Run: bind(ipPools),
+			Doc: `A pool's range has to be nobody else's. Where a block of it has a node's address in it, other nodes send what is meant for that node to the owner of the block. Where cluster IPs are in it, IPAM gives a pod an address that kube-proxy takes for a Service. Where nodes are in it, pods that ask machines of that network do so by their own address, for Calico masquerades only what leaves its pools, and the machines send their answers elsewhere.
+With natOutgoing false pods keep their address also outside of the cluster: there has to be a router that knows where they are, by BGP or by routes of its own. Calico's own BGP peers that are no nodes are counted as such.
+ok: no overlap. fail: a block that a node has of the pool has a node's address or a cluster IP in it. info: the pool has, and no block yet; or natOutgoing is false. Disabled pools are left out; cluster IPs are known of services that there are, the range itself is not. skip: no pool is known.`,
+		},
+		{
+			ID: facts.CheckAccounts, Asks: "are the accounts of Calico's parts there?", Run: bind(calicoAccounts),
+			Doc: `calico-node, the CNI plugin and calico-kube-controllers each show the API server a token of a ServiceAccount. A token holds the account's ID: where the account is deleted every token of it is refused ("Unauthorized") within seconds, and where it is made again under the same name the old tokens stay refused, until the kubelet (within the hour) or calico-node (within hours) gets others.
+Each is named by its pod: calico-node's own, that of the CNI plugin (calico-cni-plugin from v3.26 on, or CALICO_CNI_SERVICE_ACCOUNT), and that of calico-kube-controllers.
+ok: it is there. fail: that of calico-node is not. warn: that of the CNI plugin or of calico-kube-controllers is not; or calico-node's is younger than its pod and less than an hour old. skip: you may not read it, or no such pod is known here.
+What usually breaks it: a chart or manifest that was deleted and applied again, a clean-up of unused accounts.`,
 		},
 		{
 			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",

@@ -85,7 +85,7 @@ func (s *Snapshot) tokenFor() string {
 	case s.olderThan(26, 0) || s.Calico.Labels["k8s-app"] == "canal":
 		return s.Calico.Spec.ServiceAccountName
 	}
-	return "calico-cni-plugin"
+	return cmp.Or(s.calicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
 }
 
 // kindsNeeded are resources of Calico's without which calico-node or its CNI plugin does not work.

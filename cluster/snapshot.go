@@ -68,12 +68,14 @@ type Snapshot struct {
 	dnsErr          error
 	controllers     []corev1.Pod // of calico-kube-controllers
 	controllersErr  error
+	noControllers   string          // why none is there, where a Deployment wants one
 	dnsService      *corev1.Service // its own, nil when there is none
 	blocks          []block
 	blockErr        error
 	ipam            ipam
 	placed          placement
 	rights          rights
+	accounts        []calicoAccount // of Calico's parts
 	policies        policies
 	// HostEndpoints of all nodes
 	hostEndpoints    []hostEndpoint
@@ -174,7 +176,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readEnds(ctx, &s.placed) })
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
+	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
 	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
+	all.Go(func() { s.noControllers = c.whyNoControllers(ctx, s) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
@@ -321,6 +325,7 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 			s.kubeProxy = append(s.kubeProxy, p.Name)
 		}
 	}
+	s.logs = append(s.logs, s.calicosLogs(running)...)
 	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
 }
 

@@ -14,7 +14,7 @@ import (
 
 func sessionRules() []*Rule {
 	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
-		bgpWaits, bgpPeerSilent, bgpRoutesFiltered, bgpUnmeant,
+		bgpWaits, bgpPeerSilent, bgpNoPeers, bgpRoutesFiltered,
 		peerDown, nodeCutOff, podsFiltered, peerPods}
 }
 
@@ -150,7 +150,7 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 // bgpFiltered is port 179 dropped on the way.
 var bgpFiltered = &Rule{
 	ID: "bgp-filtered", Layer: LayerPeers, Title: "TCP to BGP's port is dropped between two nodes",
-	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
+	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
 		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",
@@ -171,6 +171,7 @@ var bgpFiltered = &Rule{
 				c.Against = clues(hint, []Finding{s.Finding})
 			}
 			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[checks.FactPort], s.Target)
+			shutBy(f, s, c)
 			return true
 		})
 	},
@@ -237,6 +238,7 @@ var bgpRejected = &Rule{
 			c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
 			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
 			c.Fix = s.where()
+			shutBy(f, s, c)
 			return true
 		})
 	},

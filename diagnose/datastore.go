@@ -11,7 +11,7 @@ import (
 
 func datastoreRules() []*Rule {
 	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, apiUnhealthy, apiSlow, etcdRefuses,
-		typhaUnreachable, cniTokenExpired}
+		typhaUnreachable, accountGone, cniTokenExpired}
 }
 
 // withoutDatastore is what a node shows that does not reach the API server.

@@ -12,9 +12,9 @@ import (
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
 	return slices.Concat(pathRules(), foreignRules(), addressRules(),
-		birdRules(), sessionRules(), routeRules(), poolRules(), overlayRules(),
+		birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
-		[]*Rule{hostActionDrops, peerNodePorts})
+		[]*Rule{hostActionDrops, podsNotMasqueraded, poolOverlaps, peerNodePorts})
 }
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.

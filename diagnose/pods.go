@@ -68,7 +68,7 @@ var leakedFree = probe.Conditional{
 // ipamExhausted is a node for whose new pods there is no address.
 var ipamExhausted = &Rule{
 	ID: "ipam-exhausted", Layer: LayerCalico, Title: "Calico's IPAM has no address for new pods of the node",
-	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone.
+	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone. The node itself takes one for its VXLAN, IPIP or WireGuard tunnel: without one a start of calico-node ends ("Assigned 0 out of 1 requested IPv4 addresses").
 Told from a plugin that fails in another way by these words; which of them it is, by what the pools, blocks and limits come to.`,
 	Fix: probe.Fix{
 		Says:     "See who has the addresses; give the node more of them, or have those freed that nobody uses.",
@@ -81,11 +81,14 @@ Told from a plugin that fails in another way by these words; which of them it is
 		Radius: "reading changes nothing; one more pool touches no pod that runs",
 	},
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
-	Explains: []string{"cni-plugin-fails"},
+	Explains: append([]string{"cni-plugin-fails", "calico-ends", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
 		told := waitingPods(f, facts.StartsAddresses)
 		reckoned := keep(waitingPods(f, facts.StartsUnsaid), func(r Finding) bool { return r.Facts.Str(facts.Short) != "" })
+		own := append(logLines(f, checks.SaysTunnelAddress), writes(f, checks.SaysTunnelAddress)...)
 		switch {
+		case len(own) > 0:
+			return []Case{tunnelUnaddressed(f, own, told)}
 		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
 			return []Case{addressesGone(told[0], clues(proof, told))}
 		case len(told) > 0:
@@ -95,6 +98,17 @@ Told from a plugin that fails in another way by these words; which of them it is
 		}
 		return nil
 	},
+}
+
+// tunnelUnaddressed is the case of calico-node itself, which gets no address for the node's tunnel.
+func tunnelUnaddressed(f Findings, own, told []Finding) Case {
+	c := Case{For: slices.Concat(written(f, own), clues(hint, told)),
+		Covers: slices.Concat(Covers(checks.CalicoErrors.ID, checks.CalicoLog.ID), podsUnconnected),
+		Says:   "Calico's IPAM has no address for the tunnel of {node} itself: " + quotedLine(own[0])}
+	if len(lastLines(f)) > 0 { // the start ends over it
+		c.Covers = slices.Concat(c.Covers, calicoDown, notStarted)
+	}
+	return c
 }
 
 // addressesGone says why there are none, and what to do about that.

@@ -2,75 +2,97 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// poolRules are those of the ranges that pods get their addresses from.
-func poolRules() []*Rule { return []*Rule{poolOverlaps, podsNotMasqueraded} }
+// lookAtPools shows the pools, and whose packets are masqueraded.
+const lookAtPools = "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing,DISABLED:.spec.disabled,NODES:.spec.nodeSelector"
 
-// showPools prints the pools.
-const showPools = "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing,OFF:.spec.disabled"
-
-// poolOverlaps is projectcalico/calico#1401.
-var poolOverlaps = &Rule{
-	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool has the addresses of nodes or Services in it",
-	Doc: `Packets of pods to an address of any pool keep the pod's own address, for Calico takes the receiver for a pod. Where the nodes' network lies in a pool, its routers, name servers and other machines get packets from addresses that they know no way back to; IPAM may give a pod the address of a machine; and a block that holds a node's address takes the routes to that node. Where Services do, kube-proxy and Calico disagree about what is a pod.
-Told from a pool that merely looks like the nodes' network by the addresses themselves.`,
+// podsNotMasqueraded is a pool whose pods nobody outside can answer.
+var podsNotMasqueraded = &Rule{
+	ID: "pods-not-masqueraded", Layer: LayerPaths, Title: "pods leave the cluster with addresses that nobody outside can answer",
+	Doc: `With natOutgoing false in an IP pool, what its pods send to machines outside of the cluster keeps the pod's address. That is meant for networks whose routers know, by BGP or by routes of their own, on which node each pod is. Where none does, the answers go nowhere: pods reach each other, services and nodes, and neither the Internet nor an API server, database or resolver beside the cluster; CoreDNS, a pod itself, answers no outside name. From the node everything answers.
+Told from a firewall, which the node meets too, by the pool's setting; from a cluster that is cut off on purpose by the node, which gets answers.`,
 	Fix: probe.Fix{
-		Says:     "Make a pool with a range that nothing else uses, disable the old one, and make the pods anew; the range is the cluster's (--cluster-cidr) too.",
-		Manifest: []string{showPools, "kubectl get nodes -o wide", "kubectl get pods -A -o wide --field-selector spec.nodeName={node}"},
-		Radius:   "reading changes nothing. A pool's range cannot be changed; moving to another one restarts every pod that has an address of the old",
+		Says:     "Switch natOutgoing on, or tell the routers where the pods are.",
+		Manifest: []string{lookAtPools, "kubectl get bgppeers.crd.projectcalico.org -o wide"},
+		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.ipPools}'  # the operator sets it from here"},
+		OnlyIf: []probe.Conditional{
+			{If: "no router outside is to know pods' addresses",
+				Manifest: []string{`kubectl patch ippools.crd.projectcalico.org {pool} --type merge -p '{"spec":{"natOutgoing":true}}'`}},
+		},
+		Radius: "every pod of that pool, on every node: new connections to outside have the node's address from then on, and what is let in by the pod's address outside no longer knows them",
 	},
-	Explains: []string{"dns-no-upstream"},
+	RuledOut: []string{checks.PodTCP.ID, checks.NodeUplink.ID},
+	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "policy-forbids"},
 	Match: func(f Findings) []Case {
-		var out []Case
-		for _, r := range f.Bad(facts.CheckPools) {
-			if r.Facts.Str(facts.PoolOverlaps) == "" {
-				continue
-			}
-			out = append(out, Case{About: r.Target, Says: r.Saw, For: append(clues(strong, []Finding{r}),
-				clues(0, outsideLost(f))...), Covers: Covers(facts.CheckPools)})
+		pools := keep(f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnmasked), func(r Finding) bool {
+			return r.Facts[facts.ToldOutside] == false
+		})
+		if len(pools) == 0 {
+			return nil
 		}
-		return out
+		var cut, names []Finding
+		if pools[0].Facts[facts.APIOutside] == true {
+			cut = onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
+		}
+		names = onlyInPods(f, checks.DNSExternal.ID, "")
+		if len(cut)+len(names) == 0 {
+			return nil
+		}
+		name := pools[0].Target
+		c := Case{About: name, Args: map[string]Arg{"pool": checked(name, isName(name), "POOL")},
+			Says: fmt.Sprintf("pods of IP pool %s get no answer from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
+				name),
+			Covers: Covers(checks.DNSExternal.ID)}
+		if len(cut) > 0 {
+			c.For = append(clues(strong, cut), clues(hint, pools)...)
+		} else {
+			c.For = append(clues(hint, names), clues(hint, pools)...)
+		}
+		for _, r := range cut {
+			c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
+		}
+		return []Case{c}
 	},
 }
 
-// outsideLost are the answers of pods' packets to what is no pod that did not come back.
-func outsideLost(f Findings) []Finding {
-	return keep(toService(f.Bad(checks.DNSExternal.ID)), func(r Finding) bool {
-		return r.Facts.Str(checks.FactQuestion) == "."
+// onlyInPods are the bad answers of a check inside pods, to questions that the node itself has answered.
+func onlyInPods(f Findings, check, prefix string) []Finding {
+	return keep(f.Bad(check), func(r Finding) bool {
+		if r.From == "" || !strings.HasPrefix(r.Target, prefix) || r.Facts.Str(probe.FactPolicy) != "" {
+			return false
+		}
+		reason := reasonOf(r)
+		here := keep(f.Of(check), func(o Finding) bool {
+			return o.From == "" && o.Target == r.Target && o.Status == probe.OK
+		})
+		return len(here) > 0 && (reason == "timeout" || reason == "" || reason == "servfail")
 	})
 }
 
-// podsNotMasqueraded is projectcalico/calico#2419.
-var podsNotMasqueraded = &Rule{
-	ID: "pods-not-masqueraded", Layer: LayerRoutes, Title: "packets of pods leave for the outside with addresses that nobody there knows",
-	Doc: `A pool with natOutgoing gives packets that leave the pools the node's address. Without it they keep the pod's: right where the network's routers learn the pods' addresses by BGP or have routes for them, and elsewhere the answers do not come back. Pods then reach each other and nothing outside; the cluster's DNS, a pod too, resolves no outside name, and the node itself does.
-Told from a resolver that is down by the node's own servers, which answer the node.`,
+// poolOverlaps is a range that is given away twice.
+var poolOverlaps = &Rule{
+	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool has addresses of nodes or services in it",
+	Doc: `The range of a pool has to be nobody else's. Calico gives nodes blocks of it, and every other node gets a route for each block, which is narrower than that of the nodes' own network and wins: what is meant for a node, or a machine, whose address is in the block goes to the block's owner. A cluster IP in a block is given to a pod one day, and kube-proxy takes what is sent to it for the Service. It is mostly 192.168.0.0/16 of Calico's manifest in a network that has such addresses too, or a range of services that was chosen later.
+Told from an interface of this node that overlaps by the pool itself.`,
 	Fix: probe.Fix{
-		Says:     "Turn natOutgoing on for the pool, unless routers outside are meant to know its addresses; then see why they do not.",
-		Manifest: []string{showPools, "kubectl get bgppeers.crd.projectcalico.org  # routers that learn the pods' addresses"},
-		OnlyIf: []probe.Conditional{{If: "nothing outside is meant to know the pods' addresses",
-			Manifest: []string{`kubectl patch ippools.crd.projectcalico.org POOL --type merge -p '{"spec":{"natOutgoing":true}}'  # its name, as shown above`},
-			Operator: []string{"kubectl edit installation default  # natOutgoing: Enabled, of that pool below spec.calicoNetwork.ipPools"}}},
-		Radius: "reading changes nothing; the switch takes effect on every node within seconds, and new connections of pods to the outside come from the nodes' addresses",
+		Says: "Make a pool of a range that nobody has, disable the one that overlaps, and make the pods anew that have addresses of it.",
+		Manifest: []string{lookAtPools, "kubectl get nodes -o wide; kubectl get services -A -o wide",
+			"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns=NODE:.spec.node,CIDR:.spec.cidr"},
+		Radius: "reading changes nothing; moving pods to another pool makes every one of them anew, at a time that you choose",
 	},
-	RuledOut: []string{checks.DNSCluster.ID},
-	Explains: []string{"dns-no-upstream"},
+	Explains: []string{"route-elsewhere", "peer-down", "route-swallowed", "service-path-broken", "peer-pods"},
 	Match: func(f Findings) []Case {
-		off := keep(f.Of(facts.CheckPools), func(r Finding) bool {
-			nat, has := r.Facts[facts.PoolNAT].(bool)
-			return has && !nat && r.Facts.Str(facts.PoolOverlaps) == ""
-		})
-		lost := outsideLost(f)
-		if len(off) == 0 || len(lost) == 0 {
-			return nil
+		var out []Case
+		for _, r := range f.Failed(facts.CheckIPPools) {
+			out = append(out, Case{About: r.Target, Says: fmt.Sprintf("IP pool %s has addresses in it that are not pods': %s", r.Target, r.Saw),
+				For: clues(strong, []Finding{r}), Covers: Covers(facts.CheckIPPools)})
 		}
-		return []Case{{About: off[0].Target, For: append(clues(strong, off[:1]), clues(0, lost)...),
-			Says:   fmt.Sprintf("natOutgoing is off for the pool %s, and what its pods ask outside gets no answer", off[0].Target),
-			Covers: Covers(checks.DNSExternal.ID)}}
+		return out
 	},
 }

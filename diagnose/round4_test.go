@@ -13,9 +13,9 @@ import (
 func TestWhatRoundFourMissed(t *testing.T) {
 	t.Parallel()
 	noSocket := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
-		With(checks.FactLastError, "Error: No listening socket").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+		With(probe.FactReason, "no-listener").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
 	down := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "start Active Socket: Connection refused")).
-		With(checks.FactLastError, "Socket: Connection refused").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+		With(probe.FactReason, "refused").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
 	bgpd := of(checks.BGPPort.ID, "port 179 here", probe.Found(probe.OK, "listening on 0.0.0.0:179: bgpd (12946)")).
 		With(checks.FactHeldBy, "bgpd (12946)").With(checks.FactListening, []string{"0.0.0.0:179"})
 	lock := func(s probe.Status) probe.Result {
@@ -25,7 +25,8 @@ func TestWhatRoundFourMissed(t *testing.T) {
 	state := func(s probe.Status) probe.Result {
 		return of(checks.KubeletHealth.ID, checks.TargetState, probe.Found(s, "cpu_manager_state is of policy none"))
 	}
-	unmeant := of(facts.CheckCalicoKind, "", probe.Found(probe.OK, "Calico")).With(facts.NoSessions, "an annotation")
+	unmeant := of(facts.CheckBGPPeering, "", probe.Found(probe.Info, "a route reflector")).
+		With(probe.FactReason, facts.NoBGPPeer)
 	noRoute := of(checks.RouteBlocks.ID, "IPv4", probe.Found(probe.Fail, "1 of 1 blocks have no route")).
 		With(checks.FactNoRoute, []string{"10.244.2.0/26 of node-b"}).With(checks.FactFamily, 4)
 	refused := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason, "refused")
@@ -44,7 +45,7 @@ func TestWhatRoundFourMissed(t *testing.T) {
 		"near: one after the other":         {found(lock(probe.OK)), "", ""},
 		"the kubelet ends for its state":    {found(state(probe.Fail), refused, kept), "kubelet-state-differs", probe.High},
 		"it will when it next starts":       {found(state(probe.Warn), well, kept), "kubelet-state-differs", probe.Medium},
-		"no peer is meant for the node":     {found(unmeant, noRoute), "bgp-no-peer", probe.High},
+		"no peer is meant for the node":     {found(unmeant, noRoute), "bgp-no-peers", probe.High},
 		"near: others make its routes":      {found(unmeant), "", ""},
 		"near: nothing is saved, and it is": {found(refused, kept), "kubelet-dead", probe.Medium},
 	} {
@@ -52,7 +53,7 @@ func TestWhatRoundFourMissed(t *testing.T) {
 		switch {
 		case c.first == "":
 			for _, cause := range d.Causes {
-				if cause.ID == "bird-port-taken" || cause.ID == "ipam-lock-held" || cause.ID == "bgp-no-peer" {
+				if cause.ID == "bird-port-taken" || cause.ID == "ipam-lock-held" || cause.ID == "bgp-no-peers" {
 					t.Errorf("%s: %+v", name, cause)
 				}
 			}

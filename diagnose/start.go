@@ -16,7 +16,7 @@ func startRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{startUnderLoad, startFarDatastore, calicoNoToken, calicoUnprivileged,
 			calicoOutOfMemory, calicoCPULimit, startOutlastsBudget, calicoStarting},
-		datastoreRules(), felixRules(), serviceRules(), loadRules(),
+		writesRules(), datastoreRules(), felixRules(), serviceRules(), loadRules(),
 	)
 }
 

@@ -100,7 +100,7 @@ func reading() []Right {
 		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
 		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
-		lost(Cluster, "apps", "deployments", []string{"list"}, "how many replicas the cluster's DNS should have is not known"),
+		lost(Cluster, "apps", "deployments", []string{"list"}, "how many replicas the cluster's DNS and calico-kube-controllers should have is not known"),
 		lost(Cluster, "", "events", []string{"list"}, "why pods do not start is known less well"),
 		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "whether a policy forbids what was asked is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
@@ -110,6 +110,9 @@ func reading() []Right {
 	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
+	accounts := lost(Cluster, "", "serviceaccounts", []string{"get"}, "whether the accounts of Calico's parts are there is not known")
+	accounts[0].Names = []string{"calico-node", "calico-cni-plugin", "calico-kube-controllers"}
+	out = append(out, accounts...)
 	for _, r := range []struct{ resource, without string }{
 		{"felixconfigurations", "Felix is asked at its default port"},
 		{"clusterinformations", "whether Calico calls its datastore ready is not known"},

@@ -76,6 +76,7 @@ func All() []*probe.Check {
 		CNINodename,
 		CNIToken,
 		CalicoLog,
+		CalicoErrors,
 		KubeLog,
 		DaemonLog, KernelLog,
 		NodeSwap,

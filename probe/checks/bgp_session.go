@@ -178,7 +178,7 @@ var sessionReasons = []struct{ words, reason string }{
 	{"Address not available", "no-address"}, {"Cannot assign requested address", "no-address"},
 	{"Connection reset", "reset"}, {"Connection closed", "closed"},
 	{"Bad peer AS", "bad-as"}, {"Bad BGP identifier", "bad-id"}, {"Hold timer expired", "hold-expired"},
-	{"MD5 auth failed", "password"}, {"Authentication failure", "password"},
+	{"No listening socket", "no-listener"}, {"MD5 auth failed", "password"}, {"Authentication failure", "password"},
 	{"Connection rejected", "unknown-peer"}, {"Peer de-configured", "unknown-peer"},
 }
 

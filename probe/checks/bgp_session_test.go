@@ -120,6 +120,7 @@ func TestSessionReason(t *testing.T) {
 		"Idle Socket: Cannot assign requested address": "no-address", "Idle Received: Bad peer AS": "bad-as",
 		"Active Socket: Connection closed": "closed", "OpenSent BGP Error: Hold timer expired": "hold-expired",
 		"Idle Error: Kernel MD5 auth failed": "password",
+		"Idle Error: No listening socket":    "no-listener",
 		"Idle Received: Connection rejected": "unknown-peer", "Connect": "", "Passive": "",
 	} {
 		if got := sessionReason(text); got != want {

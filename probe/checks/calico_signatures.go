@@ -58,6 +58,8 @@ var (
 	byHealth  = regexp.MustCompile(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
 	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
 
+	byTunnel = regexp.MustCompile(`^(?:(?:tunnel-ip-allocator|node-services|node)/)?(?:allocateip|main|nodeservices)\.go \d+: `)
+
 	anyStart = []*regexp.Regexp{byStart, byInstall, byIPAM, byFelix}
 )
 
@@ -97,6 +99,7 @@ var signatures = []*signature{
 	{saysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
 	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
+	{SaysTunnelAddress, "node, allocateip.go and main.go", []*regexp.Regexp{byTunnel}, noTunnelAddress},
 	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
 	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
 	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},

@@ -34,6 +34,8 @@ const (
 	FactIssuer  probe.Fact = "issuer"
 	FactSubject probe.Fact = "subject"
 	FactServer  probe.Fact = "server" // the API server's address in the file
+	// FactAccountUID is the ID of the account of which the token is, "" where the token does not say
+	FactAccountUID probe.Fact = "account_uid"
 )
 
 // tokenLow is when a token that is renewed at a quarter of its life has certainly
@@ -79,6 +81,11 @@ type claims struct {
 	Expires int64  `json:"exp"` // seconds since 1970, 0 = no end
 	Issued  int64  `json:"iat"`
 	From    int64  `json:"nbf"`
+	Of      struct {
+		Account struct {
+			UID string `json:"uid"`
+		} `json:"serviceaccount"`
+	} `json:"kubernetes.io"`
 }
 
 // claimsIn reads a kubeconfig's first token. Its errors never quote what they read.
@@ -139,5 +146,5 @@ func (c claims) judge(now time.Time) probe.Result {
 		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	}
 	return r.With(FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).
-		With(FactSubject, fmt.Sprintf("%.200s", c.Subject))
+		With(FactSubject, fmt.Sprintf("%.200s", c.Subject)).With(FactAccountUID, fmt.Sprintf("%.64s", c.Of.Account.UID))
 }

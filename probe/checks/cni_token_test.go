@@ -18,7 +18,8 @@ func kubeconfigWith(token string) string {
 // token is one as Kubernetes makes them, with a signature nobody checks.
 func token(issued, expires time.Time) string {
 	c := map[string]any{"iss": "https://kubernetes.default.svc",
-		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix()}
+		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix(),
+		"kubernetes.io": map[string]any{"serviceaccount": map[string]any{"uid": "0f1e"}}}
 	if !expires.IsZero() {
 		c["exp"] = expires.Unix()
 	}
@@ -59,6 +60,10 @@ func TestCNIToken(t *testing.T) {
 				t.Errorf("the secret is in the result: %s", all)
 			}
 		})
+	}
+	of := run(t, CNIToken, node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": kubeconfigWith(token(now, now.Add(time.Hour)))}))
+	if len(of) != 1 || of[0].Facts.Str(FactAccountUID) != "0f1e" {
+		t.Errorf("whose token it is: %v", of)
 	}
 	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip,
 		"no /etc/cni/net.d/calico-kubeconfig")

@@ -18,10 +18,10 @@ import (
 
 // KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
-	ID: "kube-log", Asks: "what did kube-proxy and CoreDNS on this node write before they ended, or complain of?", From: probe.FromNode,
+	ID: "kube-log", Asks: "what did kube-proxy, CoreDNS and calico-kube-controllers on this node write before they ended, or complain of?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagService, tagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
-	Doc: `kube-proxy and CoreDNS say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node in kube-system; of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
+	Doc: `kube-proxy, CoreDNS and calico-kube-controllers say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
 fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
 The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
@@ -36,10 +36,11 @@ const (
 
 // Components whose logs kube-log reads.
 const (
-	kubeProxyName = "kube-proxy"
-	coreDNSName   = "coredns"
-	kubeProxyFile = "/var/log/kube-proxy.log"
-	kubeProxyUnit = "kube-proxy.service"
+	kubeProxyName   = "kube-proxy"
+	coreDNSName     = "coredns"
+	controllersName = "calico-kube-controllers"
+	kubeProxyFile   = "/var/log/kube-proxy.log"
+	kubeProxyUnit   = "kube-proxy.service"
 )
 
 // ending is how a component writes the line that it ends with, and what may stand in it.
@@ -72,6 +73,9 @@ var endings = map[string]ending{
 			{id: SaysBadSetting, source: "kube-proxy, options.go",
 				match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
 		},
+	},
+	controllersName: { // as calico-log's lines
+		regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`), nil,
 	},
 	coreDNSName: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
@@ -116,7 +120,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		say(r, kubeProxyName, on)
 	}
 	if !found {
-		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS has a log on this node"))
+		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers has a log on this node"))
 	}
 }
 
@@ -209,9 +213,17 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := probe.Found(probe.Fail, "the run ended with: %s", text).With(FactLine, text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.signatures, anyEnding} {
 		for _, s := range list {
-			if s.match.MatchString(end.Text) {
-				return r.With(FactSignature, s.id)
+			if !s.match.MatchString(end.Text) {
+				continue
 			}
+			if s.id == SaysKernelLacks {
+				module := "ip_tables"
+				if strings.Contains(strings.ToLower(end.Text), "ipvs") {
+					module = "ip_vs"
+				}
+				r = r.With(FactModule, module)
+			}
+			return r.With(FactSignature, s.id)
 		}
 	}
 	return r
@@ -221,7 +233,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 var anew = regexp.MustCompile(`content of the proxy server's configuration file was updated`)
 
 // goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
-var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
+var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
 // runFile is the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

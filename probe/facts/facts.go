@@ -30,24 +30,26 @@ const (
 	CheckCalicoRights   = "calico-rights"
 	CheckHostEndpoints  = "host-endpoints"
 	CheckRouteMakers    = "route-makers"
-	CheckPools          = "ip-pools"
 	CheckCalicoKind     = "calico-kind"
 	CheckServiceClaims  = "service-claims"
 	CheckProxyRights    = "proxy-rights"
 	CheckDNSService     = "dns-service"
 
 	CheckServicePolicies = "service-policies"
+	CheckAccounts        = "calico-accounts"
+	CheckIPPools         = "ip-pools"
+	CheckBGPPeering      = "bgp-peering"
 )
 
 // Facts of these checks.
 const (
-	PoolOverlaps   probe.Fact = "pool_overlaps"   // whose addresses a pool has: OverlapsNodes, ...
-	NoSessions     probe.Fact = "no_bgp_sessions" // why Calico's resources mean no BGP session for the node
-	PoolNAT        probe.Fact = "nat_outgoing"    // true: packets to the outside get the node's address
 	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
+	AccountOf      probe.Fact = "account_of"      // whose account: one of the Account words
+	AccountUID     probe.Fact = "account_uid"     // the API server's ID of it, by which its tokens are known
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	Answered       probe.Fact = "answered"        // whether a connection opened, and what answered is not what was wanted
+	APIOutside     probe.Fact = "api_outside"     // true: every API server has an address that is no node's and no pod's
 	APIReason      probe.Fact = "api_reason"      // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget         probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
 	Blocks         probe.Fact = "blocks"          // blocks of pod addresses that belong to the node
@@ -67,6 +69,7 @@ const (
 	RenamedTo      probe.Fact = "renamed_to"      // the Node that the machine reports as now
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
+	IdlePeers      probe.Fact = "idle_peers"      // list of BGPPeers that make no session on any node, with the reason
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
@@ -76,6 +79,7 @@ const (
 	Later          probe.Fact = "later"           // whether it bites only at the next start
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
+	MeshOff        probe.Fact = "mesh_off"        // whether nodeToNodeMeshEnabled is false
 	Message        probe.Fact = "message"         // the kubelet's words about a container
 	Makers         probe.Fact = "makers"          // what is wrong with who makes routes: both, or none
 	NextMakers     probe.Fact = "next_makers"     // the same from Calico v3.33 on: both, none, stay or move
@@ -110,10 +114,33 @@ const (
 	TakenPorts     probe.Fact = "taken_ports"     // list of the ports of the node that a Service takes
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
 	Taints         probe.Fact = "taints"          // list of key=value:effect
+	ToldOutside    probe.Fact = "told_outside"    // whether BGP may tell routers that are no nodes of the pods
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 	Unprivileged   probe.Fact = "unprivileged"    // true: calico-node has neither privilege nor CAP_NET_ADMIN
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
 )
+
+// Words of the fact AccountOf, and of probe.FactReason in results of calico-accounts.
+const (
+	AccountNode        = "node"        // calico-node's own
+	AccountCNI         = "cni"         // that of which calico-node makes tokens for the CNI plugin
+	AccountControllers = "controllers" // that of calico-kube-controllers
+	AccountGone        = "gone"        // there is no such account
+	AccountRemade      = "remade"      // it is younger than the pod that has a token of it
+)
+
+// Words of probe.FactReason in results of ip-pools.
+const (
+	PoolHasNodes    = "nodes"           // addresses of nodes are in it
+	PoolHasServices = "services"        // cluster IPs are
+	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
+)
+
+// NoBGPPeer is a word of probe.FactReason in results of bgp-peering: nobody is there to learn routes from.
+const NoBGPPeer = "no-peer"
+
+// ControllersNone is a word of probe.FactReason in results of calico-controllers: none is there.
+const ControllersNone = "none"
 
 // Words of the fact Empty.
 const (
@@ -152,9 +179,6 @@ const (
 
 // Words of the fact Short: why IPAM has no address for a new pod.
 const (
-	OverlapsNodes    = "nodes"
-	OverlapsServices = "services"
-
 	ShortNoPool   = "no-pool"       // no pool is for this node
 	ShortFull     = "full"          // every address of the pools is given away or reserved
 	ShortLimit    = "block-limit"   // the node has as many blocks as one may have

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// idlePeers are the BGPPeers that make no session on any node, each with the reason.
+func idlePeers(s *Snapshot) []string {
+	var all []speaker
+	for i := range s.Nodes {
+		all = append(all, speakerOf(&s.Nodes[i], s.peering, defaultAS))
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.peering.peers)) {
+		spec := s.peering.peers[name]
+		text := func(key string) string { v, _ := spec[key].(string); return v }
+		p, err := peerOf(name, spec, all, defaultAS)
+		switch {
+		case err != nil || text("localWorkloadSelector") != "":
+		case len(p.here) == 0 && text("nodeSelector") != "":
+			out = append(out, fmt.Sprintf("%s (no node has what nodeSelector %s asks for)", name, probe.Quoted(text("nodeSelector"))))
+		case len(p.here) == 0:
+			out = append(out, fmt.Sprintf("%s (there is no node %s)", name, probe.Quoted(text("node"))))
+		case len(p.there) == 0 && text("peerSelector") != "":
+			out = append(out, fmt.Sprintf("%s (no node has what peerSelector %s asks for)", name, probe.Quoted(text("peerSelector"))))
+		}
+	}
+	return out
+}
+
+// byBIRD tells whether BIRD makes the routes of a pool on this node, as far as is known.
+func byBIRD(s *Snapshot) bool {
+	who, known := s.makersNow()
+	return slices.ContainsFunc(routedPools(s), func(r routed) bool {
+		return !known || who.of(r.ipip) == probe.MakersBIRD || who.of(r.ipip) == probe.MakersBoth
+	})
+}
+
+// bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
+func bgpPeering(s *Snapshot, report func(probe.Result)) {
+	sessions, err := sessionTargets(s, s.Node)
+	idle := idlePeers(s)
+	global := s.peering.configs["default"]
+	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
+	off := set && !mesh
+	tell := func(r probe.Result) {
+		if len(idle) > 0 {
+			r.Saw += "; BGPPeers that make no session: " + strings.Join(idle, ", ")
+		}
+		report(r.With(facts.MeshOff, off).With(facts.IdlePeers, idle))
+	}
+	switch {
+	case err != nil && err.Error() == probe.GapEtcd:
+		report(probe.Found(probe.Skip, "BGP's resources are %v", err))
+	case err != nil:
+		report(unread(err))
+	case s.Calico == nil || s.backend == "vxlan" || s.backend == "none":
+		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
+	case len(s.Nodes) < 2 || s.poolErr != nil || !byBIRD(s):
+		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
+	case len(sessions) > 0:
+		tell(probe.Found(probe.OK, "%s for this node", plural(len(sessions), "BGP session")))
+	case off:
+		tell(probe.Found(probe.Info, "the mesh of nodes is switched off (nodeToNodeMeshEnabled false), and no BGPPeer is for this node").
+			With(probe.FactReason, facts.NoBGPPeer))
+	case s.Node.Annotations[annotationCluster] != "":
+		tell(probe.Found(probe.Info, "this node is a route reflector by its annotation %s, so the mesh of nodes leaves it out, and no BGPPeer is for it", annotationCluster).
+			With(probe.FactReason, facts.NoBGPPeer))
+	default:
+		tell(probe.Found(probe.Info, "this node has no peer in the mesh of nodes (it is a route reflector, or the others are), and no BGPPeer is for it").
+			With(probe.FactReason, facts.NoBGPPeer))
+	}
+}

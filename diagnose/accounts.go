@@ -1,0 +1,96 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// accountsMade are the commands that show an account, and since when it is there.
+var accountsMade = []string{
+	"kubectl -n {namespace} get serviceaccounts calico-node calico-cni-plugin calico-kube-controllers  # which are there, and since when",
+	"kubectl get clusterrolebindings -o wide | grep -E 'calico|NAME'  # the bindings go to these names",
+}
+
+// accountGone is a token of an account that is not there any more.
+var accountGone = &Rule{
+	ID: "account-gone", Layer: LayerDatastore, Title: "the account of which Calico has a token was deleted, or made anew",
+	Doc: `A token holds the ID of its ServiceAccount. When the account is deleted, the API server refuses the token within seconds, long before it expires; an account that is made again under the same name has another ID, and the old token stays refused. Of the account calico-cni-plugin that means: no new pod gets a network ("error getting ClusterInformation: connection is unauthorized: Unauthorized"), while calico-node is Ready. It makes a new token some hours later, if the account is there by then. Of calico-node's own account: Felix, confd and the start are refused, until the kubelet gives the pod another token, within the hour.
+Told from an expired token by its dates, from a missing right by "Unauthorized" in place of "forbidden"; by the ID in the token, which is not the account's.`,
+	Fix: probe.Fix{
+		Says:     "See that the account is there: it is in the manifest, chart or operator of the version that runs. Then have calico-node make a token of it, by starting it anew.",
+		Manifest: accountsMade,
+		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes accounts anew by itself, unless it does not run"},
+		OnlyIf: []probe.Conditional{
+			{If: "the account is there again", Manifest: []string{restartCalico}},
+		},
+		Radius: "an account that is put back takes nothing away; " + restartRadius,
+	},
+	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
+	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired",
+		"cni-token-unrenewed", "next-start-refused", "calico-forbidden"}, afterLog...),
+	Match: func(f Findings) []Case {
+		return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
+	},
+}
+
+// cniAccountGone is the case of the CNI plugin's account: it is not there, or its ID is not that of the token.
+func cniAccountGone(f Findings) []Case {
+	of := f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountCNI)
+	if len(of) == 0 {
+		return nil
+	}
+	name, uid := of[0].Facts.Str(facts.Account), of[0].Facts.Str(facts.AccountUID)
+	subject := "system:serviceaccount:" + name
+	tokens := keep(f.Of(checks.CNIToken.ID), func(r Finding) bool { return r.Facts.Str(checks.FactSubject) != "" })
+	if len(tokens) > 0 && tokens[0].Facts.Str(checks.FactSubject) != subject {
+		return nil // another account's
+	}
+	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), podsUnconnected...)}
+	if reasonOf(of[0]) == facts.AccountGone {
+		if len(tokens) == 0 { // so it is by Calico's version alone that it has this account
+			c.For = append(clues(strong, of), clues(hint, waitingPods(f, facts.StartsCNI))...)
+		}
+		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s is gone, of which the CNI plugin has its token", name)
+		c.For = append(c.For, clues(0, tokens)...)
+		return []Case{c}
+	}
+	had := ""
+	if len(tokens) > 0 {
+		had = tokens[0].Facts.Str(checks.FactAccountUID)
+	}
+	if uid == "" || had == "" || uid == had {
+		return nil
+	}
+	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and made again", name)
+	c.For = append(clues(proof, tokens), clues(0, of)...)
+	return []Case{c}
+}
+
+// nodeAccountGone is the case of calico-node's own account.
+func nodeAccountGone(f Findings) []Case {
+	of := keep(f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountNode),
+		func(r Finding) bool { return bad(r.Status) })
+	if len(of) == 0 {
+		return nil
+	}
+	name := of[0].Facts.Str(facts.Account)
+	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), calicoDown...),
+		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
+	if reasonOf(of[0]) == facts.AccountRemade {
+		refused := keep(f.Of(checks.CalicoLog.ID), func(r Finding) bool {
+			return bad(r.Status) && r.Facts.Str(checks.FactSignature) == checks.SaysUnauthorized
+		})
+		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
+			name, strings.TrimSuffix(of[0].Saw, "."))
+		c.For = append(clues(hint, of), clues(strong, refused)...)
+		if len(refused) > 0 {
+			c.Covers = append(c.Covers, Covers(checks.CalicoLog.ID)...)
+		}
+	}
+	return []Case{c}
+}

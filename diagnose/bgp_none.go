@@ -1,0 +1,53 @@
+package diagnose
+
+import (
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// bgpNoPeers is a node to which nobody tells routes.
+var bgpNoPeers = &Rule{
+	ID: "bgp-no-peers", Layer: LayerPeers, Title: "Calico's resources give this node no BGP peer, so it learns no routes",
+	Doc: `BIRD makes the routes to other nodes' pods of what its peers tell it. With nodeToNodeMeshEnabled false these are the BGPPeers: where none is for the node, because their nodeSelector or peerSelector takes no node (a label that was never set, or went with a node that was made anew), or because the mesh was switched off first, BIRD runs, calico-node is Ready, bgp-session has nothing to complain of, and pods reach only those of their own node.
+Told from sessions that are down by there being none; from a network that knows the pods by itself by the routes, or the pods elsewhere, which are missed here.`,
+	Fix: probe.Fix{
+		Says: "Give the node a peer: set the label that the BGPPeer asks for, or switch the mesh on.",
+		Manifest: []string{
+			"kubectl get bgppeers.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,NODE:.spec.node,NODES:.spec.nodeSelector,PEER:.spec.peerIP,PEERS:.spec.peerSelector",
+			"kubectl get nodes --show-labels",
+			"kubectl get bgpconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.nodeToNodeMeshEnabled}'",
+		},
+		OnlyIf: []probe.Conditional{{If: "the node is not meant to be a route reflector, and has that annotation",
+			Manifest: []string{"kubectl annotate node {node} projectcalico.org/RouteReflectorClusterID-"}}, {If: "all nodes may peer with each other",
+			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
+		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
+	},
+	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID},
+	Explains: []string{"peer-pods", "route-not-in-kernel", "tunnel-filtered", "pods-filtered", "dns-down",
+		"service-path-broken"},
+	Match: func(f Findings) []Case {
+		none := f.With(facts.CheckBGPPeering, probe.FactReason, facts.NoBGPPeer)
+		if len(none) == 0 {
+			return nil
+		}
+		missed := f.Failed(checks.RouteBlocks.ID)
+		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID} {
+			missed = append(missed, keep(f.Failed(check), func(r Finding) bool {
+				return nodeOf(r) != "" && nodeOf(r) != f.Node
+			})...)
+		}
+		if len(missed) == 0 { // the network knows the pods
+			return nil
+		}
+		c := Case{Says: "no other node tells {node} where its pods are: " + none[0].Saw,
+			For:    append(clues(strong, none), clues(hint, missed)...),
+			Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID)...)}
+		if idle := listOf(none[0], facts.IdlePeers); len(idle) > 0 && !strings.Contains(none[0].Saw, idle[0]) {
+			c.Says += " (" + idle[0] + ")"
+		}
+		return []Case{c}
+	},
+}

@@ -1,0 +1,60 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// shutter is a rule of a node's own firewall that refuses a port, and where it was seen.
+type shutter struct {
+	Finding
+	node, rule string
+}
+
+// shutterOf finds a rule on a node that drops or rejects a TCP port, by what node-state lists of the
+// firewalls that are neither Calico's nor kube-proxy's.
+func shutterOf(f Findings, port int) (shutter, bool) {
+	walls := stateOf(f)[checks.AreaFirewall]
+	if walls == nil {
+		return shutter{}, false
+	}
+	refuses := regexp.MustCompile(fmt.Sprintf(`\btcp [^|]*\bdport %d\b.*\b(?:drop|reject)\b`, port))
+	for _, rule := range slices.Sorted(maps.Keys(walls.values)) {
+		if refuses.MatchString(rule) {
+			return shutter{walls.of[rule], f.Node, rule}, true
+		}
+	}
+	return shutter{}, false
+}
+
+// shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
+// two ends lists it: the peer's first, then this node's own.
+func shutBy(f Findings, s session, c *Case) {
+	port, _ := s.port.Facts.Num(checks.FactPort)
+	for _, at := range []string{nodeOf(s.Finding), f.Node} {
+		if at == "" {
+			continue
+		}
+		if by, ok := shutterOf(f.At(at), cmp.Or(int(port), 179)); ok {
+			c.For = append(c.For, clues(hint, []Finding{by.Finding})...)
+			c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
+			c.Args["other"] = nodeArg(by.node)
+			c.Fix = openInput
+			return
+		}
+	}
+}
+
+// openInput is what to do about a rule that is known.
+var openInput = &probe.Fix{
+	Says: "Take the rule away on {other}, in what made it (ufw, firewalld, nftables.conf, a script), or let the nodes in before it.",
+	Manifest: []string{"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w 179",
+		"ssh {other} systemctl is-active ufw firewalld nftables"},
+	Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
+}

@@ -1,0 +1,25 @@
+package diagnose
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestShutBy wants the rule named that the peer lists, and none where it lists one of another port.
+func TestShutBy(t *testing.T) {
+	b, err := os.ReadFile("testdata/bgp-port-dropped-by-the-peer.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := string(txtar.Parse(b).Files[1].Data)
+	for text, named := range map[string]bool{stream: true, strings.ReplaceAll(stream, "dport 179", "dport 1790"): false} {
+		d := Explain(read(t, []byte(text)), Rules())
+		if len(d.Causes) == 0 || d.Causes[0].ID != "bgp-filtered" ||
+			strings.Contains(d.Causes[0].Says, "on node-a a rule refuses it: ip filter INPUT: tcp dport 179 drop") != named {
+			t.Errorf("%v: %+v", named, d.Causes)
+		}
+	}
+}

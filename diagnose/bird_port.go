@@ -1,0 +1,75 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// birdPortTaken is another routing daemon on the node.
+var birdPortTaken = &Rule{
+	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds BGP's port on this node",
+	Doc: `BIRD cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's BIRD runs then and answers, every session of it is down with "No listening socket", and it does not try again by itself; or it does not run at all, and its socket refuses while something listens on the port all the same.`,
+	Fix: probe.Fix{
+		Says:     "See who listens, and stop it or give it another address or port.",
+		Manifest: []string{"ssh {node} sudo ss -ltnp 'sport = :179'"},
+		OnlyIf: []probe.Conditional{{If: "the port is free again: BIRD opens it at its start alone",
+			Manifest: []string{restartCalico}}},
+		Radius: "reading changes nothing; stopping the other daemon ends the sessions that one has; " + restartRadius,
+	},
+	Explains: []string{"bird-dead", "bgp-waits", "bgp-restart-hold"},
+	Match: func(f Findings) []Case {
+		out := withoutListener(f)
+		for _, socket := range deaf(f) {
+			family := familyOf(socket)
+			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
+				return slices.ContainsFunc(listOf(r, checks.FactListening),
+					func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
+			})
+			if reasonOf(socket) != "refused" || len(holds) == 0 {
+				continue
+			}
+			c := Case{
+				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}),
+				Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
+				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
+					familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
+			}
+			if who := holds[0].Facts.Str(checks.FactHeldBy); who != "" {
+				c.Says += ": " + who
+			}
+			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
+				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// withoutListener are the cases of a BIRD that runs and says that it could not open the port.
+func withoutListener(f Findings) []Case {
+	var out []Case
+	for _, family := range []int{4, 6} {
+		down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool {
+			return reasonOf(r) == "no-listener" && familyOf(r) == family
+		})
+		if len(down) == 0 {
+			continue
+		}
+		holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool { return len(listOf(r, checks.FactListening)) > 0 })
+		c := Case{About: familyName(family), Family: family, For: append(clues(strong, down), clues(hint, holds)...),
+			Covers: append(pathFollows(f, family, ""), Covers(checks.BGPExpected.ID)...),
+			Says:   fmt.Sprintf("Calico's BIRD for %s on {node} could not open its port when it began, so it has no session", familyName(family))}
+		if len(holds) > 0 {
+			c.Says += fmt.Sprintf(": %s listens on %s", cmp.Or(holds[0].Facts.Str(checks.FactHeldBy), "another program, perhaps a second BIRD,"),
+				strings.Join(listOf(holds[0], checks.FactListening), ", "))
+		}
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// writesRules are those of what calico-node writes again and again while it runs.
+func writesRules() []*Rule {
+	return []*Rule{kernelLacks, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, controllersEnd}
+}
+
+// writes are the lines with one of these signatures that calico-node writes and that are not over.
+func writes(f Findings, signatures ...string) []Finding {
+	return keep(f.Bad(checks.CalicoErrors.ID), func(r Finding) bool {
+		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
+	})
+}
+
+// calicoIll are the signs beside its log that calico-node is not up: its health, and the API's word of its pod.
+func calicoIll(f Findings) []Finding {
+	return slices.Concat(f.Failed(checks.FelixReady.ID), f.Failed(checks.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
+}
+
+// quotedLine is the line of a result, without the source file that it begins with.
+func quotedLine(r Finding) string { return r.Facts.Str(checks.FactLine) }
+
+// written weighs lines that calico-node writes: they fit, and are sure where it is also seen not to be up.
+func written(f Findings, lines []Finding) []Clue {
+	return append(clues(strong, lines), clues(hint, calicoIll(f)[:min(1, len(calicoIll(f)))])...)
+}
+
+// kernelLacks is a kernel without what Felix or kube-proxy needs.
+var kernelLacks = &Rule{
+	ID: "kernel-lacks", Layer: LayerKernel, Title: "the kernel lacks a module or feature that Felix or kube-proxy needs",
+	Doc: `iptables, ipset, nft and netlink ask the kernel for modules, which it loads when they are first needed: xt_set, xt_mark, ip_set and its types, iptable_raw, nf_tables, vxlan, ipip, wireguard, ip_vs. A kernel that was built without one (small images, appliances, kernels of a cloud or of a Raspberry Pi), whose package of extra modules is missing (linux-modules-extra), or that was updated without a reboot, so that the modules of the running one are gone from /lib/modules, has not got it; where loading is forbidden (kernel.modules_disabled, a blacklist) it gets none. Felix writes the message, tries again, and ends.
+Told from rules that are refused for another reason by the words of the kernel's own tools; a module that has been loaded since does not count, nor does a warning beside a command that worked.`,
+	Fix: probe.Fix{
+		Says: "Load the module, and have it loaded at each boot; where the kernel has none, install the package that has it, or boot the kernel whose modules are installed.",
+		Manifest: []string{
+			"ssh {node} \"uname -r; ls /lib/modules; sysctl kernel.modules_disabled; grep -rs -e blacklist -e 'install .* /bin/false' /etc/modprobe.d\"",
+			"ssh {node} modinfo {module}",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "modinfo finds it", Manifest: []string{"ssh {node} sudo modprobe {module}"}},
+		},
+		Radius: "reading changes nothing; a module that is loaded changes nothing of what runs, and Felix tries again by itself",
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID},
+	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "tunnel-device", "kube-proxy-ends",
+		"kube-proxy-dead"}, afterLog...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range writes(f, checks.SaysKernelLacks) {
+			module := r.Facts.Str(checks.FactModule)
+			c := Case{About: module, Args: map[string]Arg{"module": checked(module, isWord(module), "MODULE")},
+				Says:   fmt.Sprintf("the kernel of {node} lacks %s, which Felix needs: %s", module, quotedLine(r)),
+				For:    written(f, []Finding{r}),
+				Covers: append(Covers(checks.CalicoErrors.ID, checks.OverlayTunnels.ID), calicoDown...)}
+			if tunnels := f.Failed(checks.OverlayTunnels.ID); len(tunnels) > 0 &&
+				slices.Contains([]string{"vxlan", "ipip"}, module) {
+				c.For = append(c.For, clues(hint, tunnels)...)
+				c.Covers = append(c.Covers, overPods(f)...)
+			}
+			out = append(out, c)
+		}
+		for _, r := range kubeEnds(f, "kube-proxy") {
+			if r.Facts.Str(checks.FactSignature) == checks.SaysKernelLacks {
+				module := r.Facts.Str(checks.FactModule)
+				out = append(out, Case{About: module, Args: map[string]Arg{"module": checked(module, isWord(module), "MODULE")},
+					Says: fmt.Sprintf("the kernel of {node} lacks %s, which kube-proxy needs: %s", module, quotedLine(r)),
+					For:  clues(proof, []Finding{r}), Covers: Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID)})
+			}
+		}
+		return out
+	},
+}
+
+// bpfRefused is an eBPF data plane that the kernel does not take.
+var bpfRefused = &Rule{
+	ID: "bpf-refused", Layer: LayerKernel, Title: "eBPF is configured, and Felix or the kernel refuses it",
+	Doc: `With bpfEnabled (FelixConfiguration, or linuxDataplane BPF of the operator) Felix makes services and policy with programs in the kernel, and kube-proxy is mostly taken away. A kernel that is too old (5.10; on RHEL 4.18.0-305) makes Felix go on with iptables, and write so once at its start: then nobody makes services. Where the file system of eBPF is not mounted, or maps and programs are not let in (lockdown, a missing capability, a verifier that refuses a program, no memory that may be locked), Felix ends at each start, or leaves single pods without policy.
+Told from a Felix that hangs by its own line.`,
+	Fix: probe.Fix{
+		Says: "Give the node a kernel that has it, mount /sys/fs/bpf, or switch eBPF off and give kube-proxy back first.",
+		Manifest: []string{
+			"ssh {node} \"uname -r; mount -t bpf; mount -t cgroup2; cat /sys/kernel/security/lockdown; sysctl kernel.unprivileged_bpf_disabled\"",
+			"kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.bpfEnabled}'",
+			"kubectl -n kube-system get ds kube-proxy -o wide  # who makes services where Felix does not",
+		},
+		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.linuxDataplane}'"},
+		OnlyIf: []probe.Conditional{
+			{If: "the file system is not mounted", Manifest: []string{"ssh {node} sudo mount -t bpf bpffs /sys/fs/bpf"}},
+		},
+		Radius: "reading changes nothing; a mount changes nothing of what runs; switching the data plane over cuts connections on every node",
+	},
+	Explains: append([]string{"calico-ends", "felix-waits", "service-path-broken", "kube-proxy-dead"}, afterLog...),
+	Match: func(f Findings) []Case {
+		off, failed := writes(f, checks.SaysBPFOff), writes(f, checks.SaysBPFFailed)
+		mount, program := writes(f, checks.SaysBPFMount), writes(f, checks.SaysBPFVerifier)
+		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
+		switch {
+		case len(off) > 0:
+			c.Says = "eBPF is configured, and Felix on {node} does without it: " + quotedLine(off[0])
+			c.For = clues(proof, off)
+			c.Covers = Covers(checks.CalicoErrors.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID,
+				checks.KubeProxyHealth.ID, checks.DNSCluster.ID)
+		case len(failed) > 0:
+			c.Says = "eBPF is configured, and Felix on {node} ends over it: " + quotedLine(failed[0])
+			c.For = append(written(f, failed), clues(0, mount, program)...)
+		case len(mount) > 0:
+			c.Says = "eBPF is configured, and a file system that it needs is not mounted on {node}: " + quotedLine(mount[0])
+			c.For = append(written(f, mount), clues(0, program)...)
+		case len(program) > 0:
+			c.Says = "the kernel of {node} refuses a program of Felix's: " + quotedLine(program[0])
+			c.For = written(f, program)
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}
+
+// typhaCertificate is a connection to Typha that TLS refuses.
+var typhaCertificate = &Rule{
+	ID: "typha-certificate", Layer: LayerDatastore, Title: "Typha and calico-node refuse each other's certificate",
+	Doc: `Between Typha and Felix and confd both ends show a certificate: each has to be of the authority that the other is given (ConfigMap tigera-ca-bundle, or a file), still be valid, and have the name that the other is told to want (TyphaCN or TyphaURISAN at Felix, ClientCN or ClientURISAN at Typha). After a renewal of the authority of which only one end has heard, an expired certificate, or secrets copied from another cluster, TCP 5473 is open, Typha runs, and no Felix gets beyond the handshake: it ends with "Failed to connect to Typha, giving up after timeout".
+Told from a Typha that is not reached by the words of TLS; who refuses is told by "remote error", which is Typha's answer.`,
+	Fix: probe.Fix{
+		Says: "Give both ends certificates of the same authority; who has the old one has to be started anew.",
+		Manifest: []string{
+			"kubectl get secrets -A | grep -E 'typha-certs|node-certs|NAME'; kubectl get configmaps -A | grep -E 'tigera-ca|typha-ca|NAME'",
+			"kubectl -n {namespace} get secret typha-certs -o jsonpath='{.data.tls\\.crt}' | base64 -d | openssl x509 -noout -subject -issuer -dates",
+			"kubectl -n {namespace} get secret node-certs -o jsonpath='{.data.tls\\.crt}' | base64 -d | openssl x509 -noout -subject -issuer -dates",
+			"kubectl -n {namespace} logs -l k8s-app=calico-typha --tail=30",
+		},
+		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator renews both by itself, unless it does not run"},
+		OnlyIf: []probe.Conditional{
+			{If: "the secrets fit together, and only the pods are older",
+				Manifest: []string{"kubectl -n {namespace} rollout restart deployment calico-typha", restartCalico}},
+		},
+		Radius: "reading changes nothing; Felix goes on with what it knows while Typha is started anew; " + restartRadius,
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodeClock.ID},
+	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable", "bird-unfed"}, afterLog...),
+	Match: func(f Findings) []Case {
+		lines, refused := writes(f, checks.SaysTyphaCertificate), writes(f, checks.SaysTyphaRefuses)
+		if len(lines) == 0 && len(refused) > 0 {
+			return []Case{{Says: "the Typha on {node} and its clients refuse each other's certificates: " + quotedLine(refused[0]),
+				For: clues(strong, refused), Covers: Covers(checks.CalicoErrors.ID)}}
+		}
+		if len(lines) == 0 {
+			return nil
+		}
+		who := "calico-node on {node} refuses Typha's certificate"
+		switch {
+		case lines[0].Facts[checks.FactNoFile] == true:
+			who = "calico-node on {node} has no certificate to show Typha"
+		case lines[0].Facts[checks.FactRemote] == true:
+			who = "Typha refuses the certificate of calico-node on {node}"
+		}
+		c := Case{Says: who + ": " + quotedLine(lines[0]), For: append(written(f, lines), clues(0, refused)...),
+			Covers: append(Covers(checks.CalicoErrors.ID, checks.TyphaReach.ID), calicoDown...)}
+		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
+			c.Against = clues(strong, skew[:1])
+		}
+		return []Case{c}
+	},
+}
+
+// typhaStale is a Typha that answers and does not serve.
+var typhaStale = &Rule{
+	ID: "typha-stale", Layer: LayerDatastore, Title: "Typha answers, and is too old or drops calico-node again and again",
+	Doc: `Felix and confd take everything from Typha, in a form that both have to know. In an upgrade Typha has to be the newer one: an old one that stayed (its Deployment was left out, its rollout hangs) lacks what calico-node asks for, and the connection is ended after the greeting. A Typha that is short of CPU or memory, that is killed again and again, or whose client is too slow to take what it sends, ends connections too: calico-node connects anew each time and learns late of new pods and policies.
+Told from Typhas that do not answer by the connection, which opens; from a refused certificate by the greeting, which is read.`,
+	Fix: probe.Fix{
+		Says: "Bring Typha to the version of calico-node, before it; where it drops clients, look at its log and its limits, and have one more of it.",
+		Manifest: []string{
+			"kubectl get deployments -A -l k8s-app=calico-typha -o custom-columns=NAME:.metadata.name,READY:.status.readyReplicas,IMAGE:.spec.template.spec.containers[0].image",
+			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].image}'",
+			"kubectl get pods -A -l k8s-app=calico-typha -o wide; kubectl -n {namespace} logs -l k8s-app=calico-typha --tail=200 | grep -i -e 'fell behind' -e disconnecting -e 'Too long since'",
+		},
+		Radius: onlyReads,
+	},
+	RuledOut: []string{checks.TyphaReach.ID},
+	Explains: []string{"felix-waits", "bird-unfed"},
+	Match: func(f Findings) []Case {
+		old, drops := writes(f, checks.SaysTyphaOld), writes(f, checks.SaysTyphaDrops)
+		sheds := writes(f, checks.SaysTyphaSheds)
+		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
+		switch {
+		case len(old) > 0:
+			c.Says, c.For = "Typha is older than what calico-node on {node} needs: "+quotedLine(old[0]), clues(proof, old)
+		case len(drops) > 0 && len(writes(f, checks.SaysTyphaCertificate)) == 0:
+			n, _ := drops[0].Facts.Num(checks.FactTimes)
+			c.Says = fmt.Sprintf("Typha has ended the connection of calico-node on {node} %.0f times: %s", n, quotedLine(drops[0]))
+			c.For = clues(strong, drops)
+		case len(sheds) > 0:
+			c.Says, c.For = "the Typha on {node} ends connections of clients that are too slow: "+quotedLine(sheds[0]), clues(strong, sheds)
+			c.Covers = Covers(checks.CalicoErrors.ID)
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}
+
+// cniTokenUnrenewed is a token that still holds, and that nobody will renew.
+var cniTokenUnrenewed = &Rule{
+	ID: "cni-token-unrenewed", Layer: LayerDatastore, Later: true, Title: "calico-node makes no new token for the CNI plugin",
+	Doc: `calico-node makes a new token for the CNI plugin some hours before the old one ends. Where the API server refuses it one (its account calico-cni-plugin is gone, calico-node lacks the right to create serviceaccounts/token, its own token is refused), it writes so every few seconds and goes on. Pods get networks until the old token has expired, a day at most; after that none does, on every node.
+Told from a token that has expired by its dates.`,
+	Fix: probe.Fix{
+		Says: "Give calico-node what the line says it lacks: the account, or the right.",
+		Manifest: append(slices.Clone(accountsMade),
+			"kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}"),
+		Radius: "reading changes nothing; what is put back takes nothing away, and calico-node tries again by itself",
+	},
+	Match: func(f Findings) []Case {
+		lines := writes(f, checks.SaysCNIToken)
+		ending := keep(f.Of(checks.CNIToken.ID), func(r Finding) bool { return r.Status == probe.Warn })
+		if len(f.Failed(checks.CNIToken.ID)) > 0 || len(lines)+len(ending) == 0 {
+			return nil
+		}
+		c := Case{Says: "no pod of {node} gets a network once the CNI plugin's token has expired: ",
+			For:    slices.Concat(clues(strong, lines), clues(strong, ending)),
+			Covers: Covers(checks.CalicoErrors.ID, checks.CNIToken.ID)}
+		if len(lines) > 0 {
+			c.Says += quotedLine(lines[0])
+		} else {
+			c.Says += ending[0].Saw
+		}
+		return []Case{c}
+	},
+}

@@ -1,0 +1,54 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// controllersEnd is a calico-kube-controllers that does not get up, or is not there.
+var controllersEnd = &Rule{
+	ID: "controllers-end", Layer: LayerCalico, Later: true, Title: "calico-kube-controllers does not run, so nobody frees addresses",
+	Doc: `calico-kube-controllers takes away what Kubernetes no longer has: addresses of pods and nodes that are gone, their blocks, Calico's data of nodes. Nothing of the node breaks while it is away; over days the pools fill with addresses that nobody has, blocks stay with nodes that are gone, and new pods get no address one day. It ends where it lacks a right, its account or a CRD, or does not reach the API server; as a pod of its own it does not where Calico does not work on its node.
+Told from a node whose pods have no network by the others there, which are well.`,
+	Fix: probe.Fix{
+		Says: "Mend what its last line names; it takes up where it left off, and frees what has gathered.",
+		Manifest: []string{"kubectl get deployments,pods -A -l k8s-app=calico-kube-controllers -o wide",
+			"kubectl -n {namespace} logs deploy/calico-kube-controllers --tail=30 --previous",
+			"kubectl -n {namespace} describe deploy/calico-kube-controllers | tail -12"},
+		Radius: "reading changes nothing; one that starts frees addresses that no pod has any more",
+	},
+	Match: func(f Findings) []Case {
+		ends := kubeEnds(f, "calico-kube-controllers")
+		none := keep(f.Bad(facts.CheckControllers), because(facts.ControllersNone))
+		gone := keep(f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountControllers), because(facts.AccountGone))
+		loops := keep(f.Bad(facts.CheckControllers), func(r Finding) bool {
+			return r.Facts.Str(facts.APIReason) == "CrashLoopBackOff"
+		})
+		c := Case{For: clues(0, loops, gone), Covers: Covers(facts.CheckControllers, checks.KubeLog.ID, facts.CheckAccounts),
+			Says: "nobody frees the addresses of pods and nodes that are gone: "}
+		switch {
+		case len(gone) > 0:
+			c.Says += fmt.Sprintf("the ServiceAccount %s of calico-kube-controllers is gone", gone[0].Facts.Str(facts.Account))
+			c.For = append(clues(proof, gone), clues(0, loops, none)...)
+		case len(ends) > 0:
+			c.Says += "calico-kube-controllers ends: " + quotedLine(ends[0])
+			weight := proof
+			if ends[0].Facts.Str(checks.FactSignature) == checks.SaysNoAPI { // as what has no network does
+				weight = hint
+			}
+			c.For = append(clues(weight, ends), c.For...)
+		case len(none) > 0:
+			c.Says += none[0].Saw
+			c.For = append(clues(strong, none), c.For...)
+		case len(loops) > 0 && len(good(f, facts.CheckCalicoPod)) > 0:
+			c.Says += "calico-kube-controllers " + loops[0].Saw
+			c.For = clues(hint, loops)
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}

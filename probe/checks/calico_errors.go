@@ -1,0 +1,171 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// CalicoErrors reads what calico-node writes again and again while it runs.
+var CalicoErrors = &probe.Check{
+	ID: "calico-errors", Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
+	Run: calicoErrors,
+	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
+warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
+The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel).`,
+}
+
+// Facts of calico-errors, beside those of calico-log.
+const (
+	FactModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
+	FactRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
+	FactNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+)
+
+func calicoErrors(_ context.Context, p *probe.Pass) {
+	now := time.Now()
+	for _, t := range p.Of(probe.KindLogs) {
+		folder := t.Attrs[probe.AttrLogs]
+		if t.Name != typhaName || folder == "" || strings.Contains(folder, "/") {
+			continue
+		}
+		if lines, err := latestLines(p.Host, path.Join(logPods, folder, typhaName), now); err == nil {
+			for _, e := range standingErrors(lines, typhaStandings, now) {
+				p.Report(e.result(now).On(e.on()).With(FactOfContainer, typhaName))
+			}
+		}
+	}
+	calico := p.Of(probe.KindCalico)
+	if len(calico) == 0 && (len(p.Targets) > 0 || unlisted(p, probe.KindCalico) != nil) {
+		p.Report(gap(p, probe.KindCalico, "no verified calico-node is known on this node"))
+		return
+	}
+	folder, _, err := calicoLogs(p.Host, calico)
+	var lines []podlog.Line
+	if err == nil {
+		lines, err = latestLines(p.Host, path.Join(folder, "calico-node"), now)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere):
+		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		return
+	case err != nil:
+		p.Report(unseen(err))
+		return
+	}
+	found := standingErrors(lines, standings, now)
+	for _, e := range found {
+		r := e.result(now)
+		if e.module != "" && moduleLoaded(p.Host, e.module) {
+			r.Status = probe.Info
+			r.Saw += "; that module is loaded now"
+		}
+		p.Report(r.On(e.on()))
+	}
+	if len(found) == 0 {
+		p.Report(probe.Found(probe.OK, "none among the last %d lines", len(lines)))
+	}
+}
+
+// latestLines are the last lines of a container's present run, and before them those of the run before
+// where the present one has just begun.
+func latestLines(h *probe.Host, folder string, now time.Time) ([]podlog.Line, error) {
+	names, err := h.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	runs := runsOf(names)
+	if len(runs) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	last := len(runs) - 1
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
+	if err != nil {
+		return nil, err
+	}
+	if last == 0 || !whole || len(lines) > 0 && now.Sub(lines[0].Time) > time.Minute {
+		return lines, nil
+	}
+	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
+	if err != nil { // the kubelet has cleaned up
+		return lines, nil //nolint:nilerr // what there is
+	}
+	return slices.Concat(before, lines), nil
+}
+
+// standingError is a fault that is written of again and again.
+type standingError struct {
+	of     *standing
+	line   podlog.Line
+	first  time.Time
+	times  int
+	by     map[string]int // the same by component
+	module string
+}
+
+// standingErrors are those among some lines that are not over, in the order of the table.
+func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*standingError {
+	var out []*standingError
+	by := map[*standing]*standingError{}
+	for _, l := range lines {
+		level, _, text := levelOf(l.Text)
+		for _, s := range table {
+			if s.over != nil && s.over.MatchString(text) {
+				delete(by, s)
+			}
+			module, ok := s.fits(level, text)
+			if !ok || !s.lasts && now.Sub(l.Time) > logBefore {
+				continue
+			}
+			e := by[s]
+			if e == nil {
+				e = &standingError{of: s, first: l.Time, by: map[string]int{}}
+				by[s] = e
+			}
+			component, _, _ := strings.Cut(text, "/")
+			e.by[component]++
+			e.line, e.times, e.module = podlog.Line{Time: l.Time, Text: text}, e.times+1, module
+			break
+		}
+	}
+	for _, s := range table {
+		if e := by[s]; e != nil && slices.Max(slices.Collect(maps.Values(e.by))) >= s.least &&
+			e.line.Time.Sub(e.first) >= s.spread {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (e *standingError) on() string {
+	if e.module != "" {
+		return e.of.id + " " + e.module
+	}
+	return e.of.id
+}
+
+func (e *standingError) result(now time.Time) probe.Result {
+	line := probe.Quoted(withoutInput(e.line.Text))
+	age := ""
+	if !e.line.Time.IsZero() {
+		age = " " + probe.Age(max(0, now.Sub(e.line.Time))) + " ago"
+	}
+	r := probe.Found(probe.Warn, "written %d times, last%s: %s", e.times, age, line).With(FactSignature, e.of.id).
+		With(FactLine, line).With(FactTimes, e.times).With(FactOfContainer, "calico-node")
+	if e.module != "" {
+		r = r.With(FactModule, e.module)
+	}
+	if e.of.id == SaysTyphaCertificate {
+		r = r.With(FactRemote, remoteAlert.MatchString(e.line.Text)).With(FactNoFile, noTyphaFile.MatchString(e.line.Text))
+	}
+	return r
+}

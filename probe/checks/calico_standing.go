@@ -1,0 +1,202 @@
+package checks
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// A standing signature is a line that a component writes of a fault and goes on.
+type standing struct {
+	signature
+	level  int                      // the least that it is written with
+	over   *regexp.Regexp           // a line that says that it is over, nil = none does
+	least  int                      // how often one component has to have written it
+	spread time.Duration            // over how long it has to have been written
+	lasts  bool                     // it is written once and holds until over
+	module func(text string) string // the kernel module that it names
+}
+
+// Signatures of the lines that calico-errors recognises.
+const (
+	SaysKernelLacks      = "kernel"            // a module or feature of the kernel is missing
+	SaysBPFOff           = "bpf-off"           // Felix does without eBPF, which is configured
+	SaysBPFFailed        = "bpf-failed"        // Felix ends because it gets no maps or programs into the kernel
+	SaysBPFVerifier      = "bpf-verifier"      // the kernel refuses a program
+	SaysBPFMount         = "bpf-mount"         // the file system of eBPF, or that of cgroups, cannot be mounted
+	SaysTyphaCertificate = "typha-certificate" // Felix or confd and Typha refuse each other's certificate
+	SaysTyphaOld         = "typha-old"         // Typha is older than what calico-node needs
+	SaysTyphaDrops       = "typha-drops"       // Typha ends connections again and again
+	SaysTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients refuse each other's certificates
+	SaysTyphaSheds       = "typha-sheds"       // Typha itself: it ends connections of clients that are too slow
+	SaysCNIToken         = "cni-token"         // no new token for the CNI plugin
+	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
+)
+
+// ofAny matches the component and a source file at the beginning of a line. Versions before v3.32 do not
+// name the component.
+func ofAny(files string) []*regexp.Regexp {
+	return []*regexp.Regexp{regexp.MustCompile(`^(?:[a-z][\w-]*/)?(?:` + files + `)\.go \d+: `)}
+}
+
+var (
+	noTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
+	remoteAlert = regexp.MustCompile(`remote error: tls: `)
+	greetTypha  = regexp.MustCompile(`^(?:[a-z][\w-]*/)?sync_client\.go \d+: ServerHello message received`)
+	felixStarts = regexp.MustCompile(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
+)
+
+// fits tells whether a line is such a one, and the kernel module that it names.
+func (s *standing) fits(level int, line string) (module string, ok bool) {
+	at := s.by[0].FindStringIndex(line)
+	if at == nil || level < s.level || !s.match.MatchString(line[at[1]:]) {
+		return "", false
+	}
+	if s.module == nil {
+		return "", true
+	}
+	module = s.module(line[at[1]:])
+	return module, module != ""
+}
+
+const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupported) certificate|tls: certificate required|` +
+	`tls: unknown certificate authority|tls: handshake failure|peer certificate does not have required`
+
+// standings are asked in order; a line is the first of them that fits.
+var standings = []*standing{
+	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
+		level: levelWarning, over: greetTypha, least: 1},
+	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+		regexp.MustCompile(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
+		level: levelError, over: greetTypha, least: 1},
+	{signature: signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+		regexp.MustCompile(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
+		level: levelWarning, least: 1},
+	{signature: signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
+		level: levelError, least: 4, spread: 2 * time.Minute}, // each of several writes it once where a Typha is started anew
+	{signature: signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
+		level: levelError, least: 2, over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
+	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
+		level: levelError, least: 1, over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
+	{signature: signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, least: 1, lasts: true, over: felixStarts},
+	{signature: signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+		regexp.MustCompile(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
+		level: levelFatal, least: 1},
+	{signature: signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, least: 1},
+	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, least: 1},
+	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, least: 2, module: lacksModule},
+	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+		regexp.MustCompile(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
+		level: levelWarning, least: 2, module: lacksModule},
+	{signature: signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, least: 2, module: lacksModule},
+	{signature: signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
+		level: levelWarning, least: 2, module: lacksTunnel},
+	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+		regexp.MustCompile(`^Wireguard is not supported`)},
+		level: levelInfo, least: 1, lasts: true, module: func(string) string { return "wireguard" },
+		over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
+}
+
+// typhaName is Typha's container.
+const typhaName = "calico-typha"
+
+// typhaStandings are of Typha's own log; who its clients are is in the lines.
+var typhaStandings = []*standing{
+	{signature: signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, least: 2},
+	{signature: signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
+		level: levelInfo, least: 3},
+}
+
+// noTunnelAddress is that IPAM has no address for the node's own tunnel.
+var noTunnelAddress = regexp.MustCompile(`^(?:Tunnel IP allocator failed|Node services exiting due to error|Failed to reconcile tunnel address|Unable to autoassign an )` +
+	`.*(?:Assigned 0 out of|No IPs available|no more free blocks|per host block limit|no configured Calico pools|no IP pools provided)`)
+
+// What iptables, ipset and nft say of a kernel that lacks something, with the part that names it.
+var (
+	lacksExtension = regexp.MustCompile(`Extension (\w+) revision \d+ not supported, missing kernel module`)
+	lacksTable     = regexp.MustCompile("(ip6?)tables(?:-restore)?[^\"]{0,40}?(?:can't initialize ip6?tables table [`']|unable to initialize table ')(\\w+)'")
+	lacksIPSet     = regexp.MustCompile(`Can't open socket to ipset|Cannot open session to kernel`)
+	lacksSetType   = regexp.MustCompile(`Kernel error received: set type not supported`)
+	lacksNFT       = regexp.MustCompile(`Failed to initialize nft: (?:Protocol|Operation) not supported|Unable to initialize Netlink socket: Protocol not supported`)
+	ofTunnel       = regexp.MustCompile(`tunnelDevice="?([\w.-]+)`)
+)
+
+// lacksModule is the kernel module that a message of iptables, ipset or nft misses, "" where it speaks of
+// something else. What was written to the command is left out.
+func lacksModule(text string) string {
+	if before, rest, ok := strings.Cut(text, ` input="`); ok {
+		_, after, _ := strings.Cut(rest, `" `)
+		text = before + " " + after
+	}
+	if m := lacksExtension.FindStringSubmatch(text); m != nil {
+		return "xt_" + strings.ToLower(m[1])
+	}
+	if m := lacksTable.FindStringSubmatch(text); m != nil {
+		return m[1] + "table_" + m[2]
+	}
+	switch {
+	case lacksIPSet.MatchString(text):
+		return "ip_set"
+	case lacksSetType.MatchString(text):
+		return "ip_set_hash_net"
+	case lacksNFT.MatchString(text):
+		return "nf_tables"
+	}
+	return ""
+}
+
+// lacksTunnel is the kernel module of a tunnel that the kernel does not know, "" where it is refused for
+// another reason.
+func lacksTunnel(text string) string {
+	if !strings.Contains(text, "operation not supported") {
+		return ""
+	}
+	switch m := ofTunnel.FindStringSubmatch(text); {
+	case m != nil && strings.HasPrefix(m[1], "vxlan"), strings.Contains(strings.ToLower(text), "vxlan"):
+		return "vxlan"
+	case m != nil && strings.HasPrefix(m[1], "tunl"), strings.Contains(text, "IPIP"):
+		return "ipip"
+	}
+	return ""
+}
+
+// moduleLoaded tells whether the kernel has a module loaded by now.
+func moduleLoaded(h *probe.Host, module string) bool {
+	text, err := kernel.ReadProc(h, "modules")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(line, " ")
+		if name == module || module == "xt_mark" && name == "xt_MARK" {
+			return true
+		}
+	}
+	return false
+}
+
+// quotedMost is how much of a line is quoted.
+const quotedMost = 600
+
+// withoutInput is a line without what was written to a command, which is long and says nothing.
+func withoutInput(text string) string {
+	if before, rest, ok := strings.Cut(text, ` input="`); ok {
+		_, after, _ := strings.Cut(rest, `" `)
+		text = before + " " + after
+	}
+	return text[:min(len(text), quotedMost)]
+}
