@@ -186,12 +186,20 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Go(func() { c.readStart(ctx, s, env) })
 	all.Wait()
-	if svc := s.typhaSvc(); svc != nil && errors.Is(s.typhaErr, errNoTypha) {
-		s.typhaWhy, _ = c.whyEmpty(ctx, svc)
-	}
+	s.typhaWhy = c.whyNoTypha(ctx, s)
 	s.hideEtcd()
 	s.forgetRegistered()
 	return s, nil
+}
+
+// whyNoTypha says why the Service of Typha has no Pod.
+func (c *Client) whyNoTypha(ctx context.Context, s *Snapshot) string {
+	svc := s.typhaSvc()
+	if svc == nil || !errors.Is(s.typhaErr, errNoTypha) {
+		return ""
+	}
+	why, _ := c.whyEmpty(ctx, svc)
+	return why
 }
 
 func (c *Client) readLease(ctx context.Context, s *Snapshot, node string) {

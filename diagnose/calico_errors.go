@@ -37,7 +37,7 @@ func written(f Findings, lines []Finding) []Clue {
 // kernelLacks is a kernel without what Felix or kube-proxy needs.
 var kernelLacks = &Rule{
 	ID: "kernel-lacks", Layer: LayerKernel, Title: "the kernel lacks a module or feature that Felix or kube-proxy needs",
-	Doc: `iptables, ipset, nft and netlink ask the kernel for modules, which it loads when they are first needed: xt_set, xt_mark, ip_set and its types, iptable_raw, nf_tables, vxlan, ipip, wireguard, ip_vs. A kernel that was built without one (small images, appliances, kernels of a cloud or of a Raspberry Pi), whose package of extra modules is missing (linux-modules-extra), or that was updated without a reboot, so that the modules of the running one are gone from /lib/modules, has not got it; where loading is forbidden (kernel.modules_disabled, a blacklist) it gets none. Felix writes the message, tries again, and ends.
+	Doc: `iptables, ipset, nft and netlink ask the kernel for modules, which it loads when they are first needed: xt_set, xt_mark, ip_set and its types, iptable_raw, nf_tables, vxlan, ipip, wireguard. A kernel that was built without one (small images, appliances, kernels of a cloud or of a Raspberry Pi), whose package of extra modules is missing (linux-modules-extra), or that was updated without a reboot, so that the modules of the running one are gone from /lib/modules, has not got it; where loading is forbidden (kernel.modules_disabled, a blacklist) it gets none. Felix writes the message, tries again, and ends.
 Told from rules that are refused for another reason by the words of the kernel's own tools; a module that has been loaded since does not count, nor does a warning beside a command that worked.`,
 	Fix: probe.Fix{
 		Says: "Load the module, and have it loaded at each boot; where the kernel has none, install the package that has it, or boot the kernel whose modules are installed.",
@@ -51,8 +51,7 @@ Told from rules that are refused for another reason by the words of the kernel's
 		Radius: "reading changes nothing; a module that is loaded changes nothing of what runs, and Felix tries again by itself",
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID},
-	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "tunnel-device", "kube-proxy-ends",
-		"kube-proxy-dead"}, afterLog...),
+	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range writes(f, checks.SaysKernelLacks) {
@@ -67,14 +66,6 @@ Told from rules that are refused for another reason by the words of the kernel's
 				c.Covers = append(c.Covers, overPods(f)...)
 			}
 			out = append(out, c)
-		}
-		for _, r := range kubeEnds(f, "kube-proxy") {
-			if r.Facts.Str(checks.FactSignature) == checks.SaysKernelLacks {
-				module := r.Facts.Str(checks.FactModule)
-				out = append(out, Case{About: module, Args: map[string]Arg{"module": checked(module, isWord(module), "MODULE")},
-					Says: fmt.Sprintf("the kernel of {node} lacks %s, which kube-proxy needs: %s", module, quotedLine(r)),
-					For:  clues(proof, []Finding{r}), Covers: Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID)})
-			}
 		}
 		return out
 	},

@@ -57,7 +57,8 @@ func TestInitStall(t *testing.T) {
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
 		t.Errorf("where its connection leads is not shown: %+v", r)
 	}
-	if to := fmt.Sprint(r.Facts[FactLeads]); !strings.Contains(to, leads) || r.Facts.Str(FactProcess) != "S" {
+	if to := fmt.Sprint(r.Facts[FactLeads]); !strings.Contains(to, leads) ||
+		!slices.Contains([]string{"S", "R"}, r.Facts.Str(FactProcess)) { // it may not sleep yet
 		t.Errorf("facts %v", r.Facts)
 	}
 }

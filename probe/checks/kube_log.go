@@ -216,13 +216,6 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 			if !s.match.MatchString(end.Text) {
 				continue
 			}
-			if s.id == SaysKernelLacks {
-				module := "ip_tables"
-				if strings.Contains(strings.ToLower(end.Text), "ipvs") {
-					module = "ip_vs"
-				}
-				r = r.With(FactModule, module)
-			}
 			return r.With(FactSignature, s.id)
 		}
 	}
