@@ -13,10 +13,11 @@ import (
 // orphan of its namespace, so it waits for whatever ends and cannot use
 // exec.Cmd, which waits for its own.
 type family struct {
-	layout layout
-	mu     sync.Mutex
-	ended  map[int]chan syscall.WaitStatus // of children somebody waits for
-	early  map[int]syscall.WaitStatus      // of those that ended before anybody did
+	layout  layout
+	journal *nodeJournal // nil where daemons write to files outside the node
+	mu      sync.Mutex
+	ended   map[int]chan syscall.WaitStatus // of children somebody waits for
+	early   map[int]syscall.WaitStatus      // of those that ended before anybody did
 }
 
 func newFamily(l layout) *family {
@@ -44,9 +45,17 @@ func (f *family) reap() {
 	}
 }
 
-// start starts a program with its output appended to the component's log.
+// output is where a component's output goes: the node's journal, or a log outside the node.
+func (f *family) output(component string) (*os.File, error) {
+	if f.journal != nil && f.journal.service(component) != component {
+		return f.journal.stream(component)
+	}
+	return os.OpenFile(f.layout.log(component), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// start starts a program with its output in the component's log.
 func (f *family) start(component string, argv []string, extra *os.ProcAttr) (int, error) {
-	log, err := os.OpenFile(f.layout.log(component), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := f.output(component)
 	if err != nil {
 		return 0, fmt.Errorf("starting %s: %w", component, err)
 	}
@@ -94,7 +103,7 @@ func (f *family) wait(pid int) syscall.WaitStatus {
 func (f *family) keep(component string, argv ...string) {
 	go func() {
 		for {
-			if _, err := os.Stat(held(filepath.Base(argv[0]))); err == nil {
+			if f.down(argv[0]) {
 				time.Sleep(100 * time.Millisecond)
 				continue
 			}
@@ -102,12 +111,24 @@ func (f *family) keep(component string, argv ...string) {
 			if err != nil {
 				fmt.Fprintf(os.Stderr, "%v\n", err)
 			} else {
+				if f.journal != nil {
+					f.journal.say(component, "Started %s.service - %[1]s.", f.journal.service(component))
+				}
 				st := f.wait(pid)
 				fmt.Fprintf(os.Stderr, "%s: process %d ended: exit %d, signal %d\n", component, pid, st.ExitStatus(), st.Signal())
+				if f.journal != nil {
+					f.journal.ended(component, st, f.down(argv[0]))
+				}
 			}
 			time.Sleep(time.Second)
 		}
 	}()
+}
+
+// down tells whether a daemon is to stay down.
+func (f *family) down(program string) bool {
+	_, err := os.Stat(held(filepath.Base(program)))
+	return err == nil
 }
 
 // once runs a program to its end.

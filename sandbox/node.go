@@ -114,6 +114,15 @@ func writeConfigs(m member) error {
 func serve(l layout, m member) error {
 	f := newFamily(l)
 	as := func(component string) string { return m.Name + "-" + component }
+	calico, err := there(carriedCalico)
+	if err != nil {
+		return err
+	}
+	if calico { // Calico itself is tried on nodes with a journal, as most have one
+		if err := f.startJournal(m); err != nil {
+			return err
+		}
+	}
 	f.keep(as("containerd"), "/opt/sandbox/bin/containerd", "--config", "/etc/containerd/config.toml")
 	f.keep(as("sshd"), "/opt/sandbox/openssh-server/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config")
 	f.keep(as("kube-proxy"), "/opt/sandbox/bin/kube-proxy", "--config", "/etc/kubernetes/kube-proxy.yaml")
