@@ -77,6 +77,11 @@ Asked about are TCP 10250 (or the kubelet's own port), 179 or Calico's listenPor
 ok: no Service has one of them. fail: one has. warn: one has a port that people or the node alone ask: 22, 9099, 10256. unknown: the services could not be listed.`,
 		},
 		{
+			ID: facts.CheckServiceEndpoints, Asks: "does a Service lead to addresses that no pod has?", Run: bind(serviceEndpoints),
+			Doc: `Kubernetes makes the EndpointSlices of a Service with a selector, and takes out pods that go. One that something else made for the same Service (a tool for mirrors or migrations, a restored backup, a hand) is kept by nobody: kube-proxy sends it its share of all connections, also when nobody is there any more. Asked are up to four such EndpointSlices, with four ready endpoints of each: has a pod that address?
+ok: there is no such endpoint. info: there is, and where: a machine outside the cluster may answer there, on purpose; service-clusterip says whether the Service does. unknown: they could not be listed.`,
+		},
+		{
 			ID: facts.CheckServicePolicies, Asks: "for which Services does it matter how kube-proxy knows the node and whom it masquerades?",
 			Run: bind(servicePolicies),
 			Doc: `A Service whose internalTrafficPolicy or externalTrafficPolicy is Local is answered by endpoints of the node that is asked alone: kube-proxy has to know the node by its name in Kubernetes. Pods which a policy lets be reached by certain pods alone, by their labels, have to see those pods' addresses: kube-proxy must not masquerade them. Nothing of that is a fault; kubeproxy-health says how kube-proxy is set.

@@ -187,6 +187,9 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 func (c *Client) readAllServices(ctx context.Context, s *Snapshot) {
 	if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
 		s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
+		s.stray.all, s.stray.err = c.readStray(ctx, s.allServices)
+	} else {
+		s.stray.err = s.serviceErr
 	}
 }
 

@@ -95,6 +95,7 @@ type Snapshot struct {
 	allServices []corev1.Service // nil = they could not be read
 	services    []probe.Target   // one TCP service with ready endpoints, at its addresses
 	serviceErr  error
+	stray       strayAll
 	typha       []probe.Target // Typha's endpoints
 	typhaErr    error
 	typhaWhy    string         // why its service has no ready endpoint, where that is so

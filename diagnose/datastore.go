@@ -10,8 +10,8 @@ import (
 )
 
 func datastoreRules() []*Rule {
-	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, apiUnhealthy, apiSlow, etcdRefuses,
-		typhaUnreachable, accountGone, cniTokenExpired}
+	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, strayEndpoints, apiUnhealthy, apiSlow,
+		etcdRefuses, typhaUnreachable, accountGone, cniTokenExpired}
 }
 
 // withoutDatastore is what a node shows that does not reach the API server.

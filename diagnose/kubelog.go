@@ -37,7 +37,7 @@ func endsFor(lines []Finding, what string, known ...meaning) Case {
 
 // kubeProxyEnds is a kube-proxy that says why it ends.
 var kubeProxyEnds = &Rule{
-	ID: "kube-proxy-ends", Layer: LayerServices, Title: "kube-proxy ends, and says why",
+	ID: "kube-proxy-ends", Layer: LayerDatastore, Title: "kube-proxy ends, and says why",
 	Doc: `kube-proxy writes why it ends in its last line, which is quoted: a setting that it does not take, a right that it lacks, an API server that it does not reach, the size of the connection tracking table that it may not set. Its rules stay and grow old: services that were there go on, new ones and moved pods are not reached.
 Told from one that hangs by that line.`,
 	Fix: probe.Fix{
@@ -48,7 +48,7 @@ Told from one that hangs by that line.`,
 		},
 		Radius: "reading changes nothing; a changed ConfigMap acts at the next start of each kube-proxy",
 	},
-	Explains: []string{"kube-proxy-dead", "service-path-broken"},
+	Explains: []string{"kube-proxy-dead", "service-path-broken", "start-outlasts-budget", "felix-waits"},
 	Match: func(f Findings) []Case {
 		lines := kubeEnds(f, "kube-proxy")
 		if len(lines) == 0 {
@@ -60,7 +60,7 @@ Told from one that hangs by that line.`,
 			meaning{checks.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
 			meaning{checks.SaysBadSetting, "because it does not take its configuration", nil})
 		c.For = append(c.For, clues(hint, f.Bad(checks.KubeProxyHealth.ID))...)
-		c.Covers = Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID)
+		c.Covers = slices.Concat(Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID), serviceless)
 		return []Case{c}
 	},
 }

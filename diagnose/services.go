@@ -158,16 +158,19 @@ Told from one that has died by its port, which takes connections; from rules tha
 
 // kubeProxyDead is a kube-proxy that ended and left its rules.
 var kubeProxyDead = &Rule{
-	ID: "kube-proxy-dead", Layer: LayerDatastore, Symptom: true, Title: "kube-proxy does not run on this node, and its rules are those of when it ended",
+	ID: "kube-proxy-dead", Layer: LayerDatastore, Symptom: true, Title: "kube-proxy does not run on this node, and its rules are old or gone",
 	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
-Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof.`,
+Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof. Where it cleaned up as it ended, or never came up, nothing is there: then it is told by Services that do not answer while their servers do.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, and start it; where it was removed on purpose, its rules are left over ('kube-proxy --cleanup', or a reboot).",
 		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}", "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20"},
 		Radius:   "this node only",
 	},
-	Explains: []string{"service-path-broken"},
+	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits"},
 	Match: func(f Findings) []Case {
+		if c, ok := leftNothing(f); ok {
+			return []Case{c}
+		}
 		var dead []Finding
 		for _, r := range f.Bad(checks.KubeProxyHealth.ID) {
 			if n, _ := r.Facts.Num(checks.FactPublished); n > 0 && r.Status == probe.Warn && reasonOf(r) != checks.ReasonNotUp {
@@ -194,6 +197,25 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 		}
 		return []Case{c}
 	},
+}
+
+// leftNothing is a node whose services do not work, where neither kube-proxy is to be seen nor anything that it
+// has written.
+func leftNothing(f Findings) (Case, bool) {
+	here := func(r Finding) bool { return r.Target == "" && r.Facts.Str(checks.FactAddress) != "" }
+	none := keep(f.Of(checks.KubeProxyHealth.ID), func(r Finding) bool {
+		n, known := r.Facts.Num(checks.FactPublished)
+		return here(r) && r.Status == probe.Skip && known && n == 0
+	})
+	broken, direct := brokenPath(f)
+	if len(none) == 0 || len(broken) == 0 {
+		return Case{}, false
+	}
+	there := keep(f.Elsewhere(checks.KubeProxyHealth.ID), func(r Finding) bool { return here(r) && r.Status == probe.OK })
+	return Case{Says: "no Service works from {node}: " + none[0].Saw, Fix: &noProxyPod,
+		For: slices.Concat(clues(strong, none), clues(hint, there[:min(1, len(there))]), clues(hint, broken),
+			clues(0, direct)),
+		Covers: slices.Concat(serviceless, calicoDown)}, true
 }
 
 // noProxyPod is what to do where no pod of kube-proxy runs on the node: it may have none, or be a program

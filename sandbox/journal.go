@@ -57,7 +57,8 @@ func (f *family) startJournal(m member) error {
 	return nil
 }
 
-// copyJournal writes what journald passes on to a log outside the node, where one looks when the cluster does not come up.
+// copyJournal writes what journald passes on to a log outside the node, where one looks when the cluster does
+// not come up.
 func (f *family) copyJournal(component string) error {
 	log, err := os.OpenFile(f.layout.log(component), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -139,7 +140,8 @@ func (j *nodeJournal) ended(component string, st syscall.WaitStatus, stopped boo
 		j.say(component, "Stopped %s - %s.", name, j.service(component))
 		return
 	case st.Signaled():
-		j.say(component, "%s: Main process exited, code=killed, status=%d/%s", name, st.Signal(), strings.TrimPrefix(unix.SignalName(st.Signal()), "SIG"))
+		j.say(component, "%s: Main process exited, code=killed, status=%d/%s", name, st.Signal(),
+			strings.TrimPrefix(unix.SignalName(st.Signal()), "SIG"))
 		j.say(component, "%s: Failed with result 'signal'.", name)
 	case st.ExitStatus() != 0:
 		j.say(component, "%s: Main process exited, code=exited, status=%d/FAILURE", name, st.ExitStatus())

@@ -98,8 +98,10 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 // left judges a node where nothing listens by what kube-proxy may have left in the
 // kernel: one that has died leaves everything.
 func left(p *probe.Pass, health string) probe.Result {
+	nothing := true // of kube-proxy's, where that is to be seen; a kernel without IPVS has no list of it
 	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
-		rules, _ := published(p.Host, mode)
+		rules, seen := published(p.Host, mode)
+		nothing = nothing && (seen || mode == "ipvs")
 		n, _ := rules.Facts.Num(FactPublished)
 		if n == 0 {
 			continue
@@ -126,7 +128,12 @@ func left(p *probe.Pass, health string) probe.Result {
 		}
 		return r.With(FactMode, mode).With(FactPublished, int(n))
 	}
-	return probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
+	r := probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
+	if links, _ := kernel.Links(); nothing && !ebpf(p, links) {
+		r.Saw += ", and the kernel has no rules of one"
+		r = r.With(FactPublished, 0)
+	}
+	return r
 }
 
 // inStart is how long a kube-proxy may take to get through its start.

@@ -35,10 +35,11 @@ const (
 	CheckProxyRights    = "proxy-rights"
 	CheckDNSService     = "dns-service"
 
-	CheckServicePolicies = "service-policies"
-	CheckAccounts        = "calico-accounts"
-	CheckIPPools         = "ip-pools"
-	CheckBGPPeering      = "bgp-peering"
+	CheckServiceEndpoints = "service-endpoints"
+	CheckServicePolicies  = "service-policies"
+	CheckAccounts         = "calico-accounts"
+	CheckIPPools          = "ip-pools"
+	CheckBGPPeering       = "bgp-peering"
 )
 
 // Facts of these checks.
@@ -47,6 +48,7 @@ const (
 	AccountOf      probe.Fact = "account_of"      // whose account: one of the Account words
 	AccountUID     probe.Fact = "account_uid"     // the API server's ID of it, by which its tokens are known
 	Age            probe.Fact = "age_s"           // seconds
+	Addresses      probe.Fact = "addresses"       // endpoints that no pod has, some of them
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	Answered       probe.Fact = "answered"        // whether a connection opened, and what answered is not what was wanted
 	APIOutside     probe.Fact = "api_outside"     // true: every API server has an address that is no node's and no pod's
@@ -98,6 +100,7 @@ const (
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
 	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
 	Corroborated   probe.Fact = "corroborated"    // true: not one tenant alone can have made what is said
+	OfDNS          probe.Fact = "of_dns"          // whether the Service is that of the cluster's DNS
 	Pools          probe.Fact = "pools"           // list of the IP pools that the node's pods may have addresses of
 	Registered     probe.Fact = "registered"      // address Calico registered, without its prefix length
 	Restarts       probe.Fact = "restarts"        // count
@@ -105,6 +108,7 @@ const (
 	Runtime        probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
 	Service        probe.Fact = "service"         // namespace/name
 	Services       probe.Fact = "services"        // some of the services that it is about
+	Slice          probe.Fact = "slice"           // EndpointSlice, namespace/name
 	Policy         probe.Fact = "policy"          // a policy, with its kind
 	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
 	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in

@@ -1,0 +1,55 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// strayEndpoints is a Service that leads to addresses which nobody keeps.
+var strayEndpoints = &Rule{
+	ID: "stray-endpoints", Layer: LayerDatastore, Title: "a Service leads to addresses that no pod has, by an EndpointSlice that nobody keeps",
+	Doc: `kube-proxy takes every EndpointSlice that names a Service. One that Kubernetes' own controller did not make is not cleaned up: when its addresses are gone, their share of all connections to the Service fails, on every node, now and then, and the Service's pods are well. They come from tools for mirrors and migrations, from restored backups, and from hands (kubernetes/kubernetes#105987).
+Told from a node on which services do not work by the Service itself, and by its other connections, which work.`,
+	Fix: probe.Fix{
+		Says: "See who made that EndpointSlice, and take it away where its addresses are gone.",
+		Manifest: []string{
+			"kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={service} -o wide",
+			"kubectl -n {namespace} get endpointslice {slice} -o yaml --show-managed-fields  # who made it, and when",
+		},
+		OnlyIf: []probe.Conditional{{If: "nothing answers at its addresses any more",
+			Manifest: []string{"kubectl -n {namespace} delete endpointslice {slice}"}}},
+		Radius: "without that slice the Service leads to its pods alone, on every node, at once",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID},
+	Explains: []string{"service-path-broken", "peer-nodeports", "dns-down"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Of(facts.CheckServiceEndpoints) {
+			name := r.Target
+			namespace, service, _ := strings.Cut(name, "/")
+			_, slice, _ := strings.Cut(r.Facts.Str(facts.Slice), "/")
+			of := func(b Finding) bool { return strings.HasPrefix(b.Target, name+" ") }
+			bad := keep(slices.Concat(f.Bad(checks.ServiceClusterIP.ID), f.Bad(checks.ServiceNodePort.ID)), of)
+			covers := []Cover{{Check: checks.ServiceClusterIP.ID, About: name}, {Check: checks.ServiceNodePort.ID, About: name}}
+			if r.Facts[facts.OfDNS] == true {
+				bad = append(bad, keep(f.Bad(checks.DNSCluster.ID), about("service"))...)
+				covers = append(covers, Cover{Check: checks.DNSCluster.ID, About: "service"})
+			}
+			if slice == "" || len(bad) == 0 {
+				continue
+			}
+			out = append(out, Case{About: name,
+				Says: fmt.Sprintf("Service %s leads also to %s, which no pod has: EndpointSlice %s, which Kubernetes does not keep, "+
+					"says that they are ready", name, r.Facts.Str(facts.Addresses), slice),
+				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
+					"service": checked(service, isName(service), "SERVICE"), "slice": checked(slice, isName(slice), "SLICE")},
+				For: append(clues(strong, []Finding{r}), clues(0, bad)...), Covers: covers})
+		}
+		return out
+	},
+}
