@@ -182,6 +182,15 @@ func quotedPods(groups []Finding, what string) []Case {
 	}}
 }
 
+// rightPool is the fix of an annotation that asks for a pool which is not there.
+var rightPool = &probe.Fix{
+	Says: "Name a pool that is there, by its range as JSON ([\"10.200.0.0/16\"]), or make and enable the pool; then make the pod anew.",
+	Manifest: []string{"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled",
+		"kubectl get namespace {of} -o jsonpath='{.metadata.annotations}'",
+		"kubectl -n {of} get pods -o jsonpath='{.items[*].metadata.annotations}'"},
+	Radius: onlyReads,
+}
+
 // letExecute is the fix of plugins that may not be executed.
 var letExecute = &probe.Fix{
 	Says:     "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
@@ -227,6 +236,13 @@ It is quoted as it is where no other cause explains it.`,
 			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
 				groups[0].Facts.Str(facts.Message)
 			out[0].Fix = newKubeconfig
+		case facts.ObstaclePool:
+			pod := groups[0].Facts.Str(facts.Pod)
+			namespace, _, _ := strings.Cut(pod, "/")
+			out[0].Says = fmt.Sprintf("pod %s gets no address: its annotation cni.projectcalico.org/ipv4pools or ipv6pools, or its "+
+				"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
+			out[0].Args = map[string]Arg{"of": checked(namespace, isName(namespace), "NAMESPACE")}
+			out[0].Fix = rightPool
 		}
 		return out
 	},

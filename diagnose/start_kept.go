@@ -210,7 +210,7 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 		},
 		Radius: "reading changes nothing; without the webhook everything that it matches is let through until it is back",
 	},
-	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing"},
+	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing", "cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckWebhooks) {
@@ -235,6 +235,13 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 			}
 			if r.Status == probe.Warn { // what it stops has not stopped yet
 				c.For = clues(hint, []Finding{r})
+			}
+			refused := keep(waitingPods(f, facts.StartsCNI), func(p Finding) bool {
+				return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
+			})
+			if len(refused) > 0 { // the CNI plugin's writes of addresses
+				c.For = append(clues(strong, []Finding{r}), clues(strong, refused)...)
+				c.Covers = append(c.Covers, Covers(facts.CheckPodsStart)...)
 			}
 			out = append(out, c)
 		}

@@ -31,6 +31,8 @@ const (
 	ObstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
 	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
 	ObstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
+	ObstaclePool          = "pool"           // an annotation asks for an IP pool that is not there or not enabled
+	ObstacleWebhook       = "webhook"        // a webhook that cannot be called refuses what the CNI plugin writes
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
@@ -149,6 +151,10 @@ var obstacles = []struct {
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
 	{of: StartsCNI, is: ObstacleAddressHeld, words: regexp.MustCompile(
 		`route \(Ifindex: \d+, Dst: ([0-9a-f.:]+)/\d+, Scope: \w+\) already exists for an interface other than`)},
+	// Calico's cni-plugin, utils.go, and libcalico-go, ipam.go.
+	{of: StartsCNI, is: ObstaclePool, words: regexp.MustCompile(
+		`error parsing pool \\?"([^"\\]{1,100})|the given pool \(([0-9a-f.:/]+)\) does not exist, or is not enabled`)},
+	{of: StartsCNI, is: ObstacleWebhook, words: regexp.MustCompile(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
 		`fork/exec (/\S+): permission denied`)},
 	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
