@@ -54,9 +54,13 @@ var diskFull = &Rule{
 			if min(free, inodes) < exhausted {
 				weight = proof
 			}
+			lacks := "is full"
+			if inodes < exhausted && inodes < free {
+				lacks = "has no inode left for a new file"
+			}
 			out = append(out, Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
-				Says:   fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw),
+				Says:   fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
 				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended)),
 				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 			})

@@ -11,8 +11,8 @@ import (
 )
 
 func overlayRules() []*Rule {
-	return []*Rule{portTaken, tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered, mtuTooBig,
-		mtuPathSmall}
+	return []*Rule{portTaken, tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered,
+		vxlanOffload, mtuTooBig, mtuPathSmall}
 }
 
 // overPods are the bad results of pods on other nodes, and of what is behind services.

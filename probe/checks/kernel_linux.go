@@ -1,11 +1,14 @@
 package checks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -44,8 +47,8 @@ func synchronised() (bool, error) {
 // lockHeld tells whether somebody holds a file's lock (flock), and who by
 // /proc/locks, 0 when that does not tell. It asks for a shared lock and gives it
 // back at once. A file that is not there is held by nobody.
-func lockHeld(h *probe.Host, name string) (held bool, holder int, err error) {
-	f, err := h.Open(name)
+func lockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
+	f, err := h.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, 0, nil
 	}
@@ -75,7 +78,38 @@ func lockHeld(h *probe.Host, name string) (held bool, holder int, err error) {
 			holder, _ = strconv.Atoi(f[4])
 		}
 	}
+	if name, _ := whoIs(h, holder); name == "" {
+		holder = cmp.Or(lockedBy(h, path.Base(file), st.Ino), holder)
+	}
 	return true, holder, nil
+}
+
+// lockedBy is a process that has a locked file open with its lock, 0 where none is seen: the one that took the lock,
+// whom /proc/locks names, may have ended and left it to its parent or child.
+func lockedBy(h *probe.Host, base string, inode uint64) int {
+	all, err := filepath.Glob(filepath.Join(h.Proc, "[0-9]*", "fd", "*"))
+	if err != nil {
+		return 0
+	}
+	for _, fd := range all {
+		if to, err := os.Readlink(fd); err != nil || path.Base(to) != base {
+			continue
+		}
+		process, number := filepath.Dir(filepath.Dir(fd)), filepath.Base(fd)
+		info, err := os.ReadFile(filepath.Join(process, "fdinfo", number))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(info)) {
+			// lock:	1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF
+			f := strings.Fields(line)
+			if len(f) > 6 && f[0] == "lock:" && f[2] == "FLOCK" && strings.HasSuffix(f[6], ":"+strconv.FormatUint(inode, 10)) {
+				pid, _ := strconv.Atoi(filepath.Base(process))
+				return pid
+			}
+		}
+	}
+	return 0
 }
 
 // listenerOnNode is nil when the process that listens on a socket runs on the node: a pod that may

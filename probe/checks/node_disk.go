@@ -82,7 +82,11 @@ func usageOf(h *probe.Host, name string) (disk, error) {
 }
 
 func roomy(d disk, frozen bool) probe.Result {
-	saw := fmt.Sprintf("%.0f %% of %.1f GB free, %.0f %% of the inodes", d.free, float64(d.total)/1e9, d.freeInodes)
+	size := fmt.Sprintf("%.1f GB", float64(d.total)/1e9)
+	if d.total < 1e8 {
+		size = fmt.Sprintf("%.1f MB", float64(d.total)/1e6)
+	}
+	saw := fmt.Sprintf("%.0f %% of %s free, %.0f %% of the inodes", d.free, size, d.freeInodes)
 	r := probe.Found(probe.OK, "%s", saw)
 	switch {
 	case frozen:

@@ -28,13 +28,14 @@ skip: no pool uses a tunnel, or Calico keeps its settings in its own etcd. unkno
 
 // Facts of overlay-tunnels.
 const (
-	FactMTU     probe.Fact = "mtu"     // bytes, of the interface
-	FactVNI     probe.Fact = "vni"     // of the VXLAN device
-	FactLocal   probe.Fact = "local"   // the address its packets leave from, "" when it has none set
-	FactFaults  probe.Fact = "faults"  // what is wrong, as words: missing, down, address, vni, port, local, mac, mtu
-	FactVTEPs   probe.Fact = "vteps"   // count of other nodes at the tunnel
-	FactForeign probe.Fact = "foreign" // another VXLAN device that stands in the way of Calico's
-	FactCutOff  probe.Fact = "cutoff"  // list of these with wrong entries, and what is wrong
+	FactMTU       probe.Fact = "mtu"        // bytes, of the interface
+	FactVNI       probe.Fact = "vni"        // of the VXLAN device
+	FactLocal     probe.Fact = "local"      // the address its packets leave from, "" when it has none set
+	FactFaults    probe.Fact = "faults"     // what is wrong, as words: missing, down, address, vni, port, local, mac, mtu
+	FactVTEPs     probe.Fact = "vteps"      // count of other nodes at the tunnel
+	FactSumsLater probe.Fact = "sums_later" // whether the VXLAN device leaves checksums to what is below it
+	FactForeign   probe.Fact = "foreign"    // another VXLAN device that stands in the way of Calico's
+	FactCutOff    probe.Fact = "cutoff"     // list of these with wrong entries, and what is wrong
 )
 
 // forwarding is what a VXLAN device knows about the other ends.
@@ -188,7 +189,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 				e.device).On(e.device))
 		default:
 			set := settingsOf(p, e)
-			say(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all).On(e.device))
+			say(withOffload(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.device))
 			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
 				f, err := vteps(*d, e.family)
 				if err != nil {
@@ -202,6 +203,18 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 	if silent {
 		p.Report(gap(p, probe.KindPool, "no pool of Calico's uses a tunnel, and WireGuard is off"))
 	}
+}
+
+// withOffload adds who fills in the checksums of what a VXLAN device sends, where the kernel says so.
+func withOffload(r probe.Result, d *kernel.Link) probe.Result {
+	if d == nil || d.VXLAN == nil {
+		return r
+	}
+	later, err := kernel.OffloadsChecksums(d.Name)
+	if err != nil {
+		return r
+	}
+	return r.With(FactSumsLater, later)
 }
 
 // tunnelSettings are what Felix is told about a device; 0 = it is not known.

@@ -1,0 +1,19 @@
+package kernel
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestOffloadsChecksums(t *testing.T) {
+	t.Parallel()
+	// The loopback never fills checksums in: the kernel fixes that (loopback.c).
+	if on, err := OffloadsChecksums("lo"); err != nil || !on {
+		t.Errorf("lo: %v %v", on, err)
+	}
+	if _, err := OffloadsChecksums("nothing0"); !errors.Is(err, unix.ENODEV) {
+		t.Errorf("nothing0: %v", err)
+	}
+}
