@@ -7,6 +7,7 @@ package cluster
 import (
 	"fmt"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +24,8 @@ type Client struct {
 
 	groups   []schema.GroupVersion // of Calico's resources, the one to ask first before others
 	calicoIn []string              // the namespaces in which Calico's own pods are looked for
+
+	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = they are listed each time
 }
 
 // NewClient returns a Client for config, which is not changed. Calico's own pods are those

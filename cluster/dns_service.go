@@ -193,22 +193,6 @@ func shown(have, selector map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// rightsOf asks the API server which of some things an account may do, or reads it from roles and
-// bindings where that may not be asked.
-func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) rights {
-	out := rights{account: who.user(), asked: len(asks)}
-	may, err := c.reviewed(ctx, who, asks)
-	if apierrors.IsForbidden(err) {
-		if granted, unread := c.granted(ctx, who, asks); unread == nil {
-			may, err, out.byRoles = granted, nil, true
-		}
-	}
-	if out.err = err; err == nil {
-		out.lacks = lacked(asks, may)
-	}
-	return out
-}
-
 // watches are the rights to list and to watch some resources, GROUP and RESOURCE each.
 func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes

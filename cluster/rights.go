@@ -98,26 +98,29 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 		return rights{}
 	}
 	who := account{namespace: s.Calico.Namespace, name: s.Calico.Spec.ServiceAccountName}
-	out := rights{account: who.namespace + ":" + who.name}
-	var served []string
-	out.group, served, out.kindErr = c.servedKinds(ctx)
-	if out.kindErr == nil {
+	group, served, kindErr := c.servedKinds(ctx)
+	out := c.rightsOf(ctx, who, s.needed(group, served))
+	out.account, out.group, out.kindErr = who.namespace+":"+who.name, group, kindErr
+	if kindErr == nil {
 		out.kinds = slices.DeleteFunc(slices.Clone(kindsNeeded),
 			func(kind string) bool { return slices.Contains(served, kind) })
 	}
-	asks := s.needed(out.group, served)
-	out.asked = len(asks)
+	return out
+}
+
+// rightsOf asks the API server which of some things an account may do, or reads it from roles and
+// bindings where that may not be asked.
+func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) rights {
+	out := rights{account: who.user(), asked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
 		if granted, unread := c.granted(ctx, who, asks); unread == nil {
 			may, err, out.byRoles = granted, nil, true
 		}
 	}
-	if err != nil {
-		out.err = err
-		return out
+	if out.err = err; err == nil {
+		out.lacks = lacked(asks, may)
 	}
-	out.lacks = lacked(asks, may)
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,9 +16,9 @@ import (
 // granted reads from roles and bindings which of the things asked about an account may do. It is for
 // those who may not create subjectaccessreviews; an authorizer other than RBAC is not seen.
 func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
-	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	all, err := c.allBindings(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
+		return nil, err
 	}
 	own := &rbacv1.RoleBindingList{}
 	if who.namespace != "" {
@@ -27,7 +28,7 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.namespace, err)
 	}
 	var everywhere, within []rbacv1.PolicyRule
-	for _, b := range all.Items {
+	for _, b := range all {
 		if everywhere, err = c.addRules(ctx, everywhere, who, b.Subjects, b.RoleRef); err != nil {
 			return nil, err
 		}
@@ -46,6 +47,25 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 		may[i], _ = validation.Covers(rules, []rbacv1.PolicyRule{ruleFor(ask)})
 	}
 	return may, nil
+}
+
+// allBindings lists the ClusterRoleBindings. A cluster may have thousands.
+func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, error) {
+	if c.bindings != nil {
+		return c.bindings()
+	}
+	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
+	}
+	return all.Items, nil
+}
+
+// once is a client that lists them once, within a time, for all accounts that are asked about.
+func (c *Client) once(ctx context.Context) *Client {
+	own := *c
+	own.bindings = sync.OnceValues(func() ([]rbacv1.ClusterRoleBinding, error) { return c.allBindings(ctx) })
+	return &own
 }
 
 // ruleFor is the rule that grants what is asked about, and nothing else.

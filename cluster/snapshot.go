@@ -138,7 +138,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	end, _ := whole.Deadline() // the caller's, where that is sooner
 	ctx, cancelFirst := context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 	defer cancelFirst()
-	s := &Snapshot{calicoIn: c.calicoIn}
+	s, c := &Snapshot{calicoIn: c.calicoIn}, c.once(whole)
 	var nodesErr error
 	var all sync.WaitGroup
 	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })

@@ -8,10 +8,10 @@ import (
 	"net"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -87,29 +87,40 @@ func lockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 // lockedBy is a process that has a locked file open with its lock, 0 where none is seen: the one that took the lock,
 // whom /proc/locks names, may have ended and left it to its parent or child.
 func lockedBy(h *probe.Host, base string, inode uint64) int {
-	all, err := filepath.Glob(filepath.Join(h.Proc, "[0-9]*", "fd", "*"))
+	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return 0
 	}
-	for _, fd := range all {
-		if to, err := os.Readlink(fd); err != nil || path.Base(to) != base {
+	all, _ := proc.AllProcs() // without them nobody is seen
+	for _, p := range all {
+		descriptors, err := p.FileDescriptors()
+		targets, tErr := p.FileDescriptorTargets()
+		if err != nil || tErr != nil || len(targets) != len(descriptors) { // it has just opened or closed some
 			continue
 		}
-		process, number := filepath.Dir(filepath.Dir(fd)), filepath.Base(fd)
-		info, err := os.ReadFile(filepath.Join(process, "fdinfo", number))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(info)) {
-			// lock:	1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF
-			f := strings.Fields(line)
-			if len(f) > 6 && f[0] == "lock:" && f[2] == "FLOCK" && strings.HasSuffix(f[6], ":"+strconv.FormatUint(inode, 10)) {
-				pid, _ := strconv.Atoi(filepath.Base(process))
-				return pid
+		for i, to := range targets {
+			if path.Base(to) == base && holdsLock(h, p.PID, descriptors[i], inode) {
+				return p.PID
 			}
 		}
 	}
 	return 0
+}
+
+// holdsLock tells whether a process has a lock (flock) of a file by one of its descriptors.
+func holdsLock(h *probe.Host, pid int, descriptor uintptr, inode uint64) bool {
+	info, err := kernel.ReadProc(h, fmt.Sprintf("%d/fdinfo/%d", pid, descriptor))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(info) {
+		// lock:	1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF
+		f := strings.Fields(line)
+		if len(f) > 6 && f[0] == "lock:" && f[2] == "FLOCK" && strings.HasSuffix(f[6], ":"+strconv.FormatUint(inode, 10)) {
+			return true
+		}
+	}
+	return false
 }
 
 // listenerOnNode is nil when the process that listens on a socket runs on the node: a pod that may
