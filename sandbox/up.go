@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,10 +37,8 @@ func up(ctx context.Context, l layout, o options) error {
 	if err := removeState(l); err != nil { // of a cluster whose cleaner was killed too
 		return err
 	}
-	for _, dir := range []string{l.state("logs"), l.state("pki"), l.state("etcd")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("making the state folder: %w", err)
-		}
+	if err := makeState(l); err != nil {
+		return err
 	}
 	if err := l.keepCalico(images, manifest); err != nil {
 		return err
@@ -57,6 +56,23 @@ func up(ctx context.Context, l layout, o options) error {
 		return errors.Join(err, errors.New(tail), down(downCtx, l))
 	}
 	fmt.Printf("cluster %s is up after %.1fs\nexport KUBECONFIG=%s\n", l.name, time.Since(began).Seconds(), l.kubeconfig())
+	return nil
+}
+
+// makeState makes a cluster's folders. Another cluster that ends just then takes away the folder above, which it finds
+// empty.
+func makeState(l layout) error {
+	var err error
+	for range 10 {
+		err = errors.Join(os.MkdirAll(l.state("logs"), 0o700), os.MkdirAll(l.state("pki"), 0o700),
+			os.MkdirAll(l.state("etcd"), 0o700))
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("making the state folder: %w", err)
+	}
 	return nil
 }
 
