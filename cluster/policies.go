@@ -87,15 +87,31 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 	if name, directions := p.denies(namespace, with); len(directions) > 0 {
 		return map[string]string{probe.AttrPolicy: name, probe.AttrDenies: strings.Join(directions, ",")}
 	}
-	for _, one := range p.all {
-		if one.on(namespace, with) {
-			return map[string]string{probe.AttrPolicy: one.name}
-		}
+	if by := p.strictest(namespace, with); by != "" {
+		return map[string]string{probe.AttrPolicy: by}
 	}
 	if p.err != nil {
 		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.err.Error()), " ")}
 	}
 	return nil
+}
+
+// strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for
+// it; "" where none does.
+func (p policies) strictest(namespace string, with map[string]string) string {
+	first := ""
+	for _, one := range p.all {
+		if !one.on(namespace, with) {
+			continue
+		}
+		for _, d := range directions {
+			if rules, about := one.rules[d.is]; about && len(rules) == 0 {
+				return one.name
+			}
+		}
+		first = cmp.Or(first, one.name)
+	}
+	return first
 }
 
 // free is 0 for what no policy selects, 1 for the rest: the order of preference.

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -310,34 +309,6 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under
 	return slices.Concat(found...), errors.Join(errs...)
 }
 
-// entered is how many workload pods of the node itself a probe may try to enter.
-const entered = 3
-
-// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
-// about the namespace and the label of these; anybody can give a pod the label elsewhere.
-func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
-	running, err := c.Running(ctx, s.Node.Name)
-	if err != nil {
-		s.localErr = err
-		return
-	}
-	if s.local = pingable(running, entered, s.policies); s.local == nil && slices.ContainsFunc(running, ownAddress) {
-		s.localErr = notReady(s.Node.Name)
-	}
-	s.kubeProxy = []string{}
-	for _, p := range running {
-		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
-			s.logs = append(s.logs, t)
-		}
-		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" &&
-			metav1.GetControllerOf(&p) != nil {
-			s.kubeProxy = append(s.kubeProxy, p.Name)
-		}
-	}
-	s.logs = append(s.logs, s.calicosLogs(running)...)
-	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
-}
-
 // loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no
 // tenant made.
 func loggedBy(p *corev1.Pod) (probe.Target, bool) {
@@ -375,26 +346,6 @@ func (c *Client) readUnready(ctx context.Context, node string) []corev1.Pod {
 
 // ownAddress tells whether a pod has an address that is not its node's.
 func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
-
-// pingable picks pods that have their own address and are there to stay: ready,
-// not being deleted, at most n of those; first such as no policy selects, then the
-// oldest.
-func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
-	var out []corev1.Pod
-	for _, p := range pods {
-		if ownAddress(p) && p.DeletionTimestamp == nil && podReady(&p) {
-			out = append(out, p)
-		}
-	}
-	free := func(p *corev1.Pod) int { return under.free(p.Namespace, p.Labels) }
-	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(free(&a), free(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
-	})
-	if len(out) > 0 && free(&out[0]) == 0 { // then the others are not needed
-		out = slices.DeleteFunc(out, func(p corev1.Pod) bool { return free(&p) > 0 })
-	}
-	return out[:min(len(out), n)]
-}
 
 // denied tells whether err is the API refusing for lack of rights.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

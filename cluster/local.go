@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// entered is how many workload pods of the node itself a probe may try to enter.
+const entered = 3
+
+// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
+// about the namespace and the label of these; anybody can give a pod the label elsewhere.
+func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
+	running, err := c.Running(ctx, s.Node.Name)
+	if err != nil {
+		s.localErr = err
+		return
+	}
+	s.local = ofEachPool(pingable(running, len(running), s.policies), s.pools, entered)
+	if s.local == nil && slices.ContainsFunc(running, ownAddress) {
+		s.localErr = notReady(s.Node.Name)
+	}
+	s.kubeProxy = []string{}
+	for _, p := range running {
+		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
+			s.logs = append(s.logs, t)
+		}
+		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" &&
+			metav1.GetControllerOf(&p) != nil {
+			s.kubeProxy = append(s.kubeProxy, p.Name)
+		}
+	}
+	s.logs = append(s.logs, s.calicosLogs(running)...)
+	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
+}
+
+// pingable picks pods that have their own address and are there to stay: ready,
+// not being deleted, at most n of those; first such as no policy selects, then the
+// oldest.
+func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
+	var out []corev1.Pod
+	for _, p := range pods {
+		if ownAddress(p) && p.DeletionTimestamp == nil && podReady(&p) {
+			out = append(out, p)
+		}
+	}
+	free := func(p *corev1.Pod) int { return under.free(p.Namespace, p.Labels) }
+	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(free(&a), free(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+	if len(out) > 0 && free(&out[0]) == 0 { // then the others are not needed
+		out = slices.DeleteFunc(out, func(p corev1.Pod) bool { return free(&p) > 0 })
+	}
+	return out[:min(len(out), n)]
+}
+
+// ofEachPool picks at most n of some pods: first one of each IP pool that they have addresses of, as what is wrong with
+// one pool shows in its pods alone, then the others in their order.
+func ofEachPool(pods []corev1.Pod, pools map[string]map[string]any, n int) []corev1.Pod {
+	seen := map[netip.Prefix]bool{}
+	var first, more []corev1.Pod
+	for _, p := range pods {
+		of := poolOf(p, pools)
+		if of.IsValid() && !seen[of] {
+			seen[of] = true
+			first = append(first, p)
+		} else {
+			more = append(more, p)
+		}
+	}
+	out := slices.Concat(first, more)
+	return out[:min(len(out), n)]
+}
+
+// poolOf is the range of the pool that has a pod's address, an invalid one where none has.
+func poolOf(p corev1.Pod, pools map[string]map[string]any) netip.Prefix {
+	address, err := netip.ParseAddr(p.Status.PodIP)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	for _, spec := range pools {
+		if cidr, ok := cidrOf(spec); ok && cidr.Contains(address) {
+			return cidr
+		}
+	}
+	return netip.Prefix{}
+}
