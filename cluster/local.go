@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // entered is how many workload pods of the node itself a probe may try to enter.
@@ -65,7 +67,8 @@ func ofEachPool(pods []corev1.Pod, pools map[string]map[string]any, n int) []cor
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod
 	for _, p := range pods {
-		of := poolOf(p, pools)
+		address, _ := netip.ParseAddr(p.Status.PodIP) // an invalid one is in no pool
+		of := poolOf(address, pools)
 		if of.IsValid() && !seen[of] {
 			seen[of] = true
 			first = append(first, p)
@@ -77,16 +80,23 @@ func ofEachPool(pods []corev1.Pod, pools map[string]map[string]any, n int) []cor
 	return out[:min(len(out), n)]
 }
 
-// poolOf is the range of the pool that has a pod's address, an invalid one where none has.
-func poolOf(p corev1.Pod, pools map[string]map[string]any) netip.Prefix {
-	address, err := netip.ParseAddr(p.Status.PodIP)
-	if err != nil {
-		return netip.Prefix{}
-	}
+// poolOf is the range of the pool that has an address, an invalid one where none has.
+func poolOf(address netip.Addr, pools map[string]map[string]any) netip.Prefix {
 	for _, spec := range pools {
 		if cidr, ok := cidrOf(spec); ok && cidr.Contains(address) {
 			return cidr
 		}
 	}
 	return netip.Prefix{}
+}
+
+// localTargets are the pods of the node that a probe may enter, with the pool of each.
+func localTargets(s *Snapshot) []probe.Target {
+	out := podTargets(probe.KindLocal, s.local, s.policies)
+	for i := range out {
+		if pool := poolOf(out[i].Addr, s.pools); pool.IsValid() {
+			out[i].Attrs = forbidding(map[string]string{probe.AttrPool: pool.String()}, out[i].Attrs)
+		}
+	}
+	return out
 }

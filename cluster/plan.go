@@ -106,7 +106,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		})
 	}
 	targets = append(targets, podTargets(probe.KindPod, s.Pods, s.policies)...)
-	targets = append(targets, podTargets(probe.KindLocal, s.local, s.policies)...)
+	targets = append(targets, localTargets(s)...)
 	return targets, gaps
 }
 

@@ -92,8 +92,8 @@ func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Re
 	})
 }
 
-// apart are the pods, each once, and the second of another namespace than the first where
-// there is one: two of one owner are hardly two witnesses.
+// apart are the pods, each once, and the second of another IP pool than the first, or else of another namespace, where
+// there is one: two of one pool show nothing of another, and two of one owner are hardly two witnesses.
 func apart(targets []Target) []Target {
 	var pods []Target
 	for _, t := range targets { // one for each address
@@ -102,7 +102,13 @@ func apart(targets []Target) []Target {
 		}
 	}
 	namespace := func(t Target) string { n, _, _ := strings.Cut(t.Name, "/"); return n }
-	if i := slices.IndexFunc(pods, func(t Target) bool { return namespace(t) != namespace(pods[0]) }); i > 1 {
+	i := slices.IndexFunc(pods, func(t Target) bool {
+		return t.Attrs[AttrPool] != "" && t.Attrs[AttrPool] != pods[0].Attrs[AttrPool] && t.Addr.Is6() == pods[0].Addr.Is6()
+	})
+	if i < 0 {
+		i = slices.IndexFunc(pods, func(t Target) bool { return namespace(t) != namespace(pods[0]) })
+	}
+	if i > 1 {
 		pods = slices.Insert(slices.Delete(slices.Clone(pods), i, i+1), 1, pods[i])
 	}
 	return pods

@@ -63,6 +63,9 @@ const AttrEmptyFor = "empty_for"
 // made: NAMESPACE/NAME.
 const AttrSlice = "slice"
 
+// AttrPool is the range of the IP pool that has the address of a KindLocal pod.
+const AttrPool = "pool"
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"
