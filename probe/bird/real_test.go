@@ -227,9 +227,11 @@ func protocol(t *testing.T, socket, name string) bird.Protocol {
 func established(t *testing.T, socket, peer string) {
 	t.Helper()
 	eventually(t, func() string {
-		if _, err := os.Stat(socket); err != nil {
+		c, err := net.Dial("unix", socket) // it is there a moment before anybody listens
+		if err != nil {
 			return err.Error()
 		}
+		_ = c.Close()
 		if p := protocol(t, socket, "Mesh_"+strings.ReplaceAll(peer, ".", "_")); !p.Established() {
 			return p.Name + " " + p.State + " " + p.Info
 		}
