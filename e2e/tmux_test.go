@@ -156,6 +156,9 @@ func (s *screen) signal(sig syscall.Signal) {
 	}
 }
 
+// sized is how stty writes the size of a terminal, which is tmux's to give and not a part of its mode.
+var sized = regexp.MustCompile(`rows \d+; columns \d+; `)
+
 // left waits until what begin has begun has ended with an exit code, and wants the
 // terminal in the mode it had.
 func (s *screen) left(code int) {
@@ -166,7 +169,7 @@ func (s *screen) left(code int) {
 		if err != nil {
 			return err.Error()
 		}
-		return string(b)
+		return sized.ReplaceAllString(string(b), "")
 	}
 	before := read("before")
 	eventually(s.t, 10*time.Second, func() string {
