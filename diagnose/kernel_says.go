@@ -118,11 +118,13 @@ Told from an overloaded node by the kernel's word.`,
 	},
 	Explains: []string{"kubelet-frozen", "containerd-hangs", "felix-stuck", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		lines := kernelSays(f, checks.KernelStuck, checks.KernelBlocked)
+		stuck, blocked := kernelSays(f, checks.KernelStuck), kernelSays(f, checks.KernelBlocked)
+		lines := slices.Concat(stuck, blocked)
 		if len(lines) == 0 {
 			return nil
 		}
+		// Of what is blocked only the name is known, and anybody may call a process kubelet.
 		return []Case{{Says: "the machine of {node} stood still: " + lines[0].Saw,
-			For: append(clues(strong, lines), clues(0, f.Failed(facts.CheckNodeLease))...)}}
+			For: slices.Concat(clues(strong, stuck), clues(hint, blocked), clues(hint, f.Failed(facts.CheckNodeLease)))}}
 	},
 }

@@ -22,7 +22,7 @@ var KernelLog = &probe.Check{
 	In: probe.Standard, Tags: []string{tagHost}, Run: kernelLog,
 	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 	Doc: `Some faults show nowhere else, or not any more: a table that was full for a minute, a process that the kernel killed, a network card whose queue hangs. Read is the end of the kernel's own ring, where this access method may (it takes the capability SYSLOG, which no check asks for), else the kernel's lines in systemd's journal, each of the last 30 minutes; what programs write into them is left out. Nothing is taken out of the ring by reading it.
-warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory, a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down; or the journal could not be read whole. ok: none of these.
+warn: a line that names a fault, with its count and age: connection tracking table full, neighbour table overflow, a component of the node killed for want of memory (by its cgroup, for a pod may call a program as it likes), a transmit queue that timed out, an error of a file system or disk, a CPU that was stuck, a component that was blocked for minutes, a network device of a pod that cannot be given back. info: others that may matter: martian sources (packets that come in by another way than answers leave), a program of a pod's that was killed, a link that went down; or the journal could not be read whole. ok: none of these.
 skip: neither is to be read by this access method, or the node is a container and the kernel's log is of the machine below it, which others share.`,
 }
 
@@ -65,7 +65,7 @@ type kernelSignature struct {
 	source string
 	match  *regexp.Regexp
 	info   bool   // worth knowing
-	other  string // the signature where the subject is no component, "" = it does not matter
+	other  string // the signature where the subject is no component of the node, "" = it does not matter
 }
 
 var kernelSignatures = []kernelSignature{
@@ -120,7 +120,8 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 			lines = append(lines, podlog.Line{Time: e.Time, Text: e.Text})
 		}
 	}
-	for _, r := range judgeKernel(lines, now, where) {
+	killed := killingsOf(slices.Concat(p.Of(probe.KindCalico), p.Of(probe.KindLogs)))
+	for _, r := range judgeKernel(lines, killed, now, where) {
 		p.Report(r)
 	}
 }
@@ -157,8 +158,24 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 	return out
 }
 
+// kernelSays recognises a line, with what it is about; false where it is nothing, or of no component.
+func kernelSays(text string, killed killings) (kernelSignature, string, bool) {
+	for _, s := range kernelSignatures {
+		m := s.match.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		subject := strings.Join(m[1:], "")
+		if s.other != "" && (!slices.Contains(components, subject) || s.id == KernelKilled && !killed.ofNode(text)) {
+			s.id, s.info = s.other, true
+		}
+		return s, subject, s.id != "-"
+	}
+	return kernelSignature{}, "", false
+}
+
 // judgeKernel finds what names a fault among the kernel's lines, each subject once.
-func judgeKernel(lines []podlog.Line, now time.Time, where string) []probe.Result {
+func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where string) []probe.Result {
 	var faults []*kernelFault
 	read := 0
 	for _, l := range lines {
@@ -166,28 +183,18 @@ func judgeKernel(lines []podlog.Line, now time.Time, where string) []probe.Resul
 			continue
 		}
 		read++
-		for _, s := range kernelSignatures {
-			m := s.match.FindStringSubmatch(l.Text)
-			if m == nil {
-				continue
-			}
-			subject := strings.Join(m[1:], "")
-			if s.other != "" && !slices.Contains(components, subject) {
-				s.id, s.info = s.other, true
-			}
-			if s.id == "-" {
-				break
-			}
-			same := func(f *kernelFault) bool { return f.id == s.id && f.subject == subject }
-			i := slices.IndexFunc(faults, same)
-			if i < 0 {
-				faults = append(faults, &kernelFault{kernelSignature: s, subject: subject})
-				i = len(faults) - 1
-			}
-			faults[i].times++
-			faults[i].last = l
-			break
+		killed.hear(l.Text)
+		s, subject, ok := kernelSays(l.Text, killed)
+		if !ok {
+			continue
 		}
+		i := slices.IndexFunc(faults, func(f *kernelFault) bool { return f.id == s.id && f.subject == subject })
+		if i < 0 {
+			faults = append(faults, &kernelFault{kernelSignature: s, subject: subject})
+			i = len(faults) - 1
+		}
+		faults[i].times++
+		faults[i].last = l
 	}
 	if len(faults) == 0 {
 		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}

@@ -9,6 +9,42 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
+// TestKernelKilled believes the name of a process that the kernel killed only by its cgroup: of the node, or of a pod
+// that the plan has as Calico's or Kubernetes' own.
+func TestKernelKilled(t *testing.T) {
+	t.Parallel()
+	const (
+		head = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=cri-containerd-0a.scope,mems_allowed=0,oom_memcg=/x,task_memcg="
+		ours = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0e1f2a3b_1111_2222_3333_444455556666.slice/cri-containerd-0a.scope"
+		own  = "0e1f2a3b-1111-2222-3333-444455556666"
+	)
+	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		cgroup, task, killed string
+		id                   string
+	}{
+		"Calico's":                 {ours, "bird", "bird", KernelKilled},
+		"Calico's, by cgroupfs":    {"/kubepods/burstable/pod" + own + "/0a", "bird", "bird", KernelKilled},
+		"the node's":               {"/system.slice/kubelet.service", "kubelet", "kubelet", KernelKilled},
+		"a tenant's":               {strings.Replace(ours, "0e1f", "ffff", 1), "bird", "bird", kernelKilledPod},
+		"a tenant's kubelet":       {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", "kubelet", "kubelet", kernelKilledPod},
+		"a tenant's that forges":   {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", ",task_memcg=/a", "kubelet", kernelKilledPod},
+		"of which nothing is said": {"", "kubelet", "kubelet", kernelKilledPod},
+		"another program":          {"/system.slice/java.service", "java", "java", kernelKilledPod},
+	} {
+		lines := []podlog.Line{{Time: now, Text: head + c.cgroup + ",task=" + c.task + ",pid=77,uid=0"},
+			{Time: now, Text: "Memory cgroup out of memory: Killed process 77 (" + c.killed + ") total-vm:123kB, anon-rss:1kB"}}
+		if c.cgroup == "" {
+			lines = lines[1:]
+		}
+		calico := map[string]string{probe.AttrLogs: "kube-system_calico-node-x_" + own}
+		got := judgeKernel(lines, killingsOf([]probe.Target{{Kind: probe.KindCalico, Attrs: calico}}), now, "x")
+		if len(got) != 1 || got[0].Facts.Str(FactSignature) != c.id || got[0].Facts.Str(FactKernelOf) != c.killed {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestKernelLog has the kernel's lines that name a fault, and such as look like them.
 func TestKernelLog(t *testing.T) {
 	t.Parallel()
@@ -20,8 +56,7 @@ func TestKernelLog(t *testing.T) {
 		"nf_conntrack: nf_conntrack: table full, dropping packet":                                               {probe.Warn, KernelConntrack, ""},
 		"nf_conntrack: table full in netns 4026531840, dropping packet":                                         {probe.Warn, KernelConntrack, ""},
 		"neighbour: arp_cache: neighbor table overflow!":                                                        {probe.Warn, KernelNeighbours, "arp_cache"},
-		"Memory cgroup out of memory: Killed process 2345 (bird) total-vm:123kB, anon-rss:1kB":                  {probe.Warn, KernelKilled, "bird"},
-		"Out of memory: Killed process 2345 (calico-node) total-vm:123kB":                                       {probe.Warn, KernelKilled, "calico-node"},
+		"Out of memory: Killed process 2345 (calico-node) total-vm:123kB":                                       {probe.Info, kernelKilledPod, "calico-node"},
 		"Out of memory: Killed process 2345 (java) total-vm:123kB":                                              {probe.Info, kernelKilledPod, "java"},
 		"NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out":                                        {probe.Warn, KernelQueue, "eth0"},
 		"virtio_net virtio1 eth0: NETDEV WATCHDOG: CPU: 3: eth0: transmit queue 0 timed out 5002 ms":            {probe.Warn, KernelQueue, "eth0"},
@@ -39,19 +74,19 @@ func TestKernelLog(t *testing.T) {
 		"calico: Out of memory: Killed process 1 (bird)":                                                        {probe.OK, "", ""},
 		"EXT4-fs (sda1): mounted filesystem with ordered data mode. Opts: (null)":                               {probe.OK, "", ""},
 	} {
-		got := judgeKernel([]podlog.Line{{Time: now.Add(-time.Minute), Text: text}}, now, "x")
+		got := judgeKernel([]podlog.Line{{Time: now.Add(-time.Minute), Text: text}}, killings{}, now, "x")
 		if len(got) != 1 || got[0].Status != c.status || got[0].Facts.Str(FactSignature) != c.id ||
 			got[0].Facts.Str(FactKernelOf) != c.sub {
 			t.Errorf("%s: %+v", text, got)
 		}
-		old := judgeKernel([]podlog.Line{{Time: now.Add(-time.Hour), Text: text}, {Text: text}}, now, "x")
+		old := judgeKernel([]podlog.Line{{Time: now.Add(-time.Hour), Text: text}, {Text: text}}, killings{}, now, "x")
 		if len(old) != 1 || old[0].Status != probe.OK {
 			t.Errorf("an hour ago: %s: %+v", text, old)
 		}
 	}
 	many := strings.Repeat("<4>[  100.000000][  T12] nf_conntrack: nf_conntrack: table full, dropping packet\n", 3) +
 		"<12>[  100.000000] Out of memory: Killed process 1 (bird)\n<4>no time\n"
-	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), now, "x")
+	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), killings{}, now, "x")
 	want(t, got, KernelConntrack, probe.Warn, "3 times, the last 20s ago")
 	if len(got) != 1 {
 		t.Errorf("what a program wrote is believed: %+v", got)
