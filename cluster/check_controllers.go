@@ -50,31 +50,31 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 }
 
 // whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
-// there is none or wants none, or that is not known.
-func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) string {
+// there is none or wants none.
+func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) (string, error) {
 	if s.controllersErr != nil || len(s.controllers) > 0 {
-		return ""
+		return "", nil
 	}
 	for _, namespace := range s.calicoIn {
 		list, err := c.kube.AppsV1().Deployments(namespace).List(ctx,
 			metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
 		if err != nil {
-			continue
+			return "", fmt.Errorf("listing Deployments: %w", err)
 		}
 		for _, d := range list.Items {
 			name := d.Namespace + "/" + d.Name
 			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 { // somebody meant that
-				return ""
+				return "", nil
 			}
 			for _, condition := range d.Status.Conditions {
 				if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-					return "Deployment " + name + " can make no pod: " + probe.Quoted(condition.Message)
+					return "Deployment " + name + " can make no pod: " + probe.Quoted(condition.Message), nil
 				}
 			}
-			return "Deployment " + name + " has no pod"
+			return "Deployment " + name + " has no pod", nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // calicoControllers says how the pods of calico-kube-controllers are. They may run
@@ -97,6 +97,8 @@ func calicoControllers(s *Snapshot, report func(probe.Result)) {
 	}
 	switch {
 	case len(s.controllers) > 0:
+	case s.noControllersErr != nil:
+		report(unread(s.noControllersErr))
 	case s.noControllers != "":
 		report(probe.Found(probe.Warn, "none runs in this cluster: %s", s.noControllers).
 			With(probe.FactReason, facts.ControllersNone).On("calico-kube-controllers"))

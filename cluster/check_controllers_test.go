@@ -47,20 +47,28 @@ func TestNoControllers(t *testing.T) {
 	t.Parallel()
 	const folder = "/apis/apps/v1/namespaces/kube-system/deployments"
 	const head = `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"c"},`
-	for name, c := range map[string]struct{ list, why string }{
-		"near: scaled to none": {head + `"spec":{"replicas":0}}]}`, ""},
-		"nobody says why":      {head + `"spec":{"replicas":1}}]}`, "Deployment kube-system/c has no pod"},
-		"refused": {head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
-			"Deployment kube-system/c can make no pod: error looking up service account"},
-		"near: none": {`{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`, ""},
+	for name, c := range map[string]struct {
+		list, why string
+		unread    bool
+	}{
+		"near: scaled to none": {list: head + `"spec":{"replicas":0}}]}`},
+		"nobody says why":      {list: head + `"spec":{"replicas":1}}]}`, why: "Deployment kube-system/c has no pod"},
+		"refused": {list: head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
+			why: "Deployment kube-system/c can make no pod: error looking up service account"},
+		"near: none": {list: `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`},
+		"not listed": {list: `{"kind":"DeploymentList"`, unread: true},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.noControllers = serverOf(t, map[string]string{folder: c.list}, nil).whyNoControllers(t.Context(), s)
-		if s.noControllers != c.why {
+		s.calicoIn = []string{"kube-system"}
+		server := serverOf(t, map[string]string{folder: c.list}, nil)
+		if s.noControllers, s.noControllersErr = server.whyNoControllers(t.Context(), s); s.noControllers != c.why {
 			t.Errorf("%s: %q", name, s.noControllers)
 		}
 		want := probe.Warn
-		if c.why == "" {
+		switch {
+		case c.unread:
+			want = probe.Unknown
+		case c.why == "":
 			want = probe.Skip
 		}
 		wantFirst(t, ask(t, s, facts.CheckControllers), want, c.why)

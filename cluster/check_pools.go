@@ -5,24 +5,12 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
-
-// fewNamed is how many of many are named.
-const fewNamed = 3
-
-// someOf lists some of many texts.
-func someOf(all []string) string {
-	if len(all) > fewNamed {
-		return strings.Join(all[:fewNamed], ", ") + fmt.Sprintf(" and %d more", len(all)-fewNamed)
-	}
-	return strings.Join(all, ", ")
-}
 
 // nodesWithin are the nodes that have an address in a range, each with it, the node in question first.
 func nodesWithin(s *Snapshot, cidr netip.Prefix) []string {
@@ -125,11 +113,11 @@ func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasServices)
 	}
 	if services := servicesWithin(s, cidr); len(services) > 0 {
-		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, someOf(services)).
+		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, few(services)).
 			With(probe.FactReason, facts.PoolHasServices)
 	}
 	if nodes := nodesWithin(s, cidr); len(nodes) > 0 {
-		return probe.Found(probe.Info, "%s has addresses of nodes in it: %s", cidr, someOf(nodes)).
+		return probe.Found(probe.Info, "%s has addresses of nodes in it: %s", cidr, few(nodes)).
 			With(probe.FactReason, facts.PoolHasNodes)
 	}
 	nat, _ := spec["natOutgoing"].(bool)

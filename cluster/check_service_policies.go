@@ -11,12 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Targets of service-policies.
-const (
-	targetLocal    = "local"
-	targetBySource = "by source"
-)
-
 // keepsLocal tells whether a service uses only endpoints of the node that is asked, in part or always.
 func keepsLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
@@ -94,11 +88,11 @@ func servicePolicies(s *Snapshot, report func(probe.Result)) {
 	slices.Sort(filtered)
 	if len(local) > 0 {
 		report(probe.Found(probe.Info, "%s use only endpoints of the node that is asked (a traffic policy is Local): %s",
-			plural(len(local), "service"), few(local)).On(targetLocal).With(facts.Services, few(local)))
+			plural(len(local), "service"), few(local)).On(facts.ServicesLocal).With(facts.Services, few(local)))
 	}
 	if len(filtered) > 0 {
 		report(probe.Found(probe.Info, "the pods of %s are let be reached by certain pods alone, such as by %s: %s",
-			plural(len(filtered), "service"), by, few(filtered)).On(targetBySource).With(facts.Services, few(filtered)).
+			plural(len(filtered), "service"), by, few(filtered)).On(facts.ServicesBySource).With(facts.Services, few(filtered)).
 			With(facts.Policy, by))
 	}
 	if len(local)+len(filtered) == 0 {

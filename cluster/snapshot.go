@@ -57,25 +57,26 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix           map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr        error
-	felixConfigs    []unstructured.Unstructured // all there are
-	felixConfigsErr error
-	api             []probe.Target // the API server's service and each endpoint
-	apiErr          error
-	dns             []probe.Target // the cluster's DNS: its service and each endpoint
-	dnsErr          error
-	controllers     []corev1.Pod // of calico-kube-controllers
-	controllersErr  error
-	noControllers   string          // why none is there, where a Deployment wants one
-	dnsService      *corev1.Service // its own, nil when there is none
-	blocks          []block
-	blockErr        error
-	ipam            ipam
-	placed          placement
-	rights          rights
-	accounts        []calicoAccount // of Calico's parts
-	policies        policies
+	felix            map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr         error
+	felixConfigs     []unstructured.Unstructured // all there are
+	felixConfigsErr  error
+	api              []probe.Target // the API server's service and each endpoint
+	apiErr           error
+	dns              []probe.Target // the cluster's DNS: its service and each endpoint
+	dnsErr           error
+	controllers      []corev1.Pod // of calico-kube-controllers
+	controllersErr   error
+	noControllers    string // why none is there, where a Deployment wants one
+	noControllersErr error
+	dnsService       *corev1.Service // its own, nil when there is none
+	blocks           []block
+	blockErr         error
+	ipam             ipam
+	placed           placement
+	rights           rights
+	accounts         []calicoAccount // of Calico's parts
+	policies         policies
 	// HostEndpoints of all nodes
 	hostEndpoints    []hostEndpoint
 	hostEndpointsErr error
@@ -178,7 +179,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
 	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
-	all.Go(func() { s.noControllers = c.whyNoControllers(ctx, s) })
+	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, s) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })

@@ -36,15 +36,16 @@ func shutterOf(f Findings, port int) (shutter, bool) {
 // shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
 // two ends lists it: the peer's first, then this node's own.
 func shutBy(f Findings, s session, c *Case) {
-	port, _ := s.port.Facts.Num(checks.FactPort)
+	known, _ := s.port.Facts.Num(checks.FactPort)
+	port := cmp.Or(int(known), 179)
 	for _, at := range []string{nodeOf(s.Finding), f.Node} {
 		if at == "" {
 			continue
 		}
-		if by, ok := shutterOf(f.At(at), cmp.Or(int(port), 179)); ok {
+		if by, ok := shutterOf(f.At(at), port); ok {
 			c.For = append(c.For, clues(hint, []Finding{by.Finding})...)
 			c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
-			c.Args["other"] = nodeArg(by.node)
+			c.Args["other"], c.Args["port"] = nodeArg(by.node), numberArg(float64(port))
 			c.Fix = openInput
 			return
 		}
@@ -54,7 +55,7 @@ func shutBy(f Findings, s session, c *Case) {
 // openInput is what to do about a rule that is known.
 var openInput = &probe.Fix{
 	Says: "Take the rule away on {other}, in what made it (ufw, firewalld, nftables.conf, a script), or let the nodes in before it.",
-	Manifest: []string{"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w 179",
+	Manifest: []string{"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w {port}",
 		"ssh {other} systemctl is-active ufw firewalld nftables"},
-	Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
+	Radius: "both only read; a rule that lets {port} in opens BGP to whom the rule names",
 }

@@ -35,7 +35,8 @@ Told from a Service without a pod here by what kube-proxy says of its settings, 
 		if len(set)+len(lines) == 0 {
 			return nil
 		}
-		c := Case{For: slices.Concat(clues(strong, slices.Concat(set, lines)), clues(hint, servicesThat(f, "local"))),
+		local := servicesThat(f, facts.ServicesLocal)
+		c := Case{For: slices.Concat(clues(strong, slices.Concat(set, lines)), clues(hint, local)),
 			Covers: Covers(checks.KubeLog.ID, checks.KubeProxyHealth.ID)}
 		if len(set) > 0 {
 			c.Says = fmt.Sprintf("kube-proxy on {node} takes it for node %s (hostnameOverride), so Services with policy Local are dropped here",
@@ -44,7 +45,7 @@ Told from a Service without a pod here by what kube-proxy says of its settings, 
 			c.Says = "kube-proxy on {node} looks for a Node that is not there, so Services with policy Local are dropped here: " +
 				lines[0].Facts.Str(checks.FactLine)
 		}
-		if local := servicesThat(f, "local"); len(local) > 0 {
+		if len(local) > 0 {
 			c.Says += "; such are " + local[0].Facts.Str(facts.Services)
 		}
 		return []Case{c}
@@ -67,7 +68,7 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 	},
 	RuledOut: []string{checks.ServiceClusterIP.ID},
 	Match: func(f Findings) []Case {
-		set, filtered := proxySet(f, checks.FactMasquerades), servicesThat(f, "by source")
+		set, filtered := proxySet(f, checks.FactMasquerades), servicesThat(f, facts.ServicesBySource)
 		if len(set) == 0 || len(filtered) == 0 {
 			return nil
 		}

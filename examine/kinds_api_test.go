@@ -37,6 +37,7 @@ var builtIn = map[string]string{
 	apiCore + "/configmaps": "ConfigMap", apiAccounts: "ServiceAccount", apiLeases + "/leases": "Lease",
 	apiEndpoints + "/endpointslices":                  "EndpointSlice",
 	apiPolicies + "/networkpolicies":                  "NetworkPolicy",
+	"/apis/apps/v1/deployments":                       "Deployment",
 	apiAdmission + "/validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 	apiAdmission + "/mutatingwebhookconfigurations":   "MutatingWebhookConfiguration",
 }

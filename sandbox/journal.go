@@ -18,6 +18,9 @@ const journald = "/usr/lib/systemd/systemd-journald"
 
 const journalSockets = "/run/systemd/journal/"
 
+// journalTime is how long journald may take to take a line, or a stream of them.
+const journalTime = 5 * time.Second
+
 // journaldConf leaves the machine's kernel log and audit alone.
 const journaldConf = `[Journal]
 Storage=persistent
@@ -93,11 +96,14 @@ func (j *nodeJournal) service(component string) string {
 
 // stream is a standard output that leads to the journal, as systemd opens it for a service.
 func (j *nodeJournal) stream(component string) (*os.File, error) {
-	c, err := net.DialTimeout("unix", journalSockets+"stdout", 5*time.Second)
+	c, err := net.DialTimeout("unix", journalSockets+"stdout", journalTime)
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(journalTime)); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
 	name := j.service(component)
 	// identifier, unit, priority info, with prefixes of levels; nothing passed on besides
 	if _, err := fmt.Fprintf(c, "%s\n%s.service\n6\n1\n0\n0\n0\n", name, name); err != nil {
@@ -118,14 +124,16 @@ func (j *nodeJournal) stream(component string) (*os.File, error) {
 // say writes what systemd writes about a service, as the node's first process, which systemd is elsewhere.
 func (j *nodeJournal) say(component, format string, args ...any) {
 	name := j.service(component)
-	c, err := net.Dial("unixgram", journalSockets+"socket")
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "writing to the journal: %v\n", err)
-		return
+	c, err := net.DialTimeout("unixgram", journalSockets+"socket", journalTime)
+	if err == nil {
+		defer c.Close()
+		err = c.SetDeadline(time.Now().Add(journalTime))
 	}
-	defer c.Close()
-	if _, err := fmt.Fprintf(c, "MESSAGE=%s\nUNIT=%s.service\nSYSLOG_IDENTIFIER=systemd\nPRIORITY=6\n",
-		fmt.Sprintf(format, args...), name); err != nil {
+	if err == nil {
+		_, err = fmt.Fprintf(c, "MESSAGE=%s\nUNIT=%s.service\nSYSLOG_IDENTIFIER=systemd\nPRIORITY=6\n",
+			fmt.Sprintf(format, args...), name)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "writing to the journal: %v\n", err)
 	}
 }

@@ -202,19 +202,7 @@ func TestServiceLogJournal(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	packed, err := os.Open("../journal/testdata/compact.journal.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := recordedJournal(t, "compact")
 	if err := os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -277,4 +265,23 @@ func serviceLogOf(t *testing.T, root string, now time.Time) []probe.Result {
 	serviceLogAt(t.Context(), &probe.Pass{Host: &probe.Host{Root: root},
 		Report: func(r probe.Result) { got = append(got, r) }}, now)
 	return got
+}
+
+// recordedJournal is a journal that journald wrote.
+func recordedJournal(t *testing.T, name string) []byte {
+	t.Helper()
+	packed, err := os.Open("../journal/testdata/" + name + ".journal.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

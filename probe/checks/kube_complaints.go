@@ -39,8 +39,9 @@ type grievance struct {
 // reflectorLine is client-go's, in the form of klog: Failed to watch, with what it failed for.
 const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
 
+// apiRefusals are what a client of the API server says that does not reach it, or is refused.
 var apiRefusals = []*signature{
-	{id: SaysForbidden, source: "API server", match: regexp.MustCompile(`is forbidden: User `)},
+	{id: SaysForbidden, source: "API server", match: regexp.MustCompile(`is forbidden: `)},
 	{id: SaysUnauthorized, source: "API server",
 		match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
 	{id: SaysCertificate, source: "crypto/x509", match: regexp.MustCompile(`x509: `)},

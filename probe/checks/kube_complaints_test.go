@@ -2,10 +2,8 @@ package checks
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,26 +91,14 @@ func TestKubeProxyEndings(t *testing.T) {
 // name.
 func TestKubeProxyUnit(t *testing.T) {
 	t.Parallel()
-	packed, err := os.Open("../journal/testdata/regular.journal.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := recordedJournal(t, "regular")
 	const unit = "_SYSTEMD_UNIT=kube-proxy.service"
 	at := bytes.Index(text, []byte("_SYSTEMD_UNIT=kubelet.service"))
 	copy(text[at:], unit)
 	binary.LittleEndian.PutUint64(text[at-64+8:], uint64(64+len(unit))) // of the object before it
 	root := t.TempDir()
 	folder := filepath.Join(root, "var/log/journal/0123456789abcdef0123456789abcdef")
-	err = os.MkdirAll(folder, 0o700)
+	err := os.MkdirAll(folder, 0o700)
 	if err = errors.Join(err, os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600)); err != nil {
 		t.Fatal(err)
 	}

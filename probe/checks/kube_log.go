@@ -49,16 +49,13 @@ type ending struct {
 	signatures []*signature
 }
 
-// any program's reasons, for the text of a line that ended it.
-var anyEnding = []*signature{
+// anyEnding are any program's reasons, for the text of a line that ended it.
+var anyEnding = slices.Concat([]*signature{
 	{id: saysPortTaken, source: "errno EADDRINUSE", match: regexp.MustCompile(`address already in use`)},
-	{id: SaysForbidden, source: "API server", match: regexp.MustCompile(`is forbidden: `)},
-	{id: SaysUnauthorized, source: "API server", match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{id: SaysCertificate, source: "crypto/x509", match: regexp.MustCompile(`x509: `)},
-	{id: SaysNoAPI, source: "client-go", match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|TLS handshake timeout|no such host`)},
+}, apiRefusals, []*signature{
 	{id: saysPermission, source: "errno EPERM, EACCES", match: regexp.MustCompile(`operation not permitted|permission denied`)},
 	{id: saysExecFormat, source: "errno ENOEXEC", match: regexp.MustCompile(`exec format error`)},
-}
+})
 
 var endings = map[string]ending{
 	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."

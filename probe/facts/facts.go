@@ -140,6 +140,12 @@ const (
 	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
 
+// Targets of service-policies.
+const (
+	ServicesLocal    = "local"     // those that use endpoints of the node that is asked alone
+	ServicesBySource = "by source" // those whose pods a policy lets be reached by certain pods alone
+)
+
 // NoBGPPeer is a word of probe.FactReason in results of bgp-peering: nobody is there to learn routes from.
 const NoBGPPeer = "no-peer"
 
