@@ -107,6 +107,9 @@ func worksThere(f Findings) []string {
 		if r.Facts[checks.FactLives] == true { // ping is blocked, and nothing else
 			continue
 		}
+		if r.Check == checks.DaemonLog.ID && r.Status == probe.Warn { // a service that goes on, or that was started again
+			continue
+		}
 		if slices.ContainsFunc(f.Elsewhere(r.Check), func(o Finding) bool { return answered(o.Status) }) {
 			out = append(out, r.Check)
 		}

@@ -18,7 +18,7 @@ func nodeRules() []*Rule {
 		[]*Rule{hostEndpointBlocks, serviceTakesPort},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority,
 			kubeletCutOff, nodeUnreachable,
-			kubeletServing, internalShared, kubeletPortBlocked},
+			kubeletServing, internalShared, nodeTurnsAway, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)

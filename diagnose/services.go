@@ -286,7 +286,10 @@ Told from broken services by the servers, which are asked directly, from a broke
 			Says: "the cluster's DNS is down: " + says,
 			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckDNSService),
 		}
-		if f.Fine(checks.PodTCP.ID) { // so pods can be reached
+		if lost := f.Failed(facts.CheckNodeLease); len(all) == 0 && len(lost) > 0 {
+			// The pods of a node that is not heard of count as not ready, whatever they do.
+			c.For = append(clues(hint, dead[:1]), clues(0, dead[1:], lost)...)
+		} else if f.Fine(checks.PodTCP.ID) { // so pods can be reached
 			c.For = append(c.For, clues(hint, podBeside(f, dead))...)
 		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
 			c.Against = clues(hint, pods)

@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// nodeTurnsAway is projectcalico/calico#3309: a firewall of the node's own that lets in what it was told of alone.
+var nodeTurnsAway = &Rule{
+	ID: "node-turns-away", Layer: LayerKernel, Title: "a firewall on the node rejects what the other nodes send to it",
+	Doc: `firewalld, ufw and hardening scripts let in what is listed and reject the rest: BGP (TCP 179), the kubelet (TCP 10250), Typha, VXLAN. Another node that connects gets ICMP "administratively prohibited", and gets it from this node's own address. Sessions that stood go on until they end once; then Calico's BIRD waits for the peer, holds its routes back, and the API server reaches no kubelet, while everything that this node begins itself works.
+Told from a firewall between the nodes by who sends the ICMP and by the node's own rules; from Calico's policies by the table, which is none of Calico's; from a dead kubelet by the answer, which is no refusal.`,
+	Fix: probe.Fix{
+		Says: "Let the nodes and the API servers in, in what made the rules: TCP 179 for BGP, TCP 10250 for the kubelet, TCP 5473 for Typha, UDP 4789 for VXLAN. Or stop it, and leave the node's firewall to Calico's HostEndpoints.",
+		Manifest: []string{"ssh {node} systemctl is-active firewalld ufw nftables",
+			"ssh {node} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w -e 'hook input' -e INPUT -e reject -e REJECT"},
+		OnlyIf: []probe.Conditional{
+			{If: "it is firewalld", Manifest: []string{
+				"ssh {node} sudo firewall-cmd --permanent --add-port=179/tcp --add-port=10250/tcp --add-port=5473/tcp --add-port=4789/udp",
+				"ssh {node} sudo firewall-cmd --reload"}},
+			{If: "it is ufw, and SUBNET is the nodes' own", Manifest: []string{"ssh {node} sudo ufw allow from SUBNET"}},
+		},
+		Radius: "reading changes nothing; the ports are open to whom the rule names. A reload of firewalld may remove rules of Calico's and kube-proxy's, which write them again within a minute or so",
+	},
+	RuledOut: []string{checks.NodePing.ID, facts.CheckNodeLease},
+	Explains: []string{"kubelet-port-blocked", "bgp-waits", "bgp-restart-hold", "bgp-one-way", "node-differs"},
+	Match: func(f Findings) []Case {
+		byICMP := func(r Finding) bool { return reasonOf(r) == "rejected" }
+		rejected, kubelets := keep(fromOutside(f, anyPort).refused, byICMP), keep(fromOutside(f, kubeletPort).refused, byICMP)
+		if len(rejected) == 0 || len(kubelets) == 0 && len(f.Failed(checks.BGPPort.ID)) > 0 { // BGP alone, at both ends
+			return nil
+		}
+		itself := keep(rejected, func(r Finding) bool {
+			by := r.Facts.Str(checks.FactICMPFrom)
+			return by != "" && slices.Contains(strings.Fields(r.Target), by)
+		})
+		wall, listed := inputWall(f)
+		if len(itself) == 0 && !listed {
+			return nil
+		}
+		c := Case{For: append(clues(strong, rejected[:1]), clues(0, rejected[1:])...),
+			Covers: append(pathFollows(f, 0, ""), Covers(probe.CheckAnswered, facts.CheckCalicoPod, checks.BGPExpected.ID)...),
+			Says:   fmt.Sprintf("a firewall on {node} itself rejects what other nodes send to %s", portsOf(rejected))}
+		if listed {
+			c.For = append(c.For, clues(strong, []Finding{wall.Finding})...)
+			c.Says += fmt.Sprintf(": chain %s of its rules (%s)", wall.rule, wall.is)
+		}
+		return []Case{c}
+	},
+}
+
+// wall is a chain of a node's own firewall, and what becomes of packets in it.
+type wall struct {
+	Finding
+	rule, is string
+}
+
+// turnsAway is how node-state lists a chain that is asked for what comes in, and drops or rejects some of it.
+var turnsAway = regexp.MustCompile(`^hook input, .*(?:policy drop|\breject\b|\bdrop\b)`)
+
+// inputWall finds such a chain on this node that is neither Calico's nor kube-proxy's.
+func inputWall(f Findings) (wall, bool) {
+	walls := stateOf(f)[checks.AreaFirewall]
+	if walls == nil {
+		return wall{}, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(walls.values)) {
+		if is := walls.values[name]; turnsAway.MatchString(is) {
+			return wall{walls.of[name], name, is}, true
+		}
+	}
+	return wall{}, false
+}
+
+// portsOf names the TCP ports that results are about, each once.
+func portsOf(all []Finding) string {
+	var out []string
+	for _, r := range all {
+		port, _ := r.Facts.Num(checks.FactPort)
+		if text := fmt.Sprintf("TCP %.0f", port); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,36 @@
+package diagnose
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestNodeTurnsAway wants a node's own firewall blamed where its rules are seen, or its own address says so, and not
+// where somebody in between rejects.
+func TestNodeTurnsAway(t *testing.T) {
+	b, err := os.ReadFile("testdata/blind5-firewalld.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := string(txtar.Parse(b).Files[1].Data)
+	unlisted := strings.ReplaceAll(stream, "hook input, policy accept, accept drop jump reject", "hook input, policy accept, accept")
+	between := strings.NewReplacer(`"icmp_from":"10.88.0.11"`, `"icmp_from":"10.0.0.1"`,
+		`"icmp_from":"fd00:10:88::11"`, `"icmp_from":"10.0.0.1"`).Replace(unlisted)
+	for name, c := range map[string]struct{ stream, confidence string }{
+		"with its rules": {stream, "high"}, "by its address alone": {unlisted, "medium"}, "by a router": {between, ""},
+		"by timeouts": {strings.ReplaceAll(stream, `"reason":"rejected"`, `"reason":"timeout"`), ""},
+	} {
+		got := ""
+		for _, cause := range Explain(read(t, []byte(c.stream)), Rules()).Causes {
+			if cause.ID == "node-turns-away" {
+				got = string(cause.Confidence)
+			}
+		}
+		if got != c.confidence {
+			t.Errorf("%s: %q, want %q", name, got, c.confidence)
+		}
+	}
+}
