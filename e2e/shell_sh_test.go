@@ -69,7 +69,7 @@ func TestSh(t *testing.T) {
 				shAudited(t)
 				shUnlogged(t, "id=0 /dev/pts/")
 			}
-			p.must("resize-window", "-x", "90", "-y", "20")
+			p.resize(90, 20)
 			p.enter(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
 			p.wants("resized")
 			// What a full-screen program does: the cursor goes where it says, and every key
@@ -87,7 +87,7 @@ func TestSh(t *testing.T) {
 			p.press("C-c")
 			p.enter("echo al''ive")
 			p.wants("alive")
-			p.must("resize-window", "-x", "110", "-y", "30")
+			p.resize(110, 30)
 			p.enter("exit 3")
 			p.wantsLast(c.node + ">")
 			// The first key after it is the prompt's.
@@ -371,13 +371,13 @@ func TestShCut(t *testing.T) {
 	p.enter("clear; echo clea''red")
 	p.wants("cleared")
 	relay.away(true)
-	p.must("resize-window", "-x", "90", "-y", "20") // as a laptop that leaves its dock
+	p.resize(90, 20) // as a laptop that leaves its dock
 	p.wants("is lost")
 	relay.away(false)
 	p.wants("is back")
 	p.enter("clear; echo size=$(stty size)")
 	p.wants("size=20 90")
-	p.must("resize-window", "-x", "110", "-y", "30")
+	p.resize(110, 30)
 	p.enter("exit")
 	p.wantsLast("node-a>")
 	p.enter("exit")

@@ -88,12 +88,14 @@ func TestShellOnTerminal(t *testing.T) {
 		t.Errorf("Ctrl-C did not end the rest of the line:\n%s", shown)
 	}
 
-	s.must("resize-window", "-x", "60", "-y", "20")
-	s.types("run node-ready and this is a line that is longer than the window is")
+	s.resize(60, 20)
+	s.types("run node-ready")
+	s.wantsLast("node-a> run node-ready") // by now the editor knows how wide it is
+	s.types(" and this is a line that is longer than the window is")
 	s.wants("{") // it is scrolled sideways
 	s.press("C-u")
 	s.wantsLast("node-a>")
-	s.must("resize-window", "-x", "110", "-y", "30")
+	s.resize(110, 30)
 
 	s.enter("bird show route | less")
 	s.wants("(END)")

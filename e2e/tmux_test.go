@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // screen is a terminal with a bash in it, driven by tmux.
@@ -156,8 +158,24 @@ func (s *screen) signal(sig syscall.Signal) {
 	}
 }
 
-// sized is how stty writes the size of a terminal, which is tmux's to give and not a part of its mode.
-var sized = regexp.MustCompile(`rows \d+; columns \d+; `)
+// resize gives the terminal another size, and waits until those in it are told so: tmux may be late on a busy machine.
+func (s *screen) resize(columns, rows uint16) {
+	s.t.Helper()
+	s.must("resize-window", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows))
+	tty := strings.TrimSpace(s.must("display-message", "-p", "#{pane_tty}"))
+	terminal, err := os.OpenFile(tty, os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer terminal.Close()
+	eventually(s.t, 10*time.Second, func() string {
+		size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
+		if err != nil || size.Col != columns || size.Row != rows {
+			return fmt.Sprintf("the terminal has not %d columns and %d rows: %+v %v", columns, rows, size, err)
+		}
+		return ""
+	})
+}
 
 // left waits until what begin has begun has ended with an exit code, and wants the
 // terminal in the mode it had.
@@ -169,7 +187,7 @@ func (s *screen) left(code int) {
 		if err != nil {
 			return err.Error()
 		}
-		return sized.ReplaceAllString(string(b), "")
+		return string(b)
 	}
 	before := read("before")
 	eventually(s.t, 10*time.Second, func() string {
