@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,20 +98,39 @@ func killedInside(h *probe.Host) (kills int, limited, known bool) {
 	if !seesProcesses(h) {
 		return 0, false, false
 	}
-	felix, ok, err := calicoProcess(h, "felix")
-	if err != nil || !ok {
+	one, ok := insideCalico(h)
+	if !ok {
 		return 0, false, false
 	}
 	// of cgroup v2 and v1
 	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} {
-		if text, err := cgroupFile(h, felix.PID, "memory", file[0]); err == nil {
+		if text, err := cgroupFile(h, one, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
-			limit, _ := cgroupFile(h, felix.PID, "memory", file[1])
+			limit, _ := cgroupFile(h, one, "memory", file[1])
 			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 says "max"
 			return kills, err == nil && n < noLimit, known
 		}
 	}
 	return 0, false, false
+}
+
+// insideCalico is a process in calico-node's container: Felix, or another where Felix is killed again and again.
+func insideCalico(h *probe.Host) (pid int, found bool) {
+	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
+		if p, ok, err := calicoProcess(h, what); err == nil && ok {
+			return p.PID, true
+		}
+	}
+	birds, err := processesOf(h, inNodesNetwork, func(comm string) bool { return strings.HasPrefix(comm, "bird") })
+	if err != nil {
+		return 0, false
+	}
+	for _, p := range birds {
+		if slices.ContainsFunc(p.args, func(a string) bool { return strings.HasPrefix(a, "/var/run/calico/bird") }) {
+			return p.PID, true
+		}
+	}
+	return 0, false
 }
 
 // noLimit is where the numbers begin with which cgroup v1 says that there is none:
