@@ -11,7 +11,7 @@ import (
 )
 
 func firewallRules() []*Rule {
-	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, policyForbids}
+	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade, policyForbids}
 }
 
 // uplinkDown is a node without a link.

@@ -80,3 +80,34 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 		}}
 	},
 }
+
+// foreignMasquerade is a rule of others that hides pods' addresses.
+var foreignMasquerade = &Rule{
+	ID: "foreign-masquerade", Layer: LayerPaths, Title: "a firewall rule of others masquerades what pods send to pods, so policies that know pods by their labels deny them",
+	Doc: `A rule in POSTROUTING that is neither Calico's nor kube-proxy's (of flannel before, of ip-masq-agent, a script, a VPN) masquerades all that comes from the pods' range, also what goes to pods of other nodes. Those see this node's address. Without policies nobody notices; a policy that lets pods in by their labels does not know them and drops what it was written to allow. Pods of the same node are let in.
+Told from a policy that forbids by the rule, which is quoted; from kube-proxy's masquerading by the direct way, from pod to pod.`,
+	Fix: probe.Fix{
+		Says: "Take the rule away in what made it, or let it leave out what goes to pods (\"! -d\" and the pods' range). Calico masquerades itself what leaves the cluster (natOutgoing).",
+		Manifest: []string{"ssh {node} \"sudo iptables-save -t nat; sudo nft list ruleset\" | grep -n -i masquerade",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
+		Radius: onlyReads,
+	},
+	RuledOut: []string{checks.NodePing.ID, checks.RouteBlocks.ID},
+	Explains: []string{"policy-forbids"},
+	Match: func(f Findings) []Case {
+		rule := keep(f.Of(checks.NodeFirewall.ID), func(r Finding) bool { return r.Facts.Str(checks.FactNATRule) != "" })
+		held := keep(slices.Concat(f.Bad(checks.PodPing.ID), f.Bad(checks.PodTCP.ID)), func(r Finding) bool {
+			return r.Facts.Str(probe.FactPolicy) != "" && r.Facts.Str(probe.FactDenied) == ""
+		})
+		filtered := servicesThat(f, facts.ServicesBySource)
+		if len(rule) == 0 || len(held)+len(filtered) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "pods of {node} come to other nodes' pods with the node's address, so policies by labels deny them: " +
+				rule[0].Facts.Str(checks.FactNATRule),
+			For:    slices.Concat(clues(strong, rule[:1]), clues(0, filtered), clues(hint, held[:min(1, len(held))])),
+			Covers: Covers(checks.PodPing.ID, checks.PodTCP.ID),
+		}}
+	},
+}

@@ -19,6 +19,7 @@ var NodeFirewall = &probe.Check{
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
 ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; Calico removes them itself only from v3.31, and only between iptables and its own nftables tables; else a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
 warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods (the fact refuses names chains of others whose own rules drop or reject); or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
+masquerading, where pods of other nodes are known: info: a rule of others in POSTROUTING gives what pods send to other nodes' pods the node's address, so a policy that lets pods in by their labels does not know them. ok: none does, as far as the rules of such chains are understood.
 skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
 }
 
@@ -84,6 +85,9 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 			continue // Calico of one family may write none for the other
 		}
 		p.Report(judgeWalls(w, pods, known).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
+	}
+	if r, ok := foreignNAT(p); ok {
+		p.Report(r.On(targetMasquerade))
 	}
 }
 
