@@ -44,8 +44,8 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	return probe.Found(probe.OK, "no rule of others hides the addresses of pods from other nodes' pods"), true
 }
 
-// masksPods tells whether a rule, in words as kernel.Walls has it, surely masquerades packets from a pool to a pool that
-// leave by a device.
+// masksPods tells whether a rule, in words as kernel.Walls has it, surely masquerades packets from a pool to a pool
+// that leave by a device.
 func masksPods(rule string, pools []netip.Prefix, device string) bool {
 	words := strings.Fields(rule)
 	masks := false
