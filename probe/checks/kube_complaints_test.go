@@ -109,3 +109,29 @@ func TestKubeProxyUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestLastRuns wants the end of the run before told where the present one has just begun, as a kube-proxy of systemd's
+// that ends at every start is mostly found.
+func TestLastRuns(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 23, 14, 0, 0, time.UTC)
+	line := func(ago time.Duration, text string) podlog.Line { return podlog.Line{Time: now.Add(-ago), Text: text} }
+	end := line(4*time.Second, `E1123 23:13:56.000000       1 server.go:136] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported"`)
+	began := line(2*time.Second, `I1123 23:13:58.000000       1 server.go:215] "Using kubeconfig"`)
+	long := line(2*time.Minute, `I1123 23:12:00.000000       1 server.go:215] "Using kubeconfig"`)
+	for name, c := range map[string]struct {
+		runs [][]podlog.Line
+		want probe.Status
+	}{
+		"just begun":            {[][]podlog.Line{{end}, {began}}, probe.Warn},
+		"ended itself":          {[][]podlog.Line{{began}, {end}}, probe.Fail},
+		"goes on for minutes":   {[][]podlog.Line{{end}, {long, began}}, probe.OK},
+		"the one before was OK": {[][]podlog.Line{{long}, {began}}, probe.OK},
+		"the first":             {[][]podlog.Line{{began}}, probe.OK},
+	} {
+		r := lastRuns(kubeProxyName, c.runs, now)
+		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != SaysMode {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

@@ -132,16 +132,46 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	}
 	entries, err := journalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-serviceSince),
 		Most: serviceLines})
-	var lines []podlog.Line
+	var runs [][]podlog.Line // by the process that wrote them
+	pid := ""
 	for _, e := range entries {
-		if !e.About {
-			lines = append(lines, podlog.Line{Time: e.Time, Text: e.Text})
+		if e.About {
+			continue
 		}
+		if len(runs) == 0 || e.PID != pid {
+			runs, pid = append(runs, nil), e.PID
+		}
+		last := &runs[len(runs)-1]
+		*last = append(*last, podlog.Line{Time: e.Time, Text: e.Text})
 	}
-	if err != nil || len(lines) == 0 {
+	if err != nil || len(runs) == 0 {
 		return probe.Result{}, "", false
 	}
-	return presentRun(kubeProxyName, lines, now), kubeProxyUnit, true
+	return lastRuns(kubeProxyName, runs, now), kubeProxyUnit, true
+}
+
+// lastRuns judges the last of some runs, or the one before where that has just begun.
+func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Result {
+	last := len(runs) - 1
+	r := presentRun(component, runs[last], now)
+	if r.Status != probe.Fail && last > 0 && now.Sub(runs[last][0].Time) < youngRun {
+		return runBefore(component, runs[last-1], now, r)
+	}
+	return r
+}
+
+// youngRun is how long a run may have lasted that says nothing of the next end.
+const youngRun = time.Minute
+
+// runBefore is how the run before one that has just begun ended, or else what is known of the present one.
+func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
+	of := ended(component, lines, now)
+	if of.Status != probe.Fail {
+		return present
+	}
+	of.Status = probe.Warn
+	of.Saw += "; another run has just begun"
+	return of
 }
 
 // podsLog judges the last two runs of a component's container.
@@ -160,7 +190,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 		return probe.Result{}, err
 	}
 	r := presentRun(component, lines, now)
-	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < time.Minute)
+	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < youngRun)
 	if r.Status == probe.Fail || last == 0 || !young {
 		return r.With(FactRun, runs[last]), nil
 	}
@@ -168,9 +198,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	if err != nil { // the kubelet has cleaned up
 		return r.With(FactRun, runs[last]), nil
 	}
-	if of := ended(component, before, now); of.Status == probe.Fail {
-		of.Status = probe.Warn
-		of.Saw += "; another run has just begun"
+	if of := runBefore(component, before, now, r); of.Facts[FactEnded] == true {
 		return of.With(FactRun, runs[last-1]), nil
 	}
 	return r.With(FactRun, runs[last]), nil
