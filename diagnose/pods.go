@@ -209,6 +209,15 @@ var newKubeconfig = &probe.Fix{
 	Radius: "reading changes nothing; " + restartRadius,
 }
 
+// newToken is the fix of a token that the API server refuses.
+var newToken = &probe.Fix{
+	Says: "Have calico-node write the file anew: it does so at its start, with a token that the API server has just given it. One that is refused before its time is over was changed, is another cluster's, or its ServiceAccount or the API server's signing key was made anew.",
+	Manifest: []string{"ssh {node} sudo ls -l --full-time /etc/cni/net.d/calico-kubeconfig",
+		"kubectl -n {namespace} get serviceaccounts -o wide | grep calico"},
+	OnlyIf: []probe.Conditional{{If: "calico-node itself is well", Manifest: []string{restartCalico}}},
+	Radius: "reading changes nothing; " + restartRadius,
+}
+
 // cniPluginFails is a CNI plugin that says what it lacks.
 var cniPluginFails = &Rule{
 	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods of the node",
@@ -236,6 +245,11 @@ It is quoted as it is where no other cause explains it.`,
 			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
 				groups[0].Facts.Str(facts.Message)
 			out[0].Fix = newKubeconfig
+		case facts.ObstacleToken:
+			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
+				groups[0].Facts.Str(facts.Message)
+			out[0].For = append(out[0].For, clues(0, f.Of(checks.CNIToken.ID))...) // which tells its time alone
+			out[0].Fix = newToken
 		case facts.ObstaclePool:
 			pod := groups[0].Facts.Str(facts.Pod)
 			namespace, _, _ := strings.Cut(pod, "/")

@@ -51,7 +51,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-		"/var/lib/containers", "/var/lib/cni", "/var/log", "/etc"} {
+		"/var/lib/containers", "/var/lib/cni", "/var/log", "/var/log/pods", "/etc"} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":

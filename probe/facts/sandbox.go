@@ -19,6 +19,7 @@ const (
 	ObstaclePauseImage    = "pause-image"    // the image of sandboxes is not there and cannot be pulled
 	ObstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime name cgroups in different ways
 	ObstacleResolvConf    = "resolv-conf"    // the file that the kubelet takes DNS servers from cannot be opened
+	ObstacleToken         = "token"          // the API server does not accept the CNI plugin's token
 	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program may not be executed
 	ObstacleOpenFiles     = "open-files"     // somebody may not open one more file
@@ -161,6 +162,8 @@ var obstacles = []struct {
 	{of: StartsCNI, is: ObstacleProxy, words: regexp.MustCompile(
 		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
+	{of: StartsCNI, is: ObstacleToken, words: regexp.MustCompile(
+		`plugin type="calico".*connection is unauthorized: Unauthorized`)},
 	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }

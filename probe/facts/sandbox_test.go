@@ -42,6 +42,8 @@ func TestSandboxFailed(t *testing.T) {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstaclePool, At: "team-blau-pool"},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): the given pool (10.200.0.0/16) does not exist, or is not enabled`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstaclePool, At: "10.200.0.0/16"},
+		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleToken},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): Internal error occurred: fai ... ling webhook "validation.gatekeeper.sh": failed to call webhook: Post "https://gatekeeper-webhook-service.gatekeeper-system.svc:443/v1/admit?timeout=3s": service "gatekeeper-webhook-service" not found`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleWebhook, At: "validation.gatekeeper.sh"},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": Service Unavailable`: {
