@@ -32,15 +32,16 @@ Told from a firewall between the nodes by who sends the ICMP and by the node's o
 	RuledOut: []string{checks.NodePing.ID, facts.CheckNodeLease},
 	Explains: []string{"kubelet-port-blocked", "bgp-waits", "bgp-restart-hold", "bgp-one-way", "node-differs"},
 	Match: func(f Findings) []Case {
-		byICMP := func(r Finding) bool { return reasonOf(r) == "rejected" }
+		byICMP := func(r Finding) bool { // of the node's own ports, and by nobody else's word
+			by := r.Facts.Str(checks.FactICMPFrom)
+			return reasonOf(r) == "rejected" && !strings.Contains(r.Target, " pod ") &&
+				(by == "" || slices.Contains(strings.Fields(r.Target), by))
+		}
 		rejected, kubelets := keep(fromOutside(f, anyPort).refused, byICMP), keep(fromOutside(f, kubeletPort).refused, byICMP)
 		if len(rejected) == 0 || len(kubelets) == 0 && len(f.Failed(checks.BGPPort.ID)) > 0 { // BGP alone, at both ends
 			return nil
 		}
-		itself := keep(rejected, func(r Finding) bool {
-			by := r.Facts.Str(checks.FactICMPFrom)
-			return by != "" && slices.Contains(strings.Fields(r.Target), by)
-		})
+		itself := keep(rejected, func(r Finding) bool { return r.Facts.Str(checks.FactICMPFrom) != "" })
 		wall, listed := inputWall(f)
 		if len(itself) == 0 && !listed {
 			return nil
@@ -62,8 +63,8 @@ type wall struct {
 	rule, is string
 }
 
-// turnsAway is how node-state lists a chain that is asked for what comes in, and drops or rejects some of it.
-var turnsAway = regexp.MustCompile(`^hook input, .*(?:policy drop|\breject\b|\bdrop\b)`)
+// turnsAway is how node-state lists a chain that is asked for what comes in, and rejects some of it.
+var turnsAway = regexp.MustCompile(`^hook input, .*\breject\b`)
 
 // inputWall finds such a chain on this node that is neither Calico's nor kube-proxy's.
 func inputWall(f Findings) (wall, bool) {

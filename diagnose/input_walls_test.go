@@ -21,6 +21,8 @@ func TestNodeTurnsAway(t *testing.T) {
 		`"icmp_from":"fd00:10:88::11"`, `"icmp_from":"10.0.0.1"`).Replace(unlisted)
 	for name, c := range map[string]struct{ stream, confidence string }{
 		"with its rules": {stream, "high"}, "by its address alone": {unlisted, "medium"}, "by a router": {between, ""},
+		"by a router, whatever the node drops": {strings.ReplaceAll(between, "hook input, policy accept, accept",
+			"hook input, policy accept, accept drop"), ""},
 		"by timeouts": {strings.ReplaceAll(stream, `"reason":"rejected"`, `"reason":"timeout"`), ""},
 	} {
 		got := ""
