@@ -33,15 +33,27 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 		if w.Hook != "postrouting" {
 			continue
 		}
-		for _, rule := range w.Rules {
-			if masksPods(rule, pools, way.device) {
-				text := probe.OneLine(w.Family + " " + w.Table + " " + w.Name + ": " + rule)
-				return probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
-					"pods the node's address: %s", text).With(FactNATRule, text), true
-			}
+		if rule := firstMask(w.Rules, pools, way.device); rule != "" {
+			text := probe.OneLine(w.Family + " " + w.Table + " " + w.Name + ": " + rule)
+			return probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
+				"pods the node's address: %s", text).With(FactNATRule, text), true
 		}
 	}
-	return probe.Found(probe.OK, "no rule of others hides the addresses of pods from other nodes' pods"), true
+	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
+}
+
+// firstMask is the first rule of a chain that masks pods, "" where there is none, or one before it may let them out.
+func firstMask(rules []string, pools []netip.Prefix, device string) string {
+	for _, rule := range rules {
+		words := strings.Fields(rule)
+		switch {
+		case slices.Contains(words, "return"), slices.Contains(words, "accept"):
+			return ""
+		case masksPods(rule, pools, device):
+			return rule
+		}
+	}
+	return ""
 }
 
 // masksPods tells whether a rule, in words as kernel.Walls has it, surely masquerades packets from a pool to a pool
