@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,9 +23,7 @@ func (p policies) bySource(namespace string, of map[string]string) string {
 	if p.err != nil || p.other != nil {
 		return ""
 	}
-	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
-	maps.Copy(with, of)
-	name := ""
+	with, name := withCalicos(namespace, of), ""
 	for _, one := range p.all {
 		rules, about := one.rules[probe.DeniesIngress]
 		if !about || !one.on(namespace, with) {

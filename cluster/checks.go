@@ -88,6 +88,13 @@ ok: there is no such endpoint. info: there is, and where: a machine outside the 
 ok: there is neither. info: there are some, and which. Where a policy cannot be worked out, what it selects is left out.`,
 		},
 		{
+			ID: facts.CheckDNSPolicies, Asks: "do policies let pods of the node out to others, and not to the cluster's DNS?",
+			Run: bind(dnsPolicies),
+			Doc: `A policy for what pods send (egress) denies all that it does not allow, and DNS has to be allowed like the rest, by UDP: a port that is named without a protocol is TCP's. Pods that may send to others and ask nobody for their names look as if the DNS were down, while it answers everybody else (projectcalico/calico#2199).
+For each pod of the node that runs and asks the cluster's DNS (its dnsPolicy is ClusterFirst), the policies are gone through in Calico's order, for UDP to each DNS server, as far as they are known: a rule that may let it out, such as one by a namespace's labels, counts as one that does.
+ok: there is no such pod. warn: there is one, and which. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. info: what policies come to is not known. skip: no pod of the cluster's DNS is known.`,
+		},
+		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
 			Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
 The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.

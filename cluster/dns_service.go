@@ -207,7 +207,8 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 // dnsServers is what the API has of the CoreDNS behind the cluster's DNS.
 type dnsServers struct {
 	rights rights
-	ready  int // how many of its pods are
+	ready  int          // how many of its pods are
+	pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
 // readDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
@@ -219,6 +220,7 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
 		return dnsServers{rights: rights{err: fmt.Errorf("listing CoreDNS' pods: %w", err)}}
 	}
 	var who account
+	out.pods = list.Items
 	for i := range list.Items {
 		p := &list.Items[i]
 		core := func(c corev1.Container) bool { return c.Name == "coredns" || strings.Contains(c.Image, "/coredns") }

@@ -89,10 +89,10 @@ func TestDNSRights(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"none is ready":        {dnsServers{lacks, 0}, probe.Fail, "may not list endpointslices"},
-		"one is ready":         {dnsServers{lacks, 1}, probe.Warn, "goes on with what it knows"},
-		"by roles alone":       {dnsServers{roles, 0}, probe.Warn, "by the roles and bindings"},
-		"near: it has all":     {dnsServers{rights{account: "a", asked: 6}, 0}, probe.OK, "may do all 6 things"},
+		"none is ready":        {dnsServers{rights: lacks}, probe.Fail, "may not list endpointslices"},
+		"one is ready":         {dnsServers{rights: lacks, ready: 1}, probe.Warn, "goes on with what it knows"},
+		"by roles alone":       {dnsServers{rights: roles}, probe.Warn, "by the roles and bindings"},
+		"near: it has all":     {dnsServers{rights: rights{account: "a", asked: 6}}, probe.OK, "may do all 6 things"},
 		"near: another server": {dnsServers{}, probe.Skip, "no pod of CoreDNS"},
 	} {
 		s.dnsServers = c.of

@@ -156,35 +156,8 @@ func (p policies) shuts(h hostEndpoint, port int) (by string, denied bool) {
 	if with == nil {
 		with = map[string]string{}
 	}
-	selected := false
-	for _, tier := range p.inOrder() {
-		last, passed := "", false
-		for _, one := range tier {
-			rules, about := one.rules[probe.DeniesIngress]
-			if !about || passed || one.namespace != "" || !one.selects(with) {
-				continue
-			}
-			if one.vague {
-				return "", false
-			}
-			last, selected = one.name, true
-			for _, r := range rules {
-				switch {
-				case !r.mayBe(port), r.action == "Log", r.action == "Deny" && !r.all:
-					continue
-				case r.action == "Deny":
-					return one.name, true
-				case r.action == "Pass" && r.all:
-					passed = true
-				default: // it allows or passes on some
-					return "", false
-				}
-				break
-			}
-		}
-		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); last != "" && !passed && action != "Pass" {
-			return last, true
-		}
-	}
-	return "", !selected && len(h.profiles) == 0
+	by, held, denied := p.ask(probe.DeniesIngress,
+		func(one policy) bool { return one.namespace == "" && one.selects(with) },
+		func(r rule) bool { return r.mayBe(protocolTCP, port) })
+	return by, denied || !held && len(h.profiles) == 0
 }

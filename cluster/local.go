@@ -23,6 +23,7 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 		s.localErr = err
 		return
 	}
+	s.running = running
 	s.local = ofEachPool(pingable(running, len(running), s.policies), s.pools, entered)
 	if s.local == nil && slices.ContainsFunc(running, ownAddress) {
 		s.localErr = notReady(s.Node.Name)

@@ -75,15 +75,13 @@ func calicos(kind, name string, spec map[string]any) policy {
 	if err != nil {
 		s = func(map[string]string) bool { return true }
 	}
-	return policy{kind + " " + name, namespace, s, calicoRuling(spec, err != nil)}
+	return policy{kind + " " + name, namespace, s, calicoRuling(namespace, spec, err != nil)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a
 // target; none when nothing does.
 func (p policies) on(namespace string, of map[string]string) map[string]string {
-	// as Calico adds them
-	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
-	maps.Copy(with, of)
+	with := withCalicos(namespace, of)
 	if name, directions := p.denies(namespace, with); len(directions) > 0 {
 		return map[string]string{probe.AttrPolicy: name, probe.AttrDenies: strings.Join(directions, ",")}
 	}
@@ -94,6 +92,13 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.err.Error()), " ")}
 	}
 	return nil
+}
+
+// withCalicos are a pod's labels with those that Calico adds.
+func withCalicos(namespace string, of map[string]string) map[string]string {
+	out := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
+	maps.Copy(out, of)
+	return out
 }
 
 // strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for

@@ -32,14 +32,16 @@ type rule struct {
 	action string // Allow, Deny, Pass or Log
 	all    bool   // it is about every packet
 	pods   bool   // it is surely about what certain pods send, known by their labels, and nothing else
-	// where a rule of Calico's is surely not about every port of TCP
-	other bool  // it is about another protocol
-	ports []any // the ports at the receiving end that it is about; nil = every port
+	// what of the packets it is about is known of Calico's rules, and of Kubernetes' for egress
+	protocol string                 // the only one it is about, as in probe.ProtocolTCP or a number; "" = every one
+	ports    []any                  // the ports at the receiving end that it is about; nil = every port
+	to       func(destination) bool // whether it may be about what is for that one; nil = for everybody
+	nets     bool                   // it knows receivers by their addresses alone
 }
 
-// mayBe tells whether a rule may be about a TCP port at the receiving end.
-func (r rule) mayBe(port int) bool {
-	if r.other {
+// mayBe tells whether a rule may be about a port at the receiving end.
+func (r rule) mayBe(protocol string, port int) bool {
+	if r.protocol != "" && r.protocol != protocol {
 		return false
 	}
 	return r.ports == nil || slices.ContainsFunc(r.ports, func(one any) bool {
@@ -59,26 +61,6 @@ func (r rule) mayBe(port int) bool {
 	})
 }
 
-// calicoRule reads a rule of a policy of Calico's.
-func calicoRule(r map[string]any) rule {
-	action, _ := r["action"].(string)
-	out := rule{action: action, all: unconditional(r), pods: fromSelected(r)}
-	switch protocol := r["protocol"].(type) {
-	case string:
-		out.other = !strings.EqualFold(protocol, "TCP") && protocol != "6"
-	case int64:
-		out.other = protocol != 6
-	case float64:
-		out.other = protocol != 6
-	}
-	if to, _ := r["destination"].(map[string]any); to != nil {
-		if ports, _ := to["ports"].([]any); len(ports) > 0 {
-			out.ports = ports
-		}
-	}
-	return out
-}
-
 // The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
 const (
 	tierDefault     = "default"
@@ -92,7 +74,7 @@ var directions = []struct{ said, is, rules string }{
 }
 
 // calicoRuling reads a policy of Calico's.
-func calicoRuling(spec map[string]any, vague bool) ruling {
+func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
 	out := ruling{tier: cmp.Or(text("tier"), tierDefault), order: math.Inf(1), rules: map[string][]rule{}}
@@ -112,7 +94,7 @@ func calicoRuling(spec map[string]any, vague bool) ruling {
 		out.rules[d.is] = []rule{}
 		for _, item := range list {
 			r, _ := item.(map[string]any)
-			out.rules[d.is] = append(out.rules[d.is], calicoRule(r))
+			out.rules[d.is] = append(out.rules[d.is], calicoRule(namespace, r))
 		}
 	}
 	return out
@@ -154,8 +136,7 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	if slices.Contains(types, networkingv1.PolicyTypeEgress) || len(types) == 0 && len(np.Spec.Egress) > 0 {
 		out.rules[probe.DeniesEgress] = []rule{}
 		for _, r := range np.Spec.Egress {
-			allows := rule{action: "Allow", all: len(r.To)+len(r.Ports) == 0}
-			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress], allows)
+			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress], egressRules(np.Namespace, r)...)
 		}
 	}
 	return out
@@ -180,39 +161,50 @@ func (p policies) denies(namespace string, with map[string]string) (name string,
 	return name, in
 }
 
-// deniesIn walks the tiers as Calico does: the first rule that a packet meets decides; a tier whose
-// policies select the pod and do not decide denies at its end.
+// deniesIn names the policy that surely denies every packet of a pod in a direction, "" where none does.
 func (p policies) deniesIn(direction, namespace string, with map[string]string) string {
+	by, _, denied := p.ask(direction, func(one policy) bool { return one.on(namespace, with) },
+		func(rule) bool { return true })
+	if !denied {
+		return ""
+	}
+	return by
+}
+
+// ask walks the tiers as Calico does, for packets that a rule may be about: the first rule that a packet meets
+// decides; a tier whose policies hold and do not decide denies at its end. It names the policy that surely denies them,
+// and tells whether any policy holds.
+func (p policies) ask(direction string, holds func(policy) bool, may func(rule) bool) (by string, held, denied bool) {
 	for _, tier := range p.inOrder() {
-		by, passed := "", false
+		first, passed := "", false
 		for _, one := range tier {
 			rules, about := one.rules[direction]
-			if !about || passed || !one.on(namespace, with) {
+			if !about || passed || !holds(one) {
 				continue
 			}
 			if one.vague {
-				return ""
+				return "", true, false
 			}
-			by = cmp.Or(by, one.name)
+			first, held = cmp.Or(first, one.name), true
 			for _, r := range rules {
 				switch {
-				case r.action == "Log" || r.action == "Deny" && !r.all:
+				case !may(r), r.action == "Log", r.action == "Deny" && !r.all:
 					continue
 				case r.action == "Deny":
-					return one.name
+					return one.name, true, true
 				case r.action == "Pass" && r.all:
 					passed = true
 				default: // it allows or passes on some
-					return ""
+					return "", true, false
 				}
 				break
 			}
 		}
-		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); by != "" && !passed && action != "Pass" {
-			return by
+		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); first != "" && !passed && action != "Pass" {
+			return first, true, true
 		}
 	}
-	return ""
+	return "", held, false
 }
 
 func tierOf(of []policy) string { return of[0].tier }

@@ -83,7 +83,8 @@ type Snapshot struct {
 	pools            map[string]map[string]any // specs of the IP pools
 	poolErr          error
 	tunnelErr        error
-	local            []corev1.Pod // running workload pods on the node itself
+	running          []corev1.Pod // pods that run on the node itself
+	local            []corev1.Pod // some of them that a probe may enter
 	localErr         error
 	logs             []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
 	kubeProxy        []string       // names of the node's running kube-proxy pods, nil = not known

@@ -11,7 +11,8 @@ import (
 )
 
 func firewallRules() []*Rule {
-	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade, policyForbids}
+	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade,
+		policyWithoutDNS, policyForbids}
 }
 
 // uplinkDown is a node without a link.

@@ -135,8 +135,9 @@ log=/var/log/pods/default_e2e-tenant_$UID_OF_POD/c/0.log
 touch `+networks+`/10.244.9.9; mkfifo `+networks+`/lock
 while :; do
   while [ ! -e /own/lay ]; do sleep 0.1; done
-  what=$(cat /own/lay); rm -f /own/lay $log
-  case $what in pipe) mkfifo $log;; zero) ln -s /dev/zero $log;; *) ln -s $what $log;; esac
+  what=$(cat /own/lay); rm -f /own/lay
+  case $what in pipe) mkfifo $log.new;; zero) ln -s /dev/zero $log.new;; *) ln -s $what $log.new;; esac
+  mv -fT $log.new $log # at once: the kubelet has a log that is missing made anew
   touch /own/laid
 done`, "/var/log/pods", networks)
 	work := func(script string) {
@@ -158,7 +159,7 @@ done`, "/var/log/pods", networks)
 	d.want(t, "kubelet-health", probe.OK, "healthz")
 	for what, says := range map[string]string{"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not a file: not read",
 		"/etc/shadow": "leads to /etc/shadow, which is no log of this container: not read", "/proc/kmsg": "the kernel makes it"} {
-		work("rm -f laid; echo " + what + " >lay.new; mv lay.new lay; for i in $(seq 100); do if [ -e laid ]; then exit 0; fi; sleep 0.1; done; exit 1")
+		work("rm -f laid; echo " + what + " >lay.new; mv lay.new lay; for i in $(seq 100); do if [ -e laid ]; then exit 0; fi; sleep 0.1; done; ls -la . /var/log/pods/*tenant*/c >&2; exit 1")
 		if a := logs(); a.exit != 5 && a.exit != 3 || !strings.Contains(a.stdout+a.stderr, says) ||
 			strings.Contains(a.stdout, "root:") {
 			t.Errorf("%s: exit %d: %s%s", what, a.exit, a.stdout, a.stderr)

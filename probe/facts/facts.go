@@ -37,6 +37,7 @@ const (
 
 	CheckServiceEndpoints = "service-endpoints"
 	CheckServicePolicies  = "service-policies"
+	CheckDNSPolicies      = "dns-policies"
 	CheckAccounts         = "calico-accounts"
 	CheckIPPools          = "ip-pools"
 	CheckBGPPeering       = "bgp-peering"
@@ -98,6 +99,7 @@ const (
 	Phase          probe.Fact = "phase"           // pod phase
 	Pod            probe.Fact = "pod"             // namespace/name
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
+	NamedPods      probe.Fact = "named_pods"      // some of the pods that it is about
 	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
 	Corroborated   probe.Fact = "corroborated"    // true: not one tenant alone can have made what is said
 	OfDNS          probe.Fact = "of_dns"          // whether the Service is that of the cluster's DNS

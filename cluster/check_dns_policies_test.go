@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// toWeb lets pods out to a port of others; toDNS asks as the documentation of Kubernetes does.
+const (
+	toWeb = "egress: [{to: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 8080, protocol: TCP}]}]"
+	toDNS = "egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}, " +
+		"podSelector: {matchLabels: {k8s-app: kube-dns}}}], ports: [{port: 53, protocol: UDP}]}]"
+)
+
+// kubernetesPolicy is a NetworkPolicy of namespace shop with the egress of some YAML.
+func kubernetesPolicy(t *testing.T, name, text string) policy {
+	t.Helper()
+	var np networkingv1.NetworkPolicy
+	np.Namespace = "shop"
+	if err := yaml.UnmarshalStrict([]byte(text), &np.Spec); err != nil {
+		t.Fatal(err)
+	}
+	np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
+	s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy{"NetworkPolicy shop/" + name, "shop", func(l map[string]string) bool { return s.Matches(labels.Set(l)) },
+		kubernetesRuling(&np)}
+}
+
+// calicosPolicy is one of Calico's by the YAML of its spec, of a namespace where its name has one.
+func calicosPolicy(t *testing.T, name, text string) policy {
+	t.Helper()
+	spec := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
+		t.Fatal(err)
+	}
+	return calicos("Policy", name, spec)
+}
+
+// withDNS is a snapshot with a pod shop/web on the node, and a DNS server with its Service.
+func withDNS() *Snapshot {
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.dnsService = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}
+	s.dnsService.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
+	server := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns-1",
+		Labels: map[string]string{"k8s-app": "kube-dns", "app": "coredns"}}}
+	server.Status.PodIP = "10.244.0.5"
+	s.dnsServers.pods = []corev1.Pod{server}
+	s.dns = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
+		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 5353}}
+	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
+		Labels: map[string]string{"app": "web"}}}
+	web.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.7"}}
+	s.running = []corev1.Pod{web}
+	return s
+}
+
+// TestDNSPolicies wants pods that are let out to others and surely not to the DNS, and none where that is not sure or
+// may be meant.
+func TestDNSPolicies(t *testing.T) {
+	t.Parallel()
+	k := func(texts ...string) (out []policy) {
+		for _, text := range texts {
+			out = append(out, kubernetesPolicy(t, "p", text))
+		}
+		return out
+	}
+	c := func(texts ...string) (out []policy) {
+		for _, text := range texts {
+			out = append(out, calicosPolicy(t, "p", text))
+		}
+		return out
+	}
+	const denied = "nothing lets them out to the cluster's DNS by UDP: shop/web"
+	for name, one := range map[string]struct {
+		policies []policy
+		want     probe.Status
+		saw      string
+	}{
+		"recorded: a port of others": {k(toWeb), probe.Warn, "NetworkPolicy shop/p lets pods out to others, and " + denied},
+		"beside one that denies all": {k("{}", toWeb), probe.Warn, denied},
+		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Warn, denied},
+		"the DNS in another namespace": {k("egress: [{to: [{podSelector: {matchLabels: {k8s-app: kube-dns}}}]}]"),
+			probe.Warn, denied},
+		"another namespace by its name": {k("egress: [{to: [{namespaceSelector: {matchExpressions: " +
+			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}}]}]"), probe.Warn, denied},
+		"other ports": {k("egress: [{ports: [{port: 443}, {port: 1000, endPort: 2000, protocol: UDP}]}]"), probe.Warn, denied},
+		"Calico's":    {c("{selector: app == 'web', egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]}"), probe.Warn, denied},
+		"Calico's, by number": {c("{egress: [{action: Allow, protocol: 6}, {action: Deny}]}"),
+			probe.Warn, denied},
+		"Calico's, to others": {c("{egress: [{action: Allow, destination: {selector: app == 'web'}}]}"), probe.Warn, denied},
+
+		"near: no policy":         {nil, probe.OK, "of 1 pod that ask"},
+		"near: DNS too":           {k(toWeb, toDNS), probe.OK, ""},
+		"near: all is denied":     {k("{}"), probe.OK, ""},
+		"near: addresses alone":   {k("egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]"), probe.OK, ""},
+		"near: other pods":        {k("podSelector: {matchLabels: {app: db}}\n" + toWeb), probe.OK, ""},
+		"near: a port by name":    {k("egress: [{ports: [{port: dns, protocol: UDP}]}]"), probe.OK, ""},
+		"near: a range of ports":  {k("egress: [{ports: [{port: 50, endPort: 60, protocol: UDP}]}]"), probe.OK, ""},
+		"near: the server's port": {k("egress: [{ports: [{port: 5353, protocol: UDP}]}]"), probe.OK, ""},
+		"near: every port":        {k(toWeb, "egress: [{ports: [{protocol: UDP}]}]"), probe.OK, ""},
+		"near: the network of the server": {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 10.244.0.0/16}}]}]"),
+			probe.OK, ""},
+		"near: an address with the port": {k(toWeb,
+			"egress: [{to: [{ipBlock: {cidr: 169.254.25.10/32}}], ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
+		"near: a namespace by its labels": {k(toWeb, "egress: [{to: [{namespaceSelector: {matchLabels: {role: system}}}]}]"),
+			probe.OK, ""},
+		"near: Calico's rule for the DNS": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, protocol: UDP, " +
+			"destination: {selector: k8s-app == 'kube-dns', namespaceSelector: ns == 'kube-system', ports: [5353]}}]}"),
+			probe.OK, ""},
+		"near: Calico's Service": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
+			"destination: {services: {name: kube-dns, namespace: kube-system}}}]}"), probe.OK, ""},
+		"near: Calico's network": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, destination: {nets: [10.96.0.10/32]}}]}"),
+			probe.OK, ""},
+		"near: Calico's passes": {c("{egress: [{action: Allow, protocol: TCP}, {action: Pass}]}"), probe.OK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withDNS()
+			s.policies.all = one.policies
+			wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw)
+		})
+	}
+}
+
+// TestDNSPoliciesAsked wants pods that ask somebody else left out, and what is not known said.
+func TestDNSPoliciesAsked(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		change func(*Snapshot)
+		want   probe.Status
+		saw    string
+	}{
+		"a pod with the node's names": {func(s *Snapshot) { s.running[0].Spec.DNSPolicy = corev1.DNSDefault },
+			probe.OK, "of 0 pods"},
+		"a pod of the node's network": {func(s *Snapshot) { s.running[0].Spec.HostNetwork = true }, probe.OK, "of 0 pods"},
+		"no DNS":                      {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
+		"pods unread": {func(s *Snapshot) { s.running, s.localErr = nil, errors.New("gone") },
+			probe.Unknown, "gone"},
+		"policies unread": {func(s *Snapshot) { s.policies.err = errors.New("refused") },
+			probe.Info, "not known: refused"},
+	} {
+		s := withDNS()
+		s.policies.all = []policy{kubernetesPolicy(t, "p", toWeb)}
+		one.change(s)
+		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw) })
+	}
+}
