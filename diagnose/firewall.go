@@ -201,7 +201,7 @@ var policyForbids = &Rule{
 		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
 		var held, denied []Finding
 		covers := Covers(checks.PodPing.ID, checks.PodTCP.ID)
-		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID} {
+		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID, checks.ServiceClusterIP.ID} {
 			held = append(held, keep(f.Bad(check), forbidden)...)
 		}
 		denied = keep(held, func(r Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
@@ -218,6 +218,9 @@ var policyForbids = &Rule{
 		}
 		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
 			return nil
+		}
+		for _, r := range held {
+			covers = append(covers, Cover{Check: r.Check, About: r.Target})
 		}
 		return []Case{{
 			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
