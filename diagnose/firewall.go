@@ -201,7 +201,8 @@ var policyForbids = &Rule{
 		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
 		var held, denied []Finding
 		covers := Covers(checks.PodPing.ID, checks.PodTCP.ID)
-		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID, checks.ServiceClusterIP.ID} {
+		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID,
+			checks.ServiceClusterIP.ID} {
 			held = append(held, keep(f.Bad(check), forbidden)...)
 		}
 		denied = keep(held, func(r Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
