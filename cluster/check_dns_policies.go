@@ -52,12 +52,10 @@ func (s *Snapshot) dnsDestinations() []destination {
 
 // letsOut is the first policy that lets a pod out to somebody whom it does not know by addresses, "" where none does.
 func (p policies) letsOut(namespace string, with map[string]string) string {
-	for _, tier := range p.inOrder() {
-		for _, one := range tier {
-			lets := func(r rule) bool { return r.action == "Allow" && !r.nets }
-			if one.on(namespace, with) && slices.ContainsFunc(one.rules[probe.DeniesEgress], lets) {
-				return one.name
-			}
+	for _, one := range p.all {
+		lets := func(r rule) bool { return r.action == "Allow" && !r.nets }
+		if one.on(namespace, with) && slices.ContainsFunc(one.rules[probe.DeniesEgress], lets) {
+			return one.name
 		}
 	}
 	return ""

@@ -129,6 +129,7 @@ func TestDNSPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
 			s.policies.all = one.policies
+			s.policies.sort()
 			wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw)
 		})
 	}

@@ -49,6 +49,7 @@ func TestHostEndpoints(t *testing.T) {
 		for name, spec := range c.policies {
 			s.policies.all = append(s.policies.all, calicos("GlobalNetworkPolicy", name, spec))
 		}
+		s.policies.sort()
 		got := ask(t, s, facts.CheckHostEndpoints)
 		if len(got) != 1 || got[0].Status != c.status || fmt.Sprint(got[0].Facts[facts.ShutPorts]) != c.ports {
 			t.Errorf("%s: %v, want %s %s", name, got, c.status, c.ports)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -43,22 +42,23 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 }
 
 // pingable picks pods that have their own address and are there to stay: ready,
-// not being deleted, at most n of those; first such as no policy selects, then the
-// oldest.
+// not being deleted, at most n of those, the oldest; such as a policy selects only where there are no others.
 func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
-	var out []corev1.Pod
+	var free, held []corev1.Pod
 	for _, p := range pods {
-		if ownAddress(p) && p.DeletionTimestamp == nil && podReady(&p) {
-			out = append(out, p)
+		switch {
+		case !ownAddress(p) || p.DeletionTimestamp != nil || !podReady(&p):
+		case under.free(p.Namespace, p.Labels) == 0:
+			free = append(free, p)
+		default:
+			held = append(held, p)
 		}
 	}
-	free := func(p *corev1.Pod) int { return under.free(p.Namespace, p.Labels) }
-	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(free(&a), free(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
-	})
-	if len(out) > 0 && free(&out[0]) == 0 { // then the others are not needed
-		out = slices.DeleteFunc(out, func(p corev1.Pod) bool { return free(&p) > 0 })
+	out := free
+	if len(free) == 0 {
+		out = held
 	}
+	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return out[:min(len(out), n)]
 }
 

@@ -27,7 +27,7 @@ type policy struct {
 // policies are those of Kubernetes and of Calico. What they allow is worked out as far as one
 // denies everything: a pod that none selects is the better one to test with.
 type policies struct {
-	all   []policy
+	all   []policy                  // in the order in which they are asked
 	err   error                     // some could not be read
 	tiers map[string]map[string]any // specs of Calico's, by name
 	other error                     // why nothing is surely denied: kinds that are not worked out, or not read
@@ -60,6 +60,7 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 	var tiersErr error
 	p.tiers, tiersErr = c.listSpecs(ctx, "tiers", 0)
 	p.other = errors.Join(tiersErr, c.notWorkedOut(ctx))
+	p.sort()
 	return p
 }
 

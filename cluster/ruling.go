@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -175,9 +174,13 @@ func (p policies) deniesIn(direction, namespace string, with map[string]string) 
 // decides; a tier whose policies hold and do not decide denies at its end. It names the policy that surely denies them,
 // and tells whether any policy holds.
 func (p policies) ask(direction string, holds func(policy) bool, may func(rule) bool) (by string, held, denied bool) {
-	for _, tier := range p.inOrder() {
+	for rest := p.all; len(rest) > 0; {
+		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one policy) bool { return one.tier != rest[0].tier })
+		if end < 0 {
+			end = len(rest)
+		}
 		first, passed := "", false
-		for _, one := range tier {
+		for _, one := range rest[:end] {
 			rules, about := one.rules[direction]
 			if !about || passed || !holds(one) {
 				continue
@@ -200,21 +203,16 @@ func (p policies) ask(direction string, holds func(policy) bool, may func(rule) 
 				break
 			}
 		}
-		if action, _ := p.tiers[tierOf(tier)]["defaultAction"].(string); first != "" && !passed && action != "Pass" {
+		rest = rest[end:]
+		if action, _ := p.tiers[tier]["defaultAction"].(string); first != "" && !passed && action != "Pass" {
 			return first, true, true
 		}
 	}
 	return "", held, false
 }
 
-func tierOf(of []policy) string { return of[0].tier }
-
-// inOrder are the policies by tiers, in the order in which they are asked.
-func (p policies) inOrder() [][]policy {
-	by := map[string][]policy{}
-	for _, one := range p.all {
-		by[one.tier] = append(by[one.tier], one)
-	}
+// sort puts the policies into the order in which they are asked, tier by tier.
+func (p policies) sort() {
 	const last = 1000000 // of the default tier, where its object does not say it
 	order := func(tier string) float64 {
 		otherwise := math.Inf(1)
@@ -223,17 +221,10 @@ func (p policies) inOrder() [][]policy {
 		}
 		return number(p.tiers[tier]["order"], otherwise)
 	}
-	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
+	slices.SortStableFunc(p.all, func(a, b policy) int {
+		return cmp.Or(cmp.Compare(order(a.tier), order(b.tier)), cmp.Compare(a.tier, b.tier), cmp.Compare(a.order, b.order),
+			cmp.Compare(a.name, b.name))
 	})
-	var out [][]policy
-	for _, name := range names {
-		slices.SortStableFunc(by[name], func(a, b policy) int {
-			return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.name, b.name))
-		})
-		out = append(out, by[name])
-	}
-	return out
 }
 
 // clusterPolicies are kinds of policies that come before those that are worked out.

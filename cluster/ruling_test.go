@@ -58,6 +58,7 @@ func TestDenies(t *testing.T) {
 				p.all = append(p.all, calicos("GlobalNetworkPolicy", name, spec))
 			}
 		}
+		p.sort()
 		got := p.on("default", map[string]string{"app": "w"})
 		text := strings.TrimSpace(got[probe.AttrPolicy] + " " + got[probe.AttrDenies])
 		if got[probe.AttrDenies] == "" {

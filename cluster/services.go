@@ -218,21 +218,29 @@ func (c *Client) readServices(ctx context.Context, of []corev1.Service, nodes []
 // headless, not kept to the endpoints of one node, and first those of pods that no
 // policy selects, as far as a service knows the labels of its pods.
 func usable(all []corev1.Service, under policies) []corev1.Service {
-	var out []corev1.Service
-	for _, s := range all {
+	type ranked struct {
+		*corev1.Service
+		free, rank int
+	}
+	var fit []ranked
+	for i := range all {
+		s := &all[i]
 		local := s.Spec.InternalTrafficPolicy != nil &&
 			*s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 		headless := s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone
-		if _, ok := tcpPort(&s); ok && !local && !headless && len(s.Spec.Selector) > 0 {
-			out = append(out, s)
+		if _, ok := tcpPort(s); ok && !local && !headless && len(s.Spec.Selector) > 0 {
+			fit = append(fit, ranked{s, under.free(s.Namespace, s.Spec.Selector), rank(s)})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b corev1.Service) int {
-		free := func(s *corev1.Service) int { return under.free(s.Namespace, s.Spec.Selector) }
-		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)),
+	slices.SortStableFunc(fit, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.free, b.free), cmp.Compare(a.rank, b.rank),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
-	return out[:min(len(out), tried)]
+	var out []corev1.Service
+	for _, s := range fit[:min(len(fit), tried)] {
+		out = append(out, *s.Service)
+	}
+	return out
 }
 
 func rank(s *corev1.Service) int {
