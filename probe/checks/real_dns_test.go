@@ -229,7 +229,11 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 		for i := range n {
 			fmt.Fprintf(&text, "10.96.%d.1 kubernetes.default.svc.cluster.local\n", i)
 		}
-		if err := os.WriteFile(hosts, []byte(text.String()), 0o644); err != nil {
+		// At once: CoreDNS may read it at any time.
+		if err := os.WriteFile(hosts+".new", []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(hosts+".new", hosts); err != nil {
 			t.Fatal(err)
 		}
 	}
