@@ -86,8 +86,8 @@ func asksDNS(p *corev1.Pod) bool {
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	servers := s.dnsDestinations()
 	switch unknown := errors.Join(s.policies.err, s.policies.other); {
-	case s.running == nil && s.localErr != nil:
-		report(unread(s.localErr))
+	case s.placed.err != nil:
+		report(unread(s.placed.err))
 		return
 	case len(servers) == 0:
 		report(probe.Found(probe.Skip, "no pod of the cluster's DNS is known"))
@@ -99,7 +99,7 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	var held, by []string
 	asked := 0
 	byName := func(a, b corev1.Pod) int { return cmp.Compare(nameOf(&a), nameOf(&b)) }
-	for _, one := range slices.SortedFunc(slices.Values(s.running), byName) {
+	for _, one := range slices.SortedFunc(slices.Values(s.placed.running()), byName) {
 		p := &one
 		if !asksDNS(p) {
 			continue

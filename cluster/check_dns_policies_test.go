@@ -63,7 +63,8 @@ func withDNS() *Snapshot {
 	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
 		Labels: map[string]string{"app": "web"}}}
 	web.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.7"}}
-	s.running = []corev1.Pod{web}
+	web.Status.Phase = corev1.PodRunning
+	s.placed.pods = []corev1.Pod{web}
 	return s
 }
 
@@ -143,11 +144,12 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		want   probe.Status
 		saw    string
 	}{
-		"a pod with the node's names": {func(s *Snapshot) { s.running[0].Spec.DNSPolicy = corev1.DNSDefault },
+		"a pod with the node's names": {func(s *Snapshot) { s.placed.pods[0].Spec.DNSPolicy = corev1.DNSDefault },
 			probe.OK, "of 0 pods"},
-		"a pod of the node's network": {func(s *Snapshot) { s.running[0].Spec.HostNetwork = true }, probe.OK, "of 0 pods"},
+		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods[0].Spec.HostNetwork = true },
+			probe.OK, "of 0 pods"},
 		"no DNS":                      {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
-		"pods unread": {func(s *Snapshot) { s.running, s.localErr = nil, errors.New("gone") },
+		"pods unread": {func(s *Snapshot) { s.placed = placement{err: errors.New("gone")} },
 			probe.Unknown, "gone"},
 		"policies unread": {func(s *Snapshot) { s.policies.err = errors.New("refused") },
 			probe.Info, "not known: refused"},

@@ -36,7 +36,7 @@ func node(name, internal, registered string) corev1.Node {
 }
 
 func snapshot(nodes ...corev1.Node) *Snapshot {
-	return &Snapshot{Now: now, Node: &nodes[0], Nodes: nodes, calicoIn: Namespaces("")}
+	return &Snapshot{Now: now, Node: &nodes[0], Survey: Survey{Nodes: nodes, calicoIn: Namespaces("")}}
 }
 
 // ask runs one check on a snapshot and gives its results.

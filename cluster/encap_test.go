@@ -17,7 +17,7 @@ func TestOpposite(t *testing.T) {
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}}}
 	}
 	nodes := []corev1.Node{node("a", false), node("b", false), node("c", true), node("d", false)}
-	s := &Snapshot{Node: &nodes[0], Nodes: nodes}
+	s := &Snapshot{Node: &nodes[0], Survey: Survey{Nodes: nodes}}
 	for preferred, want := range map[string]string{"d": "d", "a": "b", "c": "b", "nosuch": "b", "": "b"} {
 		if got := Opposite(s, preferred); got == nil || got.Name != want {
 			t.Errorf("%q preferred: %v, want %s", preferred, got, want)

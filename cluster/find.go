@@ -17,11 +17,11 @@ import (
 func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	nodes, err := c.readNodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, err
 	}
-	return named(list.Items), nil
+	return named(nodes), nil
 }
 
 func named(nodes []corev1.Node) map[string]string {
@@ -47,11 +47,11 @@ func named(nodes []corev1.Node) map[string]string {
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	nodes, err := c.readNodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, err
 	}
-	return nodesAt(list.Items, addr), nil
+	return nodesAt(nodes, addr), nil
 }
 
 func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
@@ -76,7 +76,8 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 func (c *Client) HasNode(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	return c.readNodes(ctx, &Snapshot{}, name)
+	nodes, err := c.readNodes(ctx)
+	return (&Snapshot{}).around(name, &Survey{Nodes: nodes, nodesErr: err})
 }
 
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.

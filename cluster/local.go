@@ -17,12 +17,11 @@ const entered = 3
 // readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
 // about the namespace and the label of these; anybody can give a pod the label elsewhere.
 func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
-	running, err := c.Running(ctx, s.Node.Name)
-	if err != nil {
-		s.localErr = err
+	if s.placed.err != nil {
+		s.localErr = s.placed.err
 		return
 	}
-	s.running = running
+	running := s.placed.running()
 	s.local = ofEachPool(pingable(running, len(running), s.policies), s.pools, entered)
 	if s.local == nil && slices.ContainsFunc(running, ownAddress) {
 		s.localErr = notReady(s.Node.Name)

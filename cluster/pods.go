@@ -61,6 +61,11 @@ func (c *Client) readPlaced(ctx context.Context, node string) placement {
 	return p
 }
 
+// running are the pods of the node that run.
+func (p placement) running() []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(p.pods), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+}
+
 // readEvents reads what the kubelet says of the pods that wait longest.
 func (c *Client) readEvents(ctx context.Context, p *placement) {
 	asked := p.waiting[:min(len(p.waiting), eventsAsked)]

@@ -183,16 +183,6 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	return append([]corev1.Service{}, list.Items...), nil
 }
 
-// readAllServices lists the services, and finds one to ask.
-func (c *Client) readAllServices(ctx context.Context, s *Snapshot) {
-	if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
-		s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
-		s.stray.all, s.stray.err = c.readStray(ctx, s.allServices)
-	} else {
-		s.stray.err = s.serviceErr
-	}
-}
-
 // readServices finds one TCP service whose endpoints are ready, one with a port on
 // every node before others, and gives its cluster addresses and its port on each
 // of the nodes.

@@ -27,14 +27,54 @@ const (
 	firstShare = 8.0 / 15
 )
 
-// Snapshot is what the API said at one moment. A part that could not be read is
-// nil and has its reason in the matching error; the checks turn that into
-// unknown.
+// A Survey is what the API said of the cluster as a whole, the same for each of its nodes. A part that could not be
+// read is nil and has its reason in the matching error.
+type Survey struct {
+	Nodes    []corev1.Node // all of them, by name
+	nodesErr error
+	calicoIn []string // the namespaces in which Calico's own pods are looked for
+
+	felixConfigs    []unstructured.Unstructured // all there are
+	felixConfigsErr error
+	api             []probe.Target // the API server's service and each endpoint
+	apiErr          error
+	dns             []probe.Target // the cluster's DNS: its service and each endpoint
+	dnsErr          error
+	dnsService      *corev1.Service // its own, nil when there is none
+	dnsServers      dnsServers      // the pods of CoreDNS
+	controllers     []corev1.Pod    // of calico-kube-controllers
+	controllersErr  error
+	blocks          []block
+	blockErr        error
+	ipam            ipam
+	policies        policies
+	// HostEndpoints of all nodes
+	hostEndpoints    []hostEndpoint
+	hostEndpointsErr error
+	pools            map[string]map[string]any // specs of the IP pools
+	poolErr          error
+	tunnelErr        error
+	allServices      []corev1.Service // nil = they could not be read
+	serviceErr       error
+	stray            strayAll
+	peering          peering
+	peeringErr       error
+	info             map[string]any // spec of ClusterInformation
+	infoErr          error
+	group            string // the API group that has it, "" = none
+	migration        string // a DatastoreMigration and its phase, "" = none is known
+	webhooks         webhooks
+}
+
+// Snapshot is what the API said of one node at one moment, and of the cluster around it. The checks turn the error of
+// a part that could not be read into unknown.
 type Snapshot struct {
-	Now   time.Time // by the API server's clock, when the lease was read
-	Read  time.Time // that moment by our own clock
-	Node  *corev1.Node
-	Nodes []corev1.Node // all of them, Node included, by name
+	Survey
+	asRead *Survey // the same before what does not hold for this node was left out
+
+	Now  time.Time // by the API server's clock, when the lease was read
+	Read time.Time // that moment by our own clock
+	Node *corev1.Node
 
 	Lease    *coordinationv1.Lease
 	LeaseErr error
@@ -47,68 +87,36 @@ type Snapshot struct {
 	refused   []string           // what the API server answered each that wanted to make a pod last, "" = nothing
 	setsRead  bool               // they were asked for
 	setsErr   error
-	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
-	told      told        // what the kubelet says of a calico-node pod that is not ready
-	webhooks  webhooks
+	unplaced  *corev1.Pod  // the one that is made for the node and not bound to it
+	told      told         // what the kubelet says of a calico-node pod that is not ready
 	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
-	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
 	felix            map[string]any // spec of FelixConfiguration, the node's own over default
 	felixErr         error
-	felixConfigs     []unstructured.Unstructured // all there are
-	felixConfigsErr  error
-	api              []probe.Target // the API server's service and each endpoint
-	apiErr           error
-	dns              []probe.Target // the cluster's DNS: its service and each endpoint
-	dnsErr           error
-	controllers      []corev1.Pod // of calico-kube-controllers
-	controllersErr   error
-	noControllers    string // why none is there, where a Deployment wants one
+	noControllers    string // why no calico-kube-controllers is there, where a Deployment wants one
 	noControllersErr error
-	dnsService       *corev1.Service // its own, nil when there is none
-	blocks           []block
-	blockErr         error
-	ipam             ipam
 	placed           placement
 	rights           rights
 	accounts         []calicoAccount // of Calico's parts
-	policies         policies
-	// HostEndpoints of all nodes
-	hostEndpoints    []hostEndpoint
-	hostEndpointsErr error
-	pools            map[string]map[string]any // specs of the IP pools
-	poolErr          error
-	tunnelErr        error
-	running          []corev1.Pod // pods that run on the node itself
-	local            []corev1.Pod // some of them that a probe may enter
+	local            []corev1.Pod    // running workload pods on the node itself, some of them
 	localErr         error
 	logs             []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
 	kubeProxy        []string       // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
 	unready     []corev1.Pod
-	proxyRights rights           // of kube-proxy's account
-	proxySure   bool             // it surely is that
-	dnsServers  dnsServers       // the pods of CoreDNS
-	allServices []corev1.Service // nil = they could not be read
-	services    []probe.Target   // one TCP service with ready endpoints, at its addresses
-	serviceErr  error
-	stray       strayAll
+	proxyRights rights         // of kube-proxy's account
+	proxySure   bool           // it surely is that
+	services    []probe.Target // one TCP service with ready endpoints, at its addresses
 	typha       []probe.Target // Typha's endpoints
 	typhaErr    error
 	typhaWhy    string         // why its service has no ready endpoint, where that is so
 	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
 	etcd        []probe.Target // etcd's, where Calico keeps its data there
 	etcdErr     error
-	peering     peering
-	peeringErr  error
-	info        map[string]any // spec of ClusterInformation
-	infoErr     error
-	group       string // the API group that has it, "" = none
-	migration   string // a DatastoreMigration and its phase, "" = none is known
 	backendErr  error
 	backend     string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
@@ -134,31 +142,46 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
+	return c.read(ctx, node, nil)
+}
+
+// Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
+// read again.
+func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
+	return c.read(ctx, node, s.asRead)
+}
+
+// read takes a snapshot around a node in a cluster, which is read too where it is nil.
+func (c *Client) read(ctx context.Context, node string, of *Survey) (*Snapshot, error) {
 	whole, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	end, _ := whole.Deadline() // the caller's, where that is sooner
 	ctx, cancelFirst := context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 	defer cancelFirst()
-	s, c := &Snapshot{calicoIn: c.calicoIn}, c.once(whole)
-	var nodesErr error
+	s, c := &Snapshot{}, c.once(whole)
 	var all sync.WaitGroup
-	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
+	if of == nil {
+		of = &Survey{calicoIn: c.calicoIn}
+		c.readSurvey(ctx, of, &all)
+	}
 	all.Go(func() { c.readLease(ctx, s, node) })
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
-	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
-	c.readCalico(ctx, s, &all)
-	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
-	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
 	all.Wait()
-	if nodesErr != nil {
-		return nil, nodesErr
+	if err := s.around(node, of); err != nil {
+		return nil, err
 	}
-	ctx = whole
+	c.readRest(whole, s)
+	return s, nil
+}
+
+// readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
+func (c *Client) readRest(ctx context.Context, s *Snapshot) {
+	var all sync.WaitGroup
 	s.configMaps = c.readConfigMaps(ctx, s.Calico)
 	env := s.environment()
 	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
-		c.readCalico(ctx, s, &all)
+		c.readCalico(ctx, &s.Survey, &all)
 		all.Wait()
 	}
 	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
@@ -167,9 +190,13 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
-		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
+		s.unready = slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !ownAddress(p) })
 	}
-	all.Go(func() { c.readAllServices(ctx, s) })
+	if s.serviceErr == nil {
+		all.Go(func() {
+			s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
+		})
+	}
 	if len(s.placed.waiting) > 0 {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
@@ -179,7 +206,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
-	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
 	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, s) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
@@ -191,7 +217,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s.typhaWhy = c.whyNoTypha(ctx, s)
 	s.hideEtcd()
 	s.forgetRegistered()
-	return s, nil
 }
 
 // whyNoTypha says why the Service of Typha has no Pod.
@@ -239,21 +264,49 @@ func (s *Snapshot) forgetRegistered() {
 	}
 }
 
-func (c *Client) readNodes(ctx context.Context, s *Snapshot, name string) error {
+// readSurvey starts reading what is the same for every node.
+func (c *Client) readSurvey(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
+	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
+	c.readCalico(ctx, s, all)
+	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
+	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
+	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
+	all.Go(func() { s.webhooks = c.readWebhooks(ctx) })
+	all.Go(func() {
+		if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
+			s.stray.all, s.stray.err = c.readStray(ctx, s.allServices)
+		} else {
+			s.stray.err = s.serviceErr
+		}
+	})
+}
+
+// around sets the node of a snapshot, and its cluster.
+func (s *Snapshot) around(node string, of *Survey) error {
+	if of.nodesErr != nil {
+		return of.nodesErr
+	}
+	s.Survey, s.asRead = *of, of
+	s.Nodes = slices.Clone(of.Nodes) // forgetRegistered changes them
+	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
+	if i < 0 {
+		return &UnknownNodeError{Name: node, Have: alike(s.Nodes, node)}
+	}
+	s.Node = &s.Nodes[i]
+	return nil
+}
+
+// readNodes lists all nodes, by name.
+func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
 	// resourceVersion 0 is answered from the API server's cache: cheap, and it
 	// still answers while etcd has lost its leader.
 	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	s.Nodes = list.Items
-	slices.SortFunc(s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == name })
-	if i < 0 {
-		return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
-	}
-	s.Node = &s.Nodes[i]
-	return nil
+	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
 }
 
 // alike orders the nodes' names by how much of the wanted name they share.
@@ -335,15 +388,6 @@ func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error)
 		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)
 	}
 	return list.Items, nil
-}
-
-// readUnready finds a pod of a silent node that was last heard to run.
-func (c *Client) readUnready(ctx context.Context, node string) []corev1.Pod {
-	running, err := c.Running(ctx, node)
-	if err != nil {
-		return nil // readLocal says so
-	}
-	return slices.DeleteFunc(running, func(p corev1.Pod) bool { return !ownAddress(p) })
 }
 
 // ownAddress tells whether a pod has an address that is not its node's.

@@ -267,6 +267,7 @@ func TestLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := snapshot(node("a", "10.1.0.1", ""))
+		s.placed = client.readPlaced(t.Context(), "a")
 		client.readLocal(t.Context(), s)
 		if !slices.Equal(s.kubeProxy, c.want) || (s.kubeProxy == nil) != (c.want == nil) ||
 			(s.localErr == nil) != (c.want != nil) {

@@ -22,7 +22,6 @@ type told struct {
 // readStart reads what tells why calico-node does not start, where it has not.
 func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
 	s.typhaName = typhaOf(env)
-	s.webhooks = c.readWebhooks(ctx)
 	if len(startTaints(s.Node)) > 0 {
 		s.kept = c.readKept(ctx)
 	}

@@ -187,7 +187,7 @@ func (r *Run) askBaseline(
 	var theirs *cluster.Snapshot
 	var unread error
 	var reading sync.WaitGroup
-	reading.Go(func() { theirs, unread = client.Read(ctx, node.Name) })
+	reading.Go(func() { theirs, unread = client.Beside(ctx, snap, node.Name) })
 	onNode := slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return !c.OnNode() })
 	session, err := r.placeOn(ctx, snap, node, onNode, baselineStart)
 	reading.Wait()

@@ -72,7 +72,8 @@ func TestProofIsMadeWhereItIsWanted(t *testing.T) {
 	node := func(name, os string) corev1.Node {
 		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: os}}}
 	}
-	snap := &cluster.Snapshot{Nodes: []corev1.Node{node("a", "linux"), node("b", "linux"), node("w", "windows")}}
+	snap := &cluster.Snapshot{Survey: cluster.Survey{Nodes: []corev1.Node{node("a", "linux"), node("b", "linux"),
+		node("w", "windows")}}}
 	proof := checks.EncapProof.ID
 	for want, open := range map[string][]diagnose.Cover{
 		"b": {{Check: checks.BirdConfig.ID, About: "a"}, {Check: proof, About: "b"}},

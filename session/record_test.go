@@ -316,10 +316,10 @@ func TestPeerRows(t *testing.T) {
 		}
 	}
 	self := node("here", corev1.ConditionTrue, "10.0.0.1")
-	snap := &cluster.Snapshot{Node: &self, Nodes: []corev1.Node{
+	snap := &cluster.Snapshot{Node: &self, Survey: cluster.Survey{Nodes: []corev1.Node{
 		node("fine", corev1.ConditionTrue, "10.0.0.2"), self, node("gone", corev1.ConditionUnknown, "10.0.0.3"),
 		node("refuses", corev1.ConditionTrue, "10.0.0.4"), node("no-session", corev1.ConditionTrue, "10.0.0.5"),
-	}}
+	}}}
 	with := func(s probe.Status, node, saw string) probe.Result {
 		return probe.Found(s, "%s", saw).With(checks.FactNode, node)
 	}

@@ -116,7 +116,7 @@ func TestSuggestions(t *testing.T) {
 	}
 	nodes := []corev1.Node{named("node-a", "10.0.0.1"), named("node-b", "10.0.0.2")}
 	c := &Session{at: &nodeSession{opts: examine.Options{Node: "node-a"}, snap: &cluster.Snapshot{Node: &nodes[0],
-		Nodes: nodes}}}
+		Survey: cluster.Survey{Nodes: nodes}}}}
 	commands := map[string]*prompt.Command{}
 	for _, command := range c.completed(c.Commands()) {
 		commands[command.Name] = command
@@ -163,7 +163,7 @@ func TestShellKnowsNodes(t *testing.T) {
 	for _, addr := range []string{"10.0.0.2", "fd00::2"} {
 		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: addr})
 	}
-	s.snap = &cluster.Snapshot{Node: &node, Nodes: []corev1.Node{node}}
+	s.snap = &cluster.Snapshot{Node: &node, Survey: cluster.Survey{Nodes: []corev1.Node{node}}}
 	for args, want := range map[string]string{
 		"-c 1 node-b": "map[node-b:[10.0.0.2 fd00::2]]\n",
 		"node-b:179":  "map[node-b:[10.0.0.2 fd00::2]]\n",
@@ -308,8 +308,8 @@ func TestPeersAreCleaned(t *testing.T) {
 	}
 	s := nodeWith(t)
 	here := node("node-a")
-	s.reader, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Nodes: []corev1.Node{here, node("node-b")},
-		Read: time.Now()}
+	s.reader, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Read: time.Now(),
+		Survey: cluster.Survey{Nodes: []corev1.Node{here, node("node-b")}}}
 	s.answers.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
 		Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
 	var out bytes.Buffer

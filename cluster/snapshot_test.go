@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestBeside wants the cluster read once for two nodes, and nothing that one leaves out left out for the other.
+func TestBeside(t *testing.T) {
+	const pod = `{"metadata":{"name":"calico-node-x","namespace":"kube-system","labels":{"k8s-app":"calico-node"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"calico-node","controller":true,"uid":"1"}]},"spec":{"nodeName":%q,"containers":[{"name":"calico-node","image":"calico/node:v3.32.1","env":[{"name":"CALICO_NETWORKING_BACKEND","value":%q}]}]},"status":{"phase":"Running","containerStatuses":[{"name":"calico-node","ready":true,"state":{"running":{}}}]}}`
+	const nodes = `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"b","annotations":{"projectcalico.org/IPv4Address":"10.0.0.2/24"}}},{"metadata":{"name":"a","annotations":{"projectcalico.org/IPv4Address":"10.0.0.1/24"}}}]}`
+	var lists atomic.Int32
+	say := func(w http.ResponseWriter, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, text)
+	}
+	c := serverOf(t, nil, map[string]http.HandlerFunc{
+		"/api/v1/nodes": func(w http.ResponseWriter, _ *http.Request) {
+			lists.Add(1)
+			say(w, nodes)
+		},
+		"/api/v1/pods": func(w http.ResponseWriter, r *http.Request) {
+			_, node, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
+			backend := map[string]string{"a": "none", "b": "bird"}[node]
+			say(w, fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","items":[`+pod+`]}`, node, backend))
+		},
+	})
+	a, err := c.Read(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.Beside(t.Context(), a, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lists.Load() != 1 {
+		t.Errorf("nodes were listed %d times", lists.Load())
+	}
+	if a.Node.Name != "a" || a.backend != "none" || len(a.Node.Annotations)+len(a.Nodes[1].Annotations) > 0 {
+		t.Errorf("a, whose backend is none: %s, %+v", a.backend, a.Nodes)
+	}
+	if b.Node.Name != "b" || b.backend != "bird" || len(b.Node.Annotations) == 0 || len(b.Nodes[0].Annotations) == 0 {
+		t.Errorf("b, whose backend is bird: %s, %+v", b.backend, b.Nodes)
+	}
+	if _, err := c.Beside(t.Context(), b, "c"); !errors.As(err, new(*UnknownNodeError)) {
+		t.Errorf("a node that is not there: %v", err)
+	}
+}
