@@ -148,7 +148,7 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			probe.OK, "of 0 pods"},
 		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods[0].Spec.HostNetwork = true },
 			probe.OK, "of 0 pods"},
-		"no DNS":                      {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
+		"no DNS": {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
 		"pods unread": {func(s *Snapshot) { s.placed = placement{err: errors.New("gone")} },
 			probe.Unknown, "gone"},
 		"policies unread": {func(s *Snapshot) { s.policies.err = errors.New("refused") },
