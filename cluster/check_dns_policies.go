@@ -37,7 +37,7 @@ func (s *Snapshot) dnsDestinations() []destination {
 		if err != nil || p.Namespace != s.dnsService.Namespace || !selected.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		d := destination{protocol: protocolUDP, port: dnsPort, namespace: p.Namespace, labels: p.Labels,
+		d := destination{protocol: protocolUDP, port: dnsPort, namespace: p.Namespace, labels: labelsOf(p),
 			addrs: append([]netip.Addr{addr}, also...)}
 		out = append(out, d)
 		for _, t := range s.dns {
@@ -64,7 +64,7 @@ func (p policies) letsOut(namespace string, with map[string]string) string {
 // withoutDNS names the policy that lets a pod out to others where no policy lets it out to any of the DNS servers, ""
 // where that is not so, or not sure.
 func (p policies) withoutDNS(pod *corev1.Pod, servers []destination) string {
-	with := withCalicos(pod.Namespace, pod.Labels)
+	with := labelsOf(pod)
 	for _, d := range servers {
 		_, _, denied := p.ask(probe.DeniesEgress, func(one policy) bool { return one.on(pod.Namespace, with) },
 			func(r rule) bool { return r.mayReach(d) })

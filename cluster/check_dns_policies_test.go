@@ -56,14 +56,14 @@ func withDNS() *Snapshot {
 	s.dnsService.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
 	server := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns-1",
 		Labels: map[string]string{"k8s-app": "kube-dns", "app": "coredns"}}}
-	server.Status.PodIP = "10.244.0.5"
+	server.Status.PodIP, server.Spec.ServiceAccountName = "10.244.0.5", "coredns"
 	s.dnsServers.pods = []corev1.Pod{server}
 	s.dns = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
 		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 5353}}
 	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
 		Labels: map[string]string{"app": "web"}}}
 	web.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.7"}}
-	web.Status.Phase = corev1.PodRunning
+	web.Spec.ServiceAccountName, web.Status.Phase = "shop", corev1.PodRunning
 	s.placed.pods = []corev1.Pod{web}
 	return s
 }
@@ -125,6 +125,14 @@ func TestDNSPolicies(t *testing.T) {
 			"destination: {services: {name: kube-dns, namespace: kube-system}}}]}"), probe.OK, ""},
 		"near: Calico's network": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, destination: {nets: [10.96.0.10/32]}}]}"),
 			probe.OK, ""},
+		"near: the server's account": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
+			"destination: {selector: projectcalico.org/serviceaccount == 'coredns'}}]}"), probe.OK, ""},
+		"near: labels of the namespace": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
+			"destination: {selector: pcns.role == 'system'}}]}"), probe.OK, ""},
+		"near: pods by their account": {c("{egress: [{action: Allow, protocol: TCP}]}",
+			"{selector: projectcalico.org/serviceaccount == 'shop', order: 1, egress: [{action: Allow}]}"), probe.OK, ""},
+		"near: pods by labels of their namespace": {c("{egress: [{action: Allow, protocol: TCP}]}",
+			"{selector: pcns.role == 'shop', order: 1, egress: [{action: Allow}]}"), probe.OK, ""},
 		"near: Calico's passes": {c("{egress: [{action: Allow, protocol: TCP}, {action: Pass}]}"), probe.OK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

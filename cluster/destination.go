@@ -19,7 +19,7 @@ type destination struct {
 	protocol  string
 	port      int
 	namespace string
-	labels    map[string]string
+	labels    map[string]string // with those that Calico adds
 	addrs     []netip.Addr // its own, and those by which it is asked
 }
 
@@ -131,12 +131,12 @@ func calicoRule(namespace string, r map[string]any) rule {
 		switch {
 		case len(nets) > 0 && out.ports == nil && !slices.ContainsFunc(nets, inNet):
 			return false
-		case text("selector") == "" || err != nil:
+		case text("selector") == "" || err != nil || inherits(text("selector")):
 			return true
 		case namespace != "" && text("namespaceSelector") == "" && d.namespace != namespace:
 			return false
 		}
-		return selects(withCalicos(d.namespace, d.labels))
+		return selects(d.labels)
 	}
 	return out
 }

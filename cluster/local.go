@@ -47,7 +47,7 @@ func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 	for _, p := range pods {
 		switch {
 		case !ownAddress(p) || p.DeletionTimestamp != nil || !podReady(&p):
-		case under.free(p.Namespace, p.Labels) == 0:
+		case under.free(p.Namespace, labelsOf(&p)) == 0:
 			free = append(free, p)
 		default:
 			held = append(held, p)

@@ -157,7 +157,7 @@ func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 			if kind == probe.KindLocal {
 				t.Attrs = map[string]string{probe.AttrUID: string(p.UID)}
 			}
-			t.Attrs = forbidding(t.Attrs, under.on(p.Namespace, p.Labels))
+			t.Attrs = forbidding(t.Attrs, under.on(p.Namespace, labelsOf(&p)))
 			out = append(out, t)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -73,10 +74,11 @@ func calicos(kind, name string, spec map[string]any) policy {
 	}
 	text, _ := spec["selector"].(string)
 	s, err := selector.Parse(cmp.Or(text, "all()"))
-	if err != nil {
+	vague := err != nil || inherits(text)
+	if vague {
 		s = func(map[string]string) bool { return true }
 	}
-	return policy{kind + " " + name, namespace, s, calicoRuling(namespace, spec, err != nil)}
+	return policy{kind + " " + name, namespace, s, calicoRuling(namespace, spec, vague)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a
@@ -95,11 +97,23 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 	return nil
 }
 
-// withCalicos are a pod's labels with those that Calico adds.
+// withCalicos are a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
 func withCalicos(namespace string, of map[string]string) map[string]string {
 	out := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
 	maps.Copy(out, of)
 	return out
+}
+
+// labelsOf are all labels that Calico knows a pod by, without those of its namespace and of its account.
+func labelsOf(p *corev1.Pod) map[string]string {
+	out := withCalicos(p.Namespace, p.Labels)
+	out["projectcalico.org/serviceaccount"] = p.Spec.ServiceAccountName
+	return out
+}
+
+// inherits tells whether a selector asks for labels that pods have from their namespace or account.
+func inherits(text string) bool {
+	return strings.Contains(text, "pcns.") || strings.Contains(text, "pcsa.")
 }
 
 // strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for

@@ -25,7 +25,7 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 			Manifest: []string{`kubectl -n {namespace} patch networkpolicies {policy} --type json -p '[{"op":"add","path":"/spec/egress/-","value":{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":53},{"protocol":"TCP","port":53}]}}]'`}}},
 		Radius: "reading changes nothing; with the rule every pod that this policy selects may ask the cluster's DNS",
 	},
-	RuledOut: []string{checks.DNSCluster.ID, facts.CheckDNSService}, Explains: []string{"policy-forbids"},
+	RuledOut: []string{checks.DNSCluster.ID, facts.CheckDNSService},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckDNSPolicies) {
@@ -47,7 +47,10 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 			}
 			if len(lost) > 0 {
 				c.For = append(c.For, clues(hint, lost)...)
-				c.Covers = append(c.Covers, namesFail...)
+				for _, d := range lost {
+					c.Covers = append(c.Covers, Cover{Check: d.Check, About: d.Target})
+				}
+				c.Covers = append(c.Covers, Covers(checks.DNSExternal.ID)...)
 			}
 			out = append(out, c)
 		}
