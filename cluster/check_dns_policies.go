@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -13,19 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsPort is where servers answer that no endpoint names.
-const dnsPort = 53
-
-// nodeLocalDNS is the address that NodeLocal DNSCache has by its manifest.
-var nodeLocalDNS = netip.AddrFrom4([4]byte{169, 254, 20, 10})
-
-// dnsDestinations are the cluster's DNS servers as policies see them: the pod, after kube-proxy has translated the
-// Service's address. Names are asked by UDP.
+// dnsDestinations are the cluster's DNS servers as policies see them: the pods, after kube-proxy has translated the
+// Service's address. Names are asked by UDP. Servers with the same labels are one destination for each port.
 func (s *Snapshot) dnsDestinations() []destination {
-	if s.dnsService == nil || len(s.dnsService.Spec.Selector) == 0 {
+	if s.dnsErr != nil || s.dnsService == nil || len(s.dnsService.Spec.Selector) == 0 {
 		return nil
 	}
-	also := append(InternalIPs(s.Node), nodeLocalDNS)
+	also := InternalIPs(s.Node)
 	for _, t := range s.dns {
 		also = append(also, t.Addr)
 	}
@@ -33,46 +29,62 @@ func (s *Snapshot) dnsDestinations() []destination {
 	var out []destination
 	for i := range s.dnsServers.pods {
 		p := &s.dnsServers.pods[i]
-		addr, err := netip.ParseAddr(p.Status.PodIP)
-		if err != nil || p.Namespace != s.dnsService.Namespace || !selected.Matches(labels.Set(p.Labels)) {
+		if p.Namespace != s.dnsService.Namespace || !selected.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		d := destination{protocol: protocolUDP, port: dnsPort, namespace: p.Namespace, labels: labelsOf(p),
-			addrs: append([]netip.Addr{addr}, also...)}
-		out = append(out, d)
-		for _, t := range s.dns {
-			if t.Addr == addr && t.Port != dnsPort {
-				d.port = t.Port
-				out = append(out, d)
+		of := labelsOf(p)
+		addrs, ports := s.answersAt(p)
+		for _, port := range ports {
+			same := func(d destination) bool { return d.port == port && maps.Equal(d.labels, of) }
+			at := slices.IndexFunc(out, same)
+			if at < 0 {
+				at, out = len(out), append(out, destination{protocol: protocolUDP, port: port, namespace: p.Namespace,
+					labels: of, addrs: slices.Clone(also)})
 			}
+			out[at].addrs = append(out[at].addrs, addrs...)
 		}
 	}
 	return out
 }
 
-// letsOut is the first policy that lets a pod out to somebody whom it does not know by addresses, "" where none does.
-func (p policies) letsOut(namespace string, with map[string]string) string {
-	for _, one := range p.all {
-		lets := func(r rule) bool { return r.action == "Allow" && !r.nets }
-		if one.on(namespace, with) && slices.ContainsFunc(one.rules[probe.DeniesEgress], lets) {
-			return one.name
+// answersAt are the addresses of a DNS server, and the ports that the DNS Service has for it, one 0 where it has none.
+func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
+	for _, ip := range p.Status.PodIPs {
+		addr, err := netip.ParseAddr(ip.IP)
+		if err != nil {
+			continue
+		}
+		addrs = append(addrs, addr)
+		for _, t := range s.dns {
+			if t.Addr == addr && !slices.Contains(ports, t.Port) {
+				ports = append(ports, t.Port)
+			}
 		}
 	}
-	return ""
+	if len(ports) == 0 {
+		ports = []int{0}
+	}
+	return addrs, ports
 }
 
-// withoutDNS names the policy that lets a pod out to others where no policy lets it out to any of the DNS servers, ""
-// where that is not so, or not sure.
-func (p policies) withoutDNS(pod *corev1.Pod, servers []destination) string {
-	with := labelsOf(pod)
+// withoutDNS names the policy that lets pods with these labels out to somebody whom it does not know by addresses,
+// where no policy lets them out to any of the DNS servers; "" where that is not so, or not sure.
+func (p policies) withoutDNS(namespace string, with map[string]string, servers []destination) string {
+	lets := ""
 	for _, d := range servers {
-		_, _, denied := p.ask(probe.DeniesEgress, func(one policy) bool { return one.on(pod.Namespace, with) },
-			func(r rule) bool { return r.mayReach(d) })
+		holds := func(one policy) bool { return one.on(namespace, with) }
+		_, _, denied := p.ask(probe.DeniesEgress, holds, func(one policy, r rule) bool {
+			may := r.mayReach(d)
+			if lets == "" && !may && r.action == "Allow" && !r.nets {
+				lets = one.name
+			}
+			return may
+		})
 		if !denied {
 			return ""
 		}
 	}
-	return p.letsOut(pod.Namespace, with)
+	return lets
 }
 
 // asksDNS tells whether a pod asks the cluster's DNS.
@@ -81,6 +93,33 @@ func asksDNS(p *corev1.Pod) bool {
 	return ownAddress(*p) && p.DeletionTimestamp == nil &&
 		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
 }
+
+// keptFromDNS are the pods of the node that are let out to others and not to these servers, by the policy that lets
+// them out, and how many were asked about.
+func (s *Snapshot) keptFromDNS(servers []destination) (by map[string][]string, asked int) {
+	by, known := map[string][]string{}, map[string]string{} // pods that are alike are asked about once
+	for _, p := range s.placed.running() {
+		if !asksDNS(&p) {
+			continue
+		}
+		asked++
+		with := labelsOf(&p)
+		key := fmt.Sprint(p.Namespace, with) // maps are printed in order
+		if _, done := known[key]; !done {
+			known[key] = s.policies.withoutDNS(p.Namespace, with, servers)
+		}
+		if policy := known[key]; policy != "" {
+			by[policy] = append(by[policy], nameOf(&p))
+		}
+	}
+	return by, asked
+}
+
+// How many policies are told, and how many pods of each.
+const (
+	policiesTold = 10
+	podsTold     = 20
+)
 
 // dnsPolicies finds pods of the node that policies let out to others and not to the DNS.
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
@@ -96,27 +135,18 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
 		return
 	}
-	var held, by []string
-	asked := 0
-	byName := func(a, b corev1.Pod) int { return cmp.Compare(nameOf(&a), nameOf(&b)) }
-	for _, one := range slices.SortedFunc(slices.Values(s.placed.running()), byName) {
-		p := &one
-		if !asksDNS(p) {
-			continue
-		}
-		asked++
-		if policy := s.policies.withoutDNS(p, servers); policy != "" {
-			held = append(held, nameOf(p))
-			if !slices.Contains(by, policy) {
-				by = append(by, policy)
-			}
-		}
-	}
-	if len(held) == 0 {
+	by, asked := s.keptFromDNS(servers)
+	if len(by) == 0 {
 		report(probe.Found(probe.OK, "of %s that ask the cluster's DNS none is surely kept from it by a policy that lets it out to others",
 			plural(asked, "pod")))
 		return
 	}
-	report(probe.Found(probe.Warn, "%s lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: %s",
-		few(by), few(held)).With(facts.Policy, by[0]).With(facts.NamedPods, few(held)))
+	names := slices.Sorted(maps.Keys(by))
+	for _, policy := range names[:min(len(names), policiesTold)] {
+		pods := by[policy]
+		slices.Sort(pods)
+		report(probe.Found(probe.Info, "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: %s",
+			few(pods)).On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), podsTold)]).
+			With(facts.DNSPort, cmp.Or(servers[0].port, 53)))
+	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,10 +57,10 @@ func withDNS() *Snapshot {
 	s.dnsService.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
 	server := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns-1",
 		Labels: map[string]string{"k8s-app": "kube-dns", "app": "coredns"}}}
-	server.Status.PodIP, server.Spec.ServiceAccountName = "10.244.0.5", "coredns"
+	server.Status.PodIPs, server.Spec.ServiceAccountName = []corev1.PodIP{{IP: "fd00::5"}, {IP: "10.244.0.5"}}, "coredns"
 	s.dnsServers.pods = []corev1.Pod{server}
 	s.dns = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
-		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 5353}}
+		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 53}}
 	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
 		Labels: map[string]string{"app": "web"}}}
 	web.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.7"}}
@@ -84,34 +85,36 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
-	const denied = "nothing lets them out to the cluster's DNS by UDP: shop/web"
+	const denied = "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: shop/web"
 	for name, one := range map[string]struct {
 		policies []policy
 		want     probe.Status
 		saw      string
 	}{
-		"recorded: a port of others": {k(toWeb), probe.Warn, "NetworkPolicy shop/p lets pods out to others, and " + denied},
-		"beside one that denies all": {k("{}", toWeb), probe.Warn, denied},
-		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Warn, denied},
+		"recorded: a port of others": {k(toWeb), probe.Info, denied},
+		"beside one that denies all": {k("{}", toWeb), probe.Info, denied},
+		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Info, denied},
 		"the DNS in another namespace": {k("egress: [{to: [{podSelector: {matchLabels: {k8s-app: kube-dns}}}]}]"),
-			probe.Warn, denied},
+			probe.Info, denied},
 		"another namespace by its name": {k("egress: [{to: [{namespaceSelector: {matchExpressions: " +
-			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}}]}]"), probe.Warn, denied},
-		"other ports": {k("egress: [{ports: [{port: 443}, {port: 1000, endPort: 2000, protocol: UDP}]}]"), probe.Warn, denied},
-		"Calico's":    {c("{selector: app == 'web', egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]}"), probe.Warn, denied},
+			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}}]}]"), probe.Info, denied},
+		"other ports": {k("egress: [{ports: [{port: 443}, {port: 1000, endPort: 2000, protocol: UDP}]}]"), probe.Info, denied},
+		"Calico's":    {c("{selector: app == 'web', egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]}"), probe.Info, denied},
 		"Calico's, by number": {c("{egress: [{action: Allow, protocol: 6}, {action: Deny}]}"),
-			probe.Warn, denied},
-		"Calico's, to others": {c("{egress: [{action: Allow, destination: {selector: app == 'web'}}]}"), probe.Warn, denied},
+			probe.Info, denied},
+		"Calico's, beside one that passes over all": {c("{tier: first, egress: [{action: Pass}]}",
+			"{egress: [{action: Allow, protocol: TCP}]}"), probe.Info, denied},
+		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
+			probe.Info, denied},
 
-		"near: no policy":         {nil, probe.OK, "of 1 pod that ask"},
-		"near: DNS too":           {k(toWeb, toDNS), probe.OK, ""},
-		"near: all is denied":     {k("{}"), probe.OK, ""},
-		"near: addresses alone":   {k("egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]"), probe.OK, ""},
-		"near: other pods":        {k("podSelector: {matchLabels: {app: db}}\n" + toWeb), probe.OK, ""},
-		"near: a port by name":    {k("egress: [{ports: [{port: dns, protocol: UDP}]}]"), probe.OK, ""},
-		"near: a range of ports":  {k("egress: [{ports: [{port: 50, endPort: 60, protocol: UDP}]}]"), probe.OK, ""},
-		"near: the server's port": {k("egress: [{ports: [{port: 5353, protocol: UDP}]}]"), probe.OK, ""},
-		"near: every port":        {k(toWeb, "egress: [{ports: [{protocol: UDP}]}]"), probe.OK, ""},
+		"near: no policy":        {nil, probe.OK, "of 1 pod that ask"},
+		"near: DNS too":          {k(toWeb, toDNS), probe.OK, ""},
+		"near: all is denied":    {k("{}"), probe.OK, ""},
+		"near: addresses alone":  {k("egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]"), probe.OK, ""},
+		"near: other pods":       {k("podSelector: {matchLabels: {app: db}}\n" + toWeb), probe.OK, ""},
+		"near: a port by name":   {k("egress: [{ports: [{port: dns, protocol: UDP}]}]"), probe.OK, ""},
+		"near: a range of ports": {k("egress: [{ports: [{port: 50, endPort: 60, protocol: UDP}]}]"), probe.OK, ""},
+		"near: every port":       {k(toWeb, "egress: [{ports: [{protocol: UDP}]}]"), probe.OK, ""},
 		"near: the network of the server": {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 10.244.0.0/16}}]}]"),
 			probe.OK, ""},
 		"near: an address with the port": {k(toWeb,
@@ -119,12 +122,20 @@ func TestDNSPolicies(t *testing.T) {
 		"near: a namespace by its labels": {k(toWeb, "egress: [{to: [{namespaceSelector: {matchLabels: {role: system}}}]}]"),
 			probe.OK, ""},
 		"near: Calico's rule for the DNS": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, protocol: UDP, " +
-			"destination: {selector: k8s-app == 'kube-dns', namespaceSelector: ns == 'kube-system', ports: [5353]}}]}"),
+			"destination: {selector: k8s-app == 'kube-dns', namespaceSelector: ns == 'kube-system', ports: [53]}}]}"),
 			probe.OK, ""},
 		"near: Calico's Service": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
 			"destination: {services: {name: kube-dns, namespace: kube-system}}}]}"), probe.OK, ""},
 		"near: Calico's network": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, destination: {nets: [10.96.0.10/32]}}]}"),
 			probe.OK, ""},
+		"near: Calico's selector, which may be a NetworkSet's": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
+			"destination: {selector: role == 'dns'}}]}"), probe.OK, ""},
+		"near: a cache on the node":  {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 169.254.25.10/32}}]}]"), probe.OK, ""},
+		"near: all is denied before": {append(k(toWeb), c("{order: 1, egress: [{action: Deny}]}")...), probe.OK, ""},
+		"near: one of the same order denies": {append(k(toDNS, toWeb), c("{order: 1000, egress: [{action: Deny}]}")...),
+			probe.OK, ""},
+		"near: whom it selects is not known": {c("{egress: [{action: Allow, protocol: TCP}]}",
+			"{namespaceSelector: x == 'y', egress: [{action: Allow}]}"), probe.OK, ""},
 		"near: the server's account": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
 			"destination: {selector: projectcalico.org/serviceaccount == 'coredns'}}]}"), probe.OK, ""},
 		"near: labels of the namespace": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
@@ -156,7 +167,32 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			probe.OK, "of 0 pods"},
 		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods[0].Spec.HostNetwork = true },
 			probe.OK, "of 0 pods"},
-		"no DNS": {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
+		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
+			s.dns[1].Port = 5353
+			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", toDNS))
+		}, probe.Info, "shop/web"},
+		"near: the server's own port": {func(s *Snapshot) {
+			s.dns[1].Port = 5353
+			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
+		}, probe.OK, "of 1 pod that ask"},
+		"no port is known": {func(s *Snapshot) {
+			s.dns = nil
+			s.policies.all = []policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
+		}, probe.OK, "of 1 pod that ask"},
+		"one of two servers is let out to": {func(s *Snapshot) {
+			other := s.dnsServers.pods[0]
+			other.Labels = map[string]string{"k8s-app": "kube-dns", "app": "web"}
+			s.dnsServers.pods = append(s.dnsServers.pods, other)
+			s.policies.all = []policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
+				"podSelector: {matchLabels: {app: web}}}]}]")}
+		}, probe.OK, "of 1 pod that ask"},
+		"its labels are the tenant's": {func(s *Snapshot) {
+			s.placed.pods[0].Labels["projectcalico.org/namespace"] = "kube-system"
+			s.policies.all = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
+				"egress: [{action: Allow, protocol: TCP}]}")}
+		}, probe.Info, "shop/web"},
+		"DNS unread": {func(s *Snapshot) { s.dnsErr = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
+		"no DNS":     {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
 		"pods unread": {func(s *Snapshot) { s.placed = placement{err: errors.New("gone")} },
 			probe.Unknown, "gone"},
 		"policies unread": {func(s *Snapshot) { s.policies.err = errors.New("refused") },

@@ -92,7 +92,7 @@ ok: there is neither. info: there are some, and which. Where a policy cannot be 
 			Run: bind(dnsPolicies),
 			Doc: `A policy for what pods send (egress) denies all that it does not allow, and DNS has to be allowed like the rest, by UDP: a port that is named without a protocol is TCP's. Pods that may send to others and ask nobody for their names look as if the DNS were down, while it answers everybody else (projectcalico/calico#2199).
 For each pod of the node that runs and asks the cluster's DNS (its dnsPolicy is ClusterFirst), the policies are gone through in Calico's order, for UDP to each DNS server, as far as they are known: a rule that may let it out, such as one by a namespace's labels, counts as one that does.
-ok: there is no such pod. warn: there is one, and which. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. info: what policies come to is not known. skip: no pod of the cluster's DNS is known.`,
+ok: there is no such pod. info: a policy lets some out to others alone, and which; what policies come to is not known. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. Whom a rule of Calico's lets out to by a selector is not worked out: it counts as one that may be the DNS. skip: no pod of the cluster's DNS is known.`,
 		},
 		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),

@@ -10,17 +10,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/calico-probe/calico-probe/cluster/selector"
 )
 
-// A destination is a pod that is to receive packets at a port.
+// A destination is pods of a namespace with the same labels that are to receive packets at a port.
 type destination struct {
 	protocol  string
-	port      int
+	port      int // 0 = not known
 	namespace string
-	labels    map[string]string // with those that Calico adds
-	addrs     []netip.Addr // its own, and those by which it is asked
+	labels    map[string]string
+	addrs     []netip.Addr // their own, and those by which they are asked
 }
 
 // The protocols that rules are asked about, as policies name them.
@@ -31,7 +29,10 @@ const (
 
 // mayReach tells whether a rule may be about packets for a destination.
 func (r rule) mayReach(d destination) bool {
-	return r.mayBe(d.protocol, d.port) && (r.to == nil || r.to(d))
+	if d.port == 0 && (r.protocol == "" || r.protocol == d.protocol) || r.mayBe(d.protocol, d.port) {
+		return r.to == nil || r.to(d)
+	}
+	return false
 }
 
 // egressRules are a rule of a policy of Kubernetes' for what pods send, one for each of its ports.
@@ -63,80 +64,93 @@ func egressRules(namespace string, r networkingv1.NetworkPolicyEgressRule) []rul
 
 // peersOf tells who may be meant by the peers of a rule of Kubernetes'; nil = everybody.
 func peersOf(namespace string, peers []networkingv1.NetworkPolicyPeer, hasPorts bool) func(destination) bool {
-	if len(peers) == 0 {
+	var out []func(destination) bool
+	for _, p := range peers {
+		if p.IPBlock != nil {
+			in := network(p.IPBlock.CIDR)
+			out = append(out, func(d destination) bool { return hasPorts || in(d) })
+			continue
+		}
+		within := func(of string) bool { return of == namespace }
+		if p.NamespaceSelector != nil {
+			known := selectorOf(onlyName(p.NamespaceSelector))
+			within = func(of string) bool { return known.Matches(labels.Set{labelName: of}) }
+		}
+		selects := labels.Everything()
+		if p.PodSelector != nil {
+			selects = selectorOf(p.PodSelector)
+		}
+		out = append(out, func(d destination) bool { return within(d.namespace) && selects.Matches(labels.Set(d.labels)) })
+	}
+	if len(out) == 0 {
 		return nil
 	}
 	return func(d destination) bool {
-		return slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
-			if p.IPBlock != nil {
-				return hasPorts || d.in(p.IPBlock.CIDR)
-			}
-			if p.NamespaceSelector == nil && d.namespace != namespace || !mayBeNamespace(p.NamespaceSelector, d.namespace) {
-				return false
-			}
-			return p.PodSelector == nil || selectedBy(p.PodSelector, d.labels)
-		})
+		return slices.ContainsFunc(out, func(may func(destination) bool) bool { return may(d) })
 	}
 }
 
-// in tells whether an address of a destination is in a network; an unreadable one may have any.
-func (d destination) in(network string) bool {
-	cidr, err := netip.ParsePrefix(network)
-	return err != nil || slices.ContainsFunc(d.addrs, cidr.Contains)
-}
+// linkLocal has the addresses at which caches on the node listen, such as NodeLocal DNSCache.
+var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
 
-// mayBeNamespace tells whether a namespace may be selected. Of its labels the one with its name is known, which the API
-// server sets itself.
-func mayBeNamespace(by *metav1.LabelSelector, name string) bool {
-	if by == nil {
-		return true
+// network tells whether an address of a destination may be in a network; in an unreadable one each may be.
+func network(text string) func(destination) bool {
+	cidr, err := netip.ParsePrefix(text)
+	return func(d destination) bool {
+		return err != nil || cidr.Overlaps(linkLocal) || slices.ContainsFunc(d.addrs, cidr.Contains)
 	}
-	known := metav1.LabelSelector{MatchLabels: map[string]string{}}
-	if want, named := by.MatchLabels[labelName]; named {
-		known.MatchLabels[labelName] = want
-	}
-	for _, e := range by.MatchExpressions {
-		if e.Key == labelName {
-			known.MatchExpressions = append(known.MatchExpressions, e)
-		}
-	}
-	return selectedBy(&known, map[string]string{labelName: name})
 }
 
 const labelName = corev1.LabelMetadataName
 
-// selectedBy tells whether labels are selected; by a selector of no meaning, which the API admits not, they may be.
-func selectedBy(by *metav1.LabelSelector, of map[string]string) bool {
-	s, err := metav1.LabelSelectorAsSelector(by)
-	return err != nil || s.Matches(labels.Set(of))
+// onlyName is what a selector asks of a namespace's name. Of a namespace's labels this one is known, which the API
+// server sets itself.
+func onlyName(by *metav1.LabelSelector) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	if want, named := by.MatchLabels[labelName]; named {
+		out.MatchLabels[labelName] = want
+	}
+	for _, e := range by.MatchExpressions {
+		if e.Key == labelName {
+			out.MatchExpressions = append(out.MatchExpressions, e)
+		}
+	}
+	return out
 }
 
-// calicoRule reads a rule of a policy of Calico's that is in a namespace, "" = none.
-func calicoRule(namespace string, r map[string]any) rule {
+// selectorOf is a selector that is ready to be asked; one of no meaning, which the API admits not, selects everything.
+func selectorOf(by *metav1.LabelSelector) labels.Selector {
+	s, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		return labels.Everything()
+	}
+	return s
+}
+
+// calicoRule reads a rule of a policy of Calico's. Whom it lets out to by a selector is not worked out: beside pods
+// that may be a NetworkSet, which may have any address.
+func calicoRule(r map[string]any) rule {
 	action, _ := r["action"].(string)
 	out := rule{action: action, all: unconditional(r), pods: fromSelected(r), protocol: protocolOf(r["protocol"])}
 	to, _ := r["destination"].(map[string]any)
-	if len(to) == 0 {
-		return out
-	}
 	if ports, _ := to["ports"].([]any); len(ports) > 0 {
 		out.ports = ports
 	}
-	text := func(key string) string { s, _ := to[key].(string); return s }
 	nets, _ := to["nets"].([]any)
-	out.nets = len(nets) > 0 && text("selector") == "" && text("namespaceSelector") == ""
-	selects, err := selector.Parse(text("selector"))
+	var in []func(destination) bool
+	for _, n := range nets {
+		text, _ := n.(string)
+		in = append(in, network(text))
+	}
+	if len(in) == 0 {
+		return out
+	}
+	selector, _ := to["selector"].(string)
+	of, _ := to["namespaceSelector"].(string)
+	out.nets = selector == "" && of == ""
+	hasPorts := out.ports != nil
 	out.to = func(d destination) bool {
-		inNet := func(n any) bool { s, _ := n.(string); return d.in(s) }
-		switch {
-		case len(nets) > 0 && out.ports == nil && !slices.ContainsFunc(nets, inNet):
-			return false
-		case text("selector") == "" || err != nil || inherits(text("selector")):
-			return true
-		case namespace != "" && text("namespaceSelector") == "" && d.namespace != namespace:
-			return false
-		}
-		return selects(d.labels)
+		return hasPorts || slices.ContainsFunc(in, func(may func(destination) bool) bool { return may(d) })
 	}
 	return out
 }

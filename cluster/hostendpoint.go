@@ -158,6 +158,6 @@ func (p policies) shuts(h hostEndpoint, port int) (by string, denied bool) {
 	}
 	by, held, denied := p.ask(probe.DeniesIngress,
 		func(one policy) bool { return one.namespace == "" && one.selects(with) },
-		func(r rule) bool { return r.mayBe(protocolTCP, port) })
+		func(_ policy, r rule) bool { return r.mayBe(protocolTCP, port) })
 	return by, denied || !held && len(h.profiles) == 0
 }

@@ -78,7 +78,7 @@ func calicos(kind, name string, spec map[string]any) policy {
 	if vague {
 		s = func(map[string]string) bool { return true }
 	}
-	return policy{kind + " " + name, namespace, s, calicoRuling(namespace, spec, vague)}
+	return policy{kind + " " + name, namespace, s, calicoRuling(spec, vague)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a
@@ -99,8 +99,9 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 
 // withCalicos are a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
 func withCalicos(namespace string, of map[string]string) map[string]string {
-	out := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
+	out := map[string]string{}
 	maps.Copy(out, of)
+	out["projectcalico.org/namespace"], out["projectcalico.org/orchestrator"] = namespace, "k8s"
 	return out
 }
 

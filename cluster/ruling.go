@@ -32,7 +32,7 @@ type rule struct {
 	all    bool   // it is about every packet
 	pods   bool   // it is surely about what certain pods send, known by their labels, and nothing else
 	// what of the packets it is about is known of Calico's rules, and of Kubernetes' for egress
-	protocol string                 // the only one it is about, as in probe.ProtocolTCP or a number; "" = every one
+	protocol string                 // the only one it is about, as in protocolTCP, or a number; "" = every one
 	ports    []any                  // the ports at the receiving end that it is about; nil = every port
 	to       func(destination) bool // whether it may be about what is for that one; nil = for everybody
 	nets     bool                   // it knows receivers by their addresses alone
@@ -73,7 +73,7 @@ var directions = []struct{ said, is, rules string }{
 }
 
 // calicoRuling reads a policy of Calico's.
-func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
+func calicoRuling(spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
 	out := ruling{tier: cmp.Or(text("tier"), tierDefault), order: math.Inf(1), rules: map[string][]rule{}}
@@ -93,7 +93,7 @@ func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 		out.rules[d.is] = []rule{}
 		for _, item := range list {
 			r, _ := item.(map[string]any)
-			out.rules[d.is] = append(out.rules[d.is], calicoRule(namespace, r))
+			out.rules[d.is] = append(out.rules[d.is], calicoRule(r))
 		}
 	}
 	return out
@@ -162,28 +162,32 @@ func (p policies) denies(namespace string, with map[string]string) (name string,
 
 // deniesIn names the policy that surely denies every packet of a pod in a direction, "" where none does.
 func (p policies) deniesIn(direction, namespace string, with map[string]string) string {
-	by, _, denied := p.ask(direction, func(one policy) bool { return one.on(namespace, with) },
-		func(rule) bool { return true })
-	if !denied {
-		return ""
-	}
+	by, _, _ := p.ask(direction, func(one policy) bool { return one.on(namespace, with) },
+		func(policy, rule) bool { return true })
 	return by
 }
 
 // ask walks the tiers as Calico does, for packets that a rule may be about: the first rule that a packet meets
 // decides; a tier whose policies hold and do not decide denies at its end. It names the policy that surely denies them,
-// and tells whether any policy holds.
-func (p policies) ask(direction string, holds func(policy) bool, may func(rule) bool) (by string, held, denied bool) {
+// and tells whether any policy holds. Which of two policies with the same order comes first differs between versions
+// of Calico: nothing is sure there that one denies and the other may not.
+func (p policies) ask(direction string, holds func(policy) bool, may func(policy, rule) bool) (
+	by string, held, denied bool,
+) {
 	for rest := p.all; len(rest) > 0; {
 		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one policy) bool { return one.tier != rest[0].tier })
 		if end < 0 {
 			end = len(rest)
 		}
-		first, passed := "", false
+		first, decided, passed := "", "", false
+		var order float64 // of the policy that decided
 		for _, one := range rest[:end] {
 			rules, about := one.rules[direction]
-			if !about || passed || !holds(one) {
+			if !about || !holds(one) {
 				continue
+			}
+			if (decided != "" || passed) && one.order != order {
+				break
 			}
 			if one.vague {
 				return "", true, false
@@ -191,17 +195,20 @@ func (p policies) ask(direction string, holds func(policy) bool, may func(rule) 
 			first, held = cmp.Or(first, one.name), true
 			for _, r := range rules {
 				switch {
-				case !may(r), r.action == "Log", r.action == "Deny" && !r.all:
+				case !may(one, r), r.action == "Log", r.action == "Deny" && !r.all:
 					continue
-				case r.action == "Deny":
-					return one.name, true, true
-				case r.action == "Pass" && r.all:
-					passed = true
+				case r.action == "Deny" && !passed:
+					decided, order = cmp.Or(decided, one.name), one.order
+				case r.action == "Pass" && r.all && decided == "":
+					passed, order = true, one.order
 				default: // it allows or passes on some
 					return "", true, false
 				}
 				break
 			}
+		}
+		if decided != "" {
+			return decided, true, true
 		}
 		rest = rest[end:]
 		if action, _ := p.tiers[tier]["defaultAction"].(string); first != "" && !passed && action != "Pass" {

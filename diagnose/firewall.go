@@ -220,13 +220,10 @@ var policyForbids = &Rule{
 		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
 			return nil
 		}
-		for _, r := range held {
-			covers = append(covers, Cover{Check: r.Check, About: r.Target})
-		}
 		return []Case{{
 			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
 			For:    clues(hint, held),
-			Covers: covers,
+			Covers: append(covers, notItsOwn(f, held)...),
 		}}
 	},
 }

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -17,43 +18,67 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 	Fix: probe.Fix{
 		Says: "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
 		Manifest: []string{
-			"kubectl get networkpolicies -A",
+			"kubectl get networkpolicies.networking.k8s.io -A",
 			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A",
 			"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # whom it asks",
 		},
 		OnlyIf: []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and those pods need names",
-			Manifest: []string{`kubectl -n {namespace} patch networkpolicies {policy} --type json -p '[{"op":"add","path":"/spec/egress/-","value":{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":53},{"protocol":"TCP","port":53}]}}]'`}}},
+			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/egress/-","value":{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
 		Radius: "reading changes nothing; with the rule every pod that this policy selects may ask the cluster's DNS",
 	},
 	RuledOut: []string{checks.DNSCluster.ID, facts.CheckDNSService},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Bad(facts.CheckDNSPolicies) {
-			policy, pods := r.Facts.Str(facts.Policy), r.Facts.Str(facts.NamedPods)
-			if policy == "" || pods == "" {
+		for _, r := range f.Of(facts.CheckDNSPolicies) {
+			policy, pods := r.Facts.Str(facts.Policy), listOf(r, facts.NamedPods)
+			if policy == "" || len(pods) == 0 {
 				continue
 			}
-			_, name, _ := strings.Cut(policy, "/")
-			first, _, _ := strings.Cut(pods, ",")
-			namespace, pod, _ := strings.Cut(first, "/")
-			lost := keep(f.Bad(checks.DNSCluster.ID), func(d Finding) bool {
-				return d.From != "" && d.Facts.Str(probe.FactPolicy) != ""
-			})
-			c := Case{
-				Says: fmt.Sprintf("%s lets pods of {node} out to others and not to the cluster's DNS: %s", policy, pods),
-				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
-					"pod": checked(pod, isName(pod), "POD"), "policy": checked(name, isName(name), "POLICY")},
-				For: clues(hint, []Finding{r}), Covers: Covers(facts.CheckDNSPolicies),
+			namespace, pod, _ := strings.Cut(pods[0], "/")
+			name, ofKubernetes := strings.CutPrefix(policy, "NetworkPolicy "+namespace+"/")
+			port := 53.0
+			if n, ok := r.Facts.Num(facts.DNSPort); ok {
+				port = n
 			}
-			if len(lost) > 0 {
+			c := Case{
+				About: policy,
+				Says: fmt.Sprintf("%s lets pods of {node} out to others and not to the cluster's DNS: %s", policy,
+					strings.Join(pods[:min(len(pods), 3)], ", ")),
+				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
+					"pod": checked(pod, isName(pod), "POD"), "policy": checked(name, ofKubernetes && isName(name), "POLICY"),
+					"port": numberArg(port)},
+				For: clues(hint, []Finding{r}),
+			}
+			if lost := unresolvedIn(f, pods); len(lost) > 0 {
 				c.For = append(c.For, clues(hint, lost)...)
-				for _, d := range lost {
-					c.Covers = append(c.Covers, Cover{Check: d.Check, About: d.Target})
-				}
-				c.Covers = append(c.Covers, Covers(checks.DNSExternal.ID)...)
+				c.Covers = append(notItsOwn(f, lost), Covers(checks.DNSExternal.ID)...)
 			}
 			out = append(out, c)
 		}
 		return out
 	},
+}
+
+// unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from
+// the same server.
+func unresolvedIn(f Findings, pods []string) []Finding {
+	return keep(f.Bad(checks.DNSCluster.ID), func(d Finding) bool {
+		return slices.Contains(pods, d.From) && slices.ContainsFunc(f.Of(checks.DNSCluster.ID), func(o Finding) bool {
+			return o.From == "" && o.Target == d.Target && o.Status == probe.OK
+		})
+	})
+}
+
+// notItsOwn covers what was seen out of pods, or at them, and not what the node itself sees of the same target.
+func notItsOwn(f Findings, seen []Finding) []Cover {
+	var out []Cover
+	for _, r := range seen {
+		own := func(o Finding) bool {
+			return o.From == "" && o.Target == r.Target && bad(o.Status) && o.Facts.Str(probe.FactPolicy) == ""
+		}
+		if !slices.ContainsFunc(f.Of(r.Check), own) {
+			out = append(out, Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
 }

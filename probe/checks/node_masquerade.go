@@ -47,13 +47,19 @@ func firstMask(rules []string, pools []netip.Prefix, device string) string {
 	for _, rule := range rules {
 		words := strings.Fields(rule)
 		switch {
-		case slices.Contains(words, "return"), slices.Contains(words, "accept"):
+		case slices.Contains(words, "return"), slices.Contains(words, "accept"), leavesFor(words):
 			return ""
 		case masksPods(rule, pools, device):
 			return rule
 		}
 	}
 	return ""
+}
+
+// leavesFor tells whether a rule hands packets to a chain of others, which may let them out.
+func leavesFor(words []string) bool {
+	i := slices.IndexFunc(words, func(w string) bool { return w == "jump" || w == "goto" })
+	return i >= 0 && (i+1 == len(words) || foreignChain("", words[i+1]))
 }
 
 // masksPods tells whether a rule, in words as kernel.Walls has it, surely masquerades packets from a pool to a pool

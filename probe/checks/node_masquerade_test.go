@@ -36,7 +36,8 @@ func TestMasksPods(t *testing.T) {
 	}
 	const mask = "saddr 10.244.0.0/16 masquerade"
 	for before, want := range map[string]string{"saddr 172.17.0.0/16 masquerade": mask,
-		"saddr 10.244.0.0/16 daddr 10.244.0.0/16 return": "", "mark 0x1 accept": ""} { // as flannel had it
+		"saddr 10.244.0.0/16 daddr 10.244.0.0/16 return": "", "mark 0x1 accept": "",
+		"jump cali-POSTROUTING": mask, "jump FLANNEL-POSTRTG": "", "oif eth0 goto NO-MASQ": ""} { // as flannel had it
 		if got := firstMask([]string{before, mask}, pools, "eth0"); got != want {
 			t.Errorf("after %q: %q", before, got)
 		}

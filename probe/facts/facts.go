@@ -99,7 +99,8 @@ const (
 	Phase          probe.Fact = "phase"           // pod phase
 	Pod            probe.Fact = "pod"             // namespace/name
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
-	NamedPods      probe.Fact = "named_pods"      // some of the pods that it is about
+	DNSPort        probe.Fact = "dns_port"        // where the pods of the cluster's DNS answer
+	NamedPods      probe.Fact = "named_pods"      // list of some of the pods that it is about, NAMESPACE/NAME
 	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
 	Corroborated   probe.Fact = "corroborated"    // true: not one tenant alone can have made what is said
 	OfDNS          probe.Fact = "of_dns"          // whether the Service is that of the cluster's DNS
