@@ -60,6 +60,10 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 		return false
 	}
 	if mine == nil {
+		if taken, ok := takenMeanwhile(s, all); ok {
+			report(taken.On(family))
+			return true
+		}
 		status := probe.Warn
 		if key == annotationIPv6 && !hasInternal(s.Node, false) || s.Calico == nil && notCalicos(s.Node) != "" {
 			status = probe.Info
@@ -80,6 +84,27 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 		}
 	}
 	return true
+}
+
+// takenMeanwhile finds another node that is registered with an address which this one, registered with none, reports as
+// its own. calico-node does not start here while it is.
+func takenMeanwhile(s *Snapshot, all []registration) (probe.Result, bool) {
+	for _, o := range all {
+		addr := o.registered.Addr()
+		if !slices.Contains(InternalIPs(s.Node), addr) {
+			continue
+		}
+		r := probe.Found(probe.Fail, "no address is registered here, and %s, this node's InternalIP, is for %s", addr, o.node).
+			With(probe.FactReason, facts.ReasonTaken).With(probe.FactNode, o.node).
+			With(facts.Registered, addr.String()).With(facts.Internal, addr.String())
+		i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == o.node })
+		if state := stateOf(&s.Nodes[i])[probe.AttrNode]; state != "" {
+			r = r.With(probe.FactNodeState, state)
+			r.Saw += ", which is " + state
+		}
+		return r, true
+	}
+	return probe.Result{}, false
 }
 
 func judgeRegistration(mine registration, all []registration) probe.Result {

@@ -263,6 +263,10 @@ func TestCalicoBudget(t *testing.T) {
 }
 
 func TestIPRegistered(t *testing.T) {
+	silent := func(n corev1.Node) corev1.Node {
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		return n
+	}
 	for name, c := range map[string]struct {
 		nodes  []corev1.Node
 		status probe.Status
@@ -293,6 +297,8 @@ func TestIPRegistered(t *testing.T) {
 			node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "agree", 0},
 		"missing here": {[]corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "10.1.0.2/24")},
 			probe.Warn, "no IPv4 address registered here", 0},
+		"missing here, and an old Node has it": {[]corev1.Node{node("a", "10.1.0.1", ""), silent(node("b", "", "10.1.0.1/24"))},
+			probe.Fail, "this node's InternalIP, is for b, which is NotReady (its kubelet is silent)", 0},
 		"nowhere": {[]corev1.Node{node("a", "10.1.0.1", "")}, probe.Warn, "no node carries", 0},
 		"alone":   {[]corev1.Node{node("a", "10.1.0.1", "10.9.0.1/24")}, probe.Info, "no other node", 0},
 		"rubbish": {[]corev1.Node{node("a", "10.1.0.1", "not an address")}, probe.Warn, "no node carries", 0},
@@ -308,6 +314,7 @@ func TestIPRegistered(t *testing.T) {
 				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside,
 					""}, "bare and odd": {facts.ReasonOutside, ""},
 				"the other is odd": {facts.ReasonPeer, "b"}, "twice the same": {facts.ReasonTaken, "b"},
+				"missing here, and an old Node has it": {facts.ReasonTaken, "b"},
 			}
 			last := got[len(got)-1].Facts
 			if saw := [2]string{last.Str(probe.FactReason), last.Str(probe.FactNode)}; saw != reasons[name] {

@@ -42,7 +42,14 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 	}
 	if typha := s.calicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
 		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
-			ask("watch", "networking.k8s.io", "networkpolicies"), ask("watch", calico, "felixconfigurations"))
+			ask("list", "", "serviceaccounts"), ask("watch", "networking.k8s.io", "networkpolicies"),
+			ask("watch", calico, "felixconfigurations"))
+		if s.version() != "" && !s.olderThan(22, 0) { // for policies that name Services
+			out = append(out, ask("list", "discovery.k8s.io", "endpointslices"))
+		}
+		if s.version() != "" && !s.olderThan(23, 0) {
+			out = append(out, ask("list", "", "services"))
+		}
 		for _, kind := range s.lists() {
 			if slices.Contains(served, kind) {
 				out = append(out, ask("list", calico, kind))
@@ -69,8 +76,14 @@ func (s *Snapshot) lists() []string {
 	if bird && s.version() != "" && !s.olderThan(26, 0) {
 		out = append(out, "bgpfilters")
 	}
+	if s.calicoEnv("USE_POD_CIDR") != "true" {
+		out = append(out, "ipamblocks")
+	}
+	if s.version() != "" && !s.olderThan(29, 0) {
+		out = append(out, "tiers")
+	}
 	if s.version() != "" && !s.olderThan(30, 0) {
-		out = append(out, "tiers", "stagednetworkpolicies", "stagedglobalnetworkpolicies", "stagedkubernetesnetworkpolicies")
+		out = append(out, "stagednetworkpolicies", "stagedglobalnetworkpolicies", "stagedkubernetesnetworkpolicies")
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -109,4 +110,28 @@ func ofCalicoNode() *Snapshot {
 	s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
 	s.Calico.Status.Conditions = nil
 	return s
+}
+
+// TestNeeded wants what Felix lists in each version before it is ready (felixsyncer in its sources), and no more.
+func TestNeeded(t *testing.T) {
+	t.Parallel()
+	served := []string{"tiers", "stagednetworkpolicies", "ipamblocks"}
+	for version, want := range map[string]string{
+		"v3.21.0": "ipamblocks", "v3.22.0": "endpointslices ipamblocks", "v3.28.2": "endpointslices services ipamblocks",
+		"v3.29.0": "endpointslices services ipamblocks tiers",
+		"v3.30.0": "endpointslices services ipamblocks tiers stagednetworkpolicies",
+		"v3.32.1": "endpointslices services ipamblocks tiers stagednetworkpolicies",
+	} {
+		s := ofCalicoNode()
+		s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:" + version
+		var got []string
+		for _, a := range s.needed("crd.projectcalico.org", served) {
+			if a.Verb == "list" && slices.Contains(append(served, "endpointslices", "services"), a.Resource) {
+				got = append(got, a.Resource)
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: %s, want %s", version, text, want)
+		}
+	}
 }

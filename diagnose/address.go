@@ -305,13 +305,17 @@ var addressTaken = &Rule{
 		Radius:   setMethod.Radius,
 	},
 	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address",
-		"bgp-peers-missing"}, afterAddress...),
+		"bgp-peers-missing", "calico-ends"}, afterAddress...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken) {
 			address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 			other := reg.Facts.Str(probe.FactNode)
 			says := fmt.Sprintf("%s is registered for {node} and for %s", address, other)
+			if state := reg.Facts.Str(probe.FactNodeState); state != "" {
+				says = fmt.Sprintf("%s, which {node} has, is registered for %s, a Node that is %s: perhaps this machine's name of before",
+					address, other, state)
+			}
 			if internal != "" && internal != address {
 				says += fmt.Sprintf("; {node} itself has %s", internal)
 			}

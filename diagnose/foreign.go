@@ -20,7 +20,7 @@ func foreignRules() []*Rule {
 var duplicateAddress = &Rule{
 	ID: "duplicate-address", Layer: LayerKernel, Title: "an address of another node is on this node too",
 	Doc: `Two machines have one address: it was added by hand, came with a cloned image, a static configuration or a virtual address that moved without leaving (keepalived). What this node sends to the other one it gives to itself: connections are refused or answered by the wrong machine, BIRD finds no way to the next hop, and the kernel rejects the routes. On the link, who wins changes with each ARP answer, so others lose the other node now and then.
-Told from a node that is down by this node's own interfaces, which have the address.`,
+Told from a node that is down by this node's own interfaces, which have the address; from an old Node of this machine, which nobody reports for, by the InternalIP, which is this node's (address-taken).`,
 	Fix: probe.Fix{
 		Says: "Find out to whom the address belongs, and take it off the other machine and out of what sets it.",
 		Manifest: []string{"ssh {node} ip -o addr show | grep -F {address}", "kubectl get nodes -o wide | grep -F {address}",
@@ -40,6 +40,9 @@ Told from a node that is down by this node's own interfaces, which have the addr
 			}
 			words := strings.Fields(r.Target)
 			address, peer := words[len(words)-1], nodeOf(r)
+			if oldNode(f, peer, address) {
+				continue
+			}
 			whose := peer
 			if whose == "" {
 				whose = "the BGP peer " + words[0]
@@ -242,4 +245,12 @@ func forwarded(f Findings) []Cover {
 		}
 	}
 	return out
+}
+
+// oldNode tells whether a Node that nobody reports for is registered with the address that is this node's InternalIP.
+func oldNode(f Findings, peer, address string) bool {
+	return slices.ContainsFunc(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken), func(r Finding) bool {
+		return r.Facts.Str(probe.FactNode) == peer && r.Facts.Str(facts.Internal) == address &&
+			r.Facts.Str(probe.FactNodeState) == probe.NodeSilent
+	})
 }

@@ -160,8 +160,9 @@ func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Resul
 	return r
 }
 
-// youngRun is how long a run may have lasted that says nothing of the next end.
-const youngRun = time.Minute
+// youngRun is how long a run may have lasted that says nothing of the next end: what does not take its settings ends
+// within seconds.
+const youngRun = 20 * time.Second
 
 // runBefore is how the run before one that has just begun ended, or else what is known of the present one.
 func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
