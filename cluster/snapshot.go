@@ -33,6 +33,11 @@ type Survey struct {
 	Nodes    []corev1.Node // all of them, by name
 	nodesErr error
 	calicoIn []string // the namespaces in which Calico's own pods are looked for
+	// of every node, where every node was asked about (readEach)
+	leases    map[string]*coordinationv1.Lease
+	leasesErr error
+	claims    map[string][]corev1.Pod // pods that claim to be calico-node
+	claimsErr error
 
 	felixConfigs    []unstructured.Unstructured // all there are
 	felixConfigsErr error

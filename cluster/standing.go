@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,58 +44,69 @@ const (
 func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	cached := metav1.ListOptions{ResourceVersion: "0"}
-	var nodes *corev1.NodeList
-	var leases *coordinationv1.LeaseList
-	var pods *corev1.PodList
-	var leasesErr, podsErr error
+	survey := &Survey{calicoIn: c.calicoIn}
 	var all sync.WaitGroup
-	all.Go(func() { nodes, err = c.kube.CoreV1().Nodes().List(ctx, cached) })
-	all.Go(func() {
-		leases, leasesErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
-	})
-	all.Go(func() {
-		pods, podsErr = c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
-			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
-	})
+	c.readEach(ctx, survey, &all)
 	all.Wait()
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	if survey.nodesErr != nil {
+		return nil, nil, survey.nodesErr
 	}
-	leased, claimants := map[string]*coordinationv1.Lease{}, map[string][]corev1.Pod{}
-	if leasesErr != nil {
-		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(leasesErr.Error()))
-	} else {
-		for i := range leases.Items {
-			leased[leases.Items[i].Name] = &leases.Items[i]
-		}
+	if survey.leasesErr != nil {
+		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.leasesErr.Error()))
 	}
-	if podsErr != nil {
-		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(podsErr.Error()))
-	} else {
-		for _, p := range pods.Items {
-			claimants[p.Spec.NodeName] = append(claimants[p.Spec.NodeName], p)
-		}
+	if survey.claimsErr != nil {
+		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(survey.claimsErr.Error()))
 	}
 	now, _ := c.clock.Now()
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, CalicoErr: podsErr}
-		s.calicoIn = c.calicoIn
-		if podsErr == nil {
-			of := claimsOf(claimants[n.Name], c.calicoIn)
-			s.Calico, s.CalicoErr = of.pod, of.err
-		}
-		if s.Lease == nil && leasesErr == nil {
-			s.LeaseErr = apierrors.NewNotFound(schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}, n.Name)
-		}
-		out = append(out, standingOf(s))
+	for i := range survey.Nodes {
+		out = append(out, standingOf(survey.of(&survey.Nodes[i], now)))
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank),
 			strings.Compare(a.Node, b.Node))
 	})
 	return out, gaps, nil
+}
+
+// readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
+func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
+	all.Go(func() {
+		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+		if s.leasesErr = err; err != nil {
+			return
+		}
+		s.leases = map[string]*coordinationv1.Lease{}
+		for i := range list.Items {
+			s.leases[list.Items[i].Name] = &list.Items[i]
+		}
+	})
+	all.Go(func() {
+		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
+		if s.claimsErr = err; err != nil {
+			return
+		}
+		s.claims = map[string][]corev1.Pod{}
+		for _, p := range list.Items {
+			s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], p)
+		}
+	})
+}
+
+// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's clock.
+func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
+	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Lease: s.leases[n.Name], LeaseErr: s.leasesErr,
+		CalicoErr: s.claimsErr}
+	if s.claimsErr == nil {
+		of := claimsOf(s.claims[n.Name], s.calicoIn)
+		out.Calico, out.ignored, out.CalicoErr = of.pod, of.ignored, of.err
+	}
+	if out.Lease == nil && s.leasesErr == nil {
+		out.LeaseErr = apierrors.NewNotFound(schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}, n.Name)
+	}
+	return out
 }
 
 // standingOf asks the checks that tell nodes apart.
