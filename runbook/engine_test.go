@@ -204,8 +204,8 @@ func TestEnds(t *testing.T) {
 		"an assert without a fault":     {"  - run: {}\n  - assert: {that: params.colour == \"blue\", else: not blue}\n", nil, "incomplete", 5, "not blue"},
 		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot be decided"},
 		"a question nobody answers":     {"  - run: {}\n  - name: q\n    ask: {question: really}\n", nil, "incomplete", 5, "--answer q=TEXT"},
-		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 20ms, every: 1ms, run: {}}\n", nil, "incomplete", 5, "seen last: a: healthy"},
-		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 20ms, every: 1ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; seen last: a: fault, swap-on (high)"},
+		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 500ms, every: 200ms, run: {}}\n", nil, "incomplete", 5, "seen last: a: healthy"},
+		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 500ms, every: 200ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; seen last: a: fault, swap-on (high)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

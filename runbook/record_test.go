@@ -51,7 +51,7 @@ func told(t *testing.T) *runbook.Record {
   - {name: skipped, action: {says: mends, touches: it, dryRun: [echo], command: [echo, "a b", "c'd"]}}
   - assert: {that: cause("swap-on"), else: x}
   - name: wait
-    wait: {until: verdict == "healthy", within: 5ms, every: 1ms}
+    wait: {until: verdict == "healthy", within: 1s, every: 400ms}
 `, w, func(e *runbook.Engine) { e.Actions = []string{"mend"} })
 	for i := range r.Steps {
 		if e := &r.Steps[i]; !e.At.IsZero() {
