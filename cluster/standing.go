@@ -95,7 +95,8 @@ func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
 	})
 }
 
-// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's clock.
+// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
+// clock.
 func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
 	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Lease: s.leases[n.Name], LeaseErr: s.leasesErr,
 		CalicoErr: s.claimsErr}
@@ -104,7 +105,8 @@ func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
 		out.Calico, out.ignored, out.CalicoErr = of.pod, of.ignored, of.err
 	}
 	if out.Lease == nil && s.leasesErr == nil {
-		out.LeaseErr = apierrors.NewNotFound(schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}, n.Name)
+		leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+		out.LeaseErr = apierrors.NewNotFound(leases, n.Name)
 	}
 	return out
 }

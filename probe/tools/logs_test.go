@@ -312,7 +312,7 @@ func TestFollow(t *testing.T) {
 func TestFollowStopped(t *testing.T) {
 	t.Parallel()
 	root := files(t, map[string]string{logFile: numbered(0, 10)})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var out bytes.Buffer
 	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_RUNNING}
