@@ -76,10 +76,19 @@ type sessions struct {
 	secret  bool   // those added now have a password
 	filters string // BGPFilters of those added now
 	targets []probe.Target
+	have    map[netip.AddrPort]bool // the addresses and ports of them
 }
 
 // add takes a peer that is a node, or is none: nil.
 func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
+	at := netip.AddrPortFrom(addr, uint16(port))
+	if !l.own.speaks(addr) || slices.Contains(l.own.addrs, addr) || l.have[at] {
+		return
+	}
+	if l.have == nil {
+		l.have = map[netip.AddrPort]bool{}
+	}
+	l.have[at] = true
 	t := probe.Target{
 		Kind: probe.KindSession, Name: name, Addr: addr, Port: port,
 		Attrs: map[string]string{probe.AttrScope: scope, probe.AttrAS: as},
@@ -94,10 +103,7 @@ func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, p
 	if l.filters != "" {
 		t.Attrs[probe.AttrFilters] = l.filters
 	}
-	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
-	if l.own.speaks(addr) && !slices.Contains(l.own.addrs, addr) && !slices.ContainsFunc(l.targets, same) {
-		l.targets = append(l.targets, t)
-	}
+	l.targets = append(l.targets, t)
 }
 
 func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) bool) {
@@ -118,36 +124,46 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if s.backend == "vxlan" || s.backend == "none" {
 		return nil, nil
 	}
-	global := s.peering.configs["default"]
-	globalAS := textOfAS(global["asNumber"])
-	if globalAS == "" {
-		globalAS = defaultAS
-	}
-	var all []speaker
+	known := s.known()
 	l := &sessions{}
-	for i := range s.Nodes {
-		n := speakerOf(&s.Nodes[i], s.peering, globalAS)
+	for _, n := range known.speakers() {
 		if n.node.Name == of.Name {
 			l.own = n
 		}
-		all = append(all, n)
 	}
+	global := s.peering.configs["default"]
 	both := func(netip.Addr) bool { return true }
 	_, l.secret = global["nodeMeshPassword"].(map[string]any)
 	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
-		for _, n := range all {
+		for _, n := range known.speakers() {
 			if n.cluster == "" {
 				l.addNode("mesh", n, both)
 			}
 		}
 	}
-	peers, err := bgpPeers(s, all, globalAS)
+	peers, err := known.peers()
 	l.addPeers(peers, func(n speaker) bool { return n.node.Name == of.Name })
 	return l.targets, err
 }
 
+// globalAS is the AS number of nodes that have none of their own.
+func (p peering) globalAS() string {
+	return cmp.Or(textOfAS(p.configs["default"]["asNumber"]), defaultAS)
+}
+
+// speakersOf are all nodes as BGP sees them.
+func speakersOf(s *Survey) []speaker {
+	globalAS := s.peering.globalAS()
+	out := make([]speaker, 0, len(s.Nodes))
+	for i := range s.Nodes {
+		out = append(out, speakerOf(&s.Nodes[i], s.peering, globalAS))
+	}
+	return out
+}
+
 // bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
-func bgpPeers(s *Snapshot, all []speaker, globalAS string) ([]peer, error) {
+func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
+	globalAS := s.peering.globalAS()
 	var peers []peer
 	var errs []error
 	for name, spec := range s.peering.peers {

@@ -51,7 +51,7 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 
 // whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
 // there is none or wants none.
-func (c *Client) whyNoControllers(ctx context.Context, s *Snapshot) (string, error) {
+func (c *Client) whyNoControllers(ctx context.Context, s *Survey) (string, error) {
 	if s.controllersErr != nil || len(s.controllers) > 0 {
 		return "", nil
 	}

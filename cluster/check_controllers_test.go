@@ -61,7 +61,7 @@ func TestNoControllers(t *testing.T) {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.calicoIn = []string{"kube-system"}
 		server := serverOf(t, map[string]string{folder: c.list}, nil)
-		if s.noControllers, s.noControllersErr = server.whyNoControllers(t.Context(), s); s.noControllers != c.why {
+		if s.noControllers, s.noControllersErr = server.whyNoControllers(t.Context(), &s.Survey); s.noControllers != c.why {
 			t.Errorf("%s: %q", name, s.noControllers)
 		}
 		want := probe.Warn

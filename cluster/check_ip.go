@@ -55,7 +55,11 @@ func (p registration) agrees() bool { return p.registered.Addr() == p.internal }
 // has an address there.
 func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 	family := strings.TrimSuffix(strings.TrimPrefix(key, "projectcalico.org/"), "Address")
-	all, mine := registrationsOf(s, key)
+	all := s.known().registered[key]()
+	var mine *registration
+	if i := slices.IndexFunc(all, func(r registration) bool { return r.node == s.Node.Name }); i >= 0 {
+		mine = &all[i]
+	}
 	if len(all) == 0 {
 		return false
 	}
@@ -147,9 +151,11 @@ func judgeRegistration(mine registration, all []registration) probe.Result {
 		With(probe.FactReason, facts.ReasonOutside)
 }
 
-func registrationsOf(s *Snapshot, key string) (all []registration, mine *registration) {
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
+// registrations are those of the nodes that have one.
+func registrations(nodes []corev1.Node, key string) []registration {
+	var all []registration
+	for i := range nodes {
+		n := &nodes[i]
 		reg, ok := registered(n, key)
 		if !ok {
 			continue
@@ -161,11 +167,8 @@ func registrationsOf(s *Snapshot, key string) (all []registration, mine *registr
 			}
 		}
 		all = append(all, p)
-		if n.Name == s.Node.Name {
-			mine = &p
-		}
 	}
-	return all, mine
+	return all
 }
 
 func hasInternal(n *corev1.Node, v4 bool) bool {
@@ -184,14 +187,9 @@ func sharedInternal(s *Snapshot, report func(probe.Result)) {
 	if !readyNow(s.Node) {
 		return
 	}
-	for i := range s.Nodes {
-		other := &s.Nodes[i]
-		if other.Name == s.Node.Name || !readyNow(other) ||
-			kubeletPort(other) != kubeletPort(s.Node) {
-			continue
-		}
-		for _, a := range InternalIPs(s.Node) {
-			if !slices.Contains(InternalIPs(other), a) {
+	for _, a := range InternalIPs(s.Node) {
+		for _, other := range s.known().internal()[a] {
+			if other.Name == s.Node.Name || !readyNow(other) || kubeletPort(other) != kubeletPort(s.Node) {
 				continue
 			}
 			report(probe.Found(probe.Warn, "%s is the InternalIP of this node and of %s, both Ready: the API server reaches one of their kubelets for the other", a, other.Name).

@@ -87,7 +87,6 @@ type unseen struct{ part, says string }
 // unseen are the parts that no check looks at.
 func (k kind) unseen() []unseen {
 	settings := felixTarget(k.s).Attrs
-	windows := func(n corev1.Node) bool { return n.Labels[corev1.LabelOSStable] == "windows" }
 	var out []unseen
 	add := func(is bool, part, format string, args ...any) {
 		if is {
@@ -104,7 +103,7 @@ func (k kind) unseen() []unseen {
 		"WireGuard's peers and keys; its device, address, MTU and port are")
 	n := 0
 	for i := range k.s.Nodes {
-		if windows(k.s.Nodes[i]) {
+		if k.s.Nodes[i].Labels[corev1.LabelOSStable] == "windows" {
 			n++
 		}
 	}

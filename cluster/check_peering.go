@@ -11,16 +11,12 @@ import (
 )
 
 // idlePeers are the BGPPeers that make no session on any node, each with the reason.
-func idlePeers(s *Snapshot) []string {
-	var all []speaker
-	for i := range s.Nodes {
-		all = append(all, speakerOf(&s.Nodes[i], s.peering, defaultAS))
-	}
+func idlePeers(s *Survey, all []speaker) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.peering.peers)) {
 		spec := s.peering.peers[name]
 		text := func(key string) string { v, _ := spec[key].(string); return v }
-		p, err := peerOf(name, spec, all, defaultAS)
+		p, err := peerOf(name, spec, all, s.peering.globalAS())
 		switch {
 		case err != nil || text("localWorkloadSelector") != "":
 		case len(p.here) == 0 && text("nodeSelector") != "":
@@ -44,8 +40,22 @@ func byBIRD(s *Snapshot) bool {
 
 // bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
 func bgpPeering(s *Snapshot, report func(probe.Result)) {
+	switch {
+	case s.peeringErr != nil && s.peeringErr.Error() == probe.GapEtcd:
+		report(probe.Found(probe.Skip, "BGP's resources are %v", s.peeringErr))
+		return
+	case s.peeringErr != nil:
+		report(unread(s.peeringErr))
+		return
+	case s.Calico == nil || s.backend == "vxlan" || s.backend == "none":
+		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
+		return
+	case len(s.Nodes) < 2 || s.poolErr != nil || !byBIRD(s):
+		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
+		return
+	}
 	sessions, err := sessionTargets(s, s.Node)
-	idle := idlePeers(s)
+	idle := s.known().idle()
 	global := s.peering.configs["default"]
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
@@ -56,14 +66,8 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 		report(r.With(facts.MeshOff, off).With(facts.IdlePeers, idle))
 	}
 	switch {
-	case err != nil && err.Error() == probe.GapEtcd:
-		report(probe.Found(probe.Skip, "BGP's resources are %v", err))
 	case err != nil:
 		report(unread(err))
-	case s.Calico == nil || s.backend == "vxlan" || s.backend == "none":
-		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
-	case len(s.Nodes) < 2 || s.poolErr != nil || !byBIRD(s):
-		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
 	case len(sessions) > 0:
 		tell(probe.Found(probe.OK, "%s for this node", plural(len(sessions), "BGP session")))
 	case off:

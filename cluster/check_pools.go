@@ -63,8 +63,16 @@ func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Pref
 // toldOutside tells whether BGP tells a router that is no node of this node's pods. Where that is not known,
 // it may.
 func toldOutside(s *Snapshot) bool {
-	targets, err := sessionTargets(s, s.Node)
-	return err != nil || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Node == "" })
+	switch {
+	case s.peeringErr != nil:
+		return true
+	case s.backend == "vxlan" || s.backend == "none":
+		return false
+	}
+	l := &sessions{own: speakerOf(s.Node, s.peering, s.peering.globalAS())}
+	peers, err := s.known().peers()
+	l.addPeers(peers, func(n speaker) bool { return n.node.Name == s.Node.Name })
+	return err != nil || slices.ContainsFunc(l.targets, func(t probe.Target) bool { return t.Node == "" })
 }
 
 // apiOutside tells whether an API server surely has an address that is neither a node's nor a pod's.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,10 +41,6 @@ type Snapshot struct {
 	configMaps configMaps  // that its environment is from
 	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
 	CalicoErr error
-	sets      []appsv1.DaemonSet // those of calico-node, where the node has no pod of it
-	refused   []string           // what the API server answered each that wanted to make a pod last, "" = nothing
-	setsRead  bool               // they were asked for
-	setsErr   error
 	unplaced  *corev1.Pod  // the one that is made for the node and not bound to it
 	told      told         // what the kubelet says of a calico-node pod that is not ready
 	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
@@ -55,17 +49,15 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix            map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr         error
-	noControllers    string // why no calico-kube-controllers is there, where a Deployment wants one
-	noControllersErr error
-	placed           placement
-	rights           rights
-	accounts         []calicoAccount // of Calico's parts
-	local            []corev1.Pod    // running workload pods on the node itself, some of them
-	localErr         error
-	logs             []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
-	kubeProxy        []string       // names of the node's running kube-proxy pods, nil = not known
+	felix     map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr  error
+	placed    placement
+	rights    rights
+	accounts  []calicoAccount // of Calico's parts
+	local     []corev1.Pod    // running workload pods on the node itself, some of them
+	localErr  error
+	logs      []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
+	kubeProxy []string       // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
 	unready     []corev1.Pod
 	proxyRights rights         // of kube-proxy's account
@@ -115,14 +107,14 @@ func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapsho
 func (c *Client) read(ctx context.Context, node string, of *Survey) (*Snapshot, error) {
 	whole, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	end, _ := whole.Deadline() // the caller's, where that is sooner
-	ctx, cancelFirst := context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
+	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s, c := &Snapshot{}, c.once(whole)
 	var all sync.WaitGroup
 	if of == nil {
-		of = &Survey{calicoIn: c.calicoIn}
-		c.readSurvey(ctx, of, &all)
+		of = c.newSurvey()
+		all.Go(func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
+		c.readShared(ctx, of, &all)
 	}
 	all.Go(func() { c.readLease(ctx, s, node) })
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
@@ -143,10 +135,9 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
 		c.readCalico(ctx, &s.Survey, &all)
 		all.Wait()
+		s.memo = newMemo(&s.Survey)
 	}
-	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
-	s.backend, s.backendErr = readBackend(s.Calico, env)
-	s.etcd, s.etcdErr = readEtcd(env)
+	s.configured(env)
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
@@ -166,7 +157,7 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	}
 	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
-	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, s) })
+	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, &s.Survey) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
 		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
@@ -206,7 +197,7 @@ func (s *Snapshot) hideEtcd() {
 	}
 	elsewhere := errors.New(probe.GapEtcd)
 	s.poolErr, s.blockErr, s.peeringErr, s.tunnelErr = elsewhere, elsewhere, elsewhere, elsewhere
-	s.peering = peering{}
+	s.peering, s.memo = peering{}, nil
 	if len(s.felix) == 0 {
 		s.felixErr = elsewhere
 	}
@@ -217,11 +208,8 @@ func (s *Snapshot) forgetRegistered() {
 	if s.unregistered() == "" {
 		return
 	}
-	for i := range s.Nodes {
-		s.Nodes[i].Annotations = maps.Clone(s.Nodes[i].Annotations)
-		maps.DeleteFunc(s.Nodes[i].Annotations,
-			func(key, _ string) bool { return strings.HasPrefix(key, "projectcalico.org/") })
-	}
+	s.Nodes, s.memo = s.known().unannotated(), nil
+	s.Node = &s.Nodes[slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == s.Node.Name })]
 }
 
 // readNodes lists all nodes, by name.

@@ -8,13 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -44,7 +41,7 @@ const (
 func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	survey := &Survey{calicoIn: c.calicoIn}
+	survey := c.newSurvey()
 	var all sync.WaitGroup
 	c.readEach(ctx, survey, &all)
 	all.Wait()
@@ -66,49 +63,6 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 			strings.Compare(a.Node, b.Node))
 	})
 	return out, gaps, nil
-}
-
-// readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
-func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
-	cached := metav1.ListOptions{ResourceVersion: "0"}
-	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
-	all.Go(func() {
-		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
-		if s.leasesErr = err; err != nil {
-			return
-		}
-		s.leases = map[string]*coordinationv1.Lease{}
-		for i := range list.Items {
-			s.leases[list.Items[i].Name] = &list.Items[i]
-		}
-	})
-	all.Go(func() {
-		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
-			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
-		if s.claimsErr = err; err != nil {
-			return
-		}
-		s.claims = map[string][]corev1.Pod{}
-		for _, p := range list.Items {
-			s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], p)
-		}
-	})
-}
-
-// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
-// clock.
-func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
-	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Lease: s.leases[n.Name], LeaseErr: s.leasesErr,
-		CalicoErr: s.claimsErr}
-	if s.claimsErr == nil {
-		of := claimsOf(s.claims[n.Name], s.calicoIn)
-		out.Calico, out.ignored, out.CalicoErr = of.pod, of.ignored, of.err
-	}
-	if out.Lease == nil && s.leasesErr == nil {
-		leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
-		out.LeaseErr = apierrors.NewNotFound(leases, n.Name)
-	}
-	return out
 }
 
 // standingOf asks the checks that tell nodes apart.

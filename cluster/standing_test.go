@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,16 @@ func (f *fleet) client(t *testing.T, refused ...string) *Client {
 			list = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"},
 				Items: f.leases}
 		case strings.HasSuffix(r.URL.Path, "/pods"):
-			list = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: f.pods}
+			_, node, named := strings.Cut(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
+			pods := slices.DeleteFunc(slices.Clone(f.pods), func(p corev1.Pod) bool { return named && p.Spec.NodeName != node })
+			list = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: pods}
+		case strings.Contains(r.URL.Path, "/leases/"):
+			i := slices.IndexFunc(f.leases, func(l coordinationv1.Lease) bool { return l.Name == path.Base(r.URL.Path) })
+			if i < 0 {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			list = f.leases[i]
 		}
 		if err := json.NewEncoder(w).Encode(list); err != nil {
 			t.Error(err)

@@ -1,15 +1,22 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // A Survey is what the API said of the cluster as a whole, the same for each of its nodes. A part that could not be
@@ -18,11 +25,14 @@ type Survey struct {
 	Nodes    []corev1.Node // all of them, by name
 	nodesErr error
 	calicoIn []string // the namespaces in which Calico's own pods are looked for
+	memo     *memo    // nil = what follows from it is worked out at each call
 	// of every node, where every node was asked about (readEach)
 	leases    map[string]*coordinationv1.Lease
 	leasesErr error
 	claims    map[string][]corev1.Pod // pods that claim to be calico-node
 	claimsErr error
+	now       time.Time  // by the API server's clock, when the leases were read
+	given     configMaps // that calico-node's environment is from, on whichever node
 
 	felixConfigs    []unstructured.Unstructured // all there are
 	felixConfigsErr error
@@ -34,10 +44,17 @@ type Survey struct {
 	dnsServers      dnsServers      // the pods of CoreDNS
 	controllers     []corev1.Pod    // of calico-kube-controllers
 	controllersErr  error
-	blocks          []block
-	blockErr        error
-	ipam            ipam
-	policies        policies
+	// why no calico-kube-controllers is there, where a Deployment wants one
+	noControllers    string
+	noControllersErr error
+	sets             []appsv1.DaemonSet // those of calico-node, where a node has no pod of it
+	refused          []string           // what the API server answered each that wanted to make a pod last, "" = nothing
+	setsRead         bool               // they were asked for
+	setsErr          error
+	blocks           []block
+	blockErr         error
+	ipam             ipam
+	policies         policies
 	// HostEndpoints of all nodes
 	hostEndpoints    []hostEndpoint
 	hostEndpointsErr error
@@ -56,9 +73,91 @@ type Survey struct {
 	webhooks         webhooks
 }
 
-// readSurvey starts reading what is the same for every node.
-func (c *Client) readSurvey(ctx context.Context, s *Survey, all *sync.WaitGroup) {
-	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
+// ReadAll reads what the API says of a cluster and of each of its nodes, by a few lists however many there are. An
+// error means that nothing useful could be read.
+func (c *Client) ReadAll(ctx context.Context) (*Survey, error) {
+	whole, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	ctx, cancelFirst := firstOf(whole)
+	defer cancelFirst()
+	s := c.newSurvey()
+	var all sync.WaitGroup
+	c.readEach(ctx, s, &all)
+	c.readShared(ctx, s, &all)
+	all.Wait()
+	if s.nodesErr != nil {
+		return nil, s.nodesErr
+	}
+	s.now, _ = c.clock.Now()
+	calico, everywhere := s.anyCalico()
+	s.given = c.readConfigMaps(whole, calico)
+	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(whole, s) })
+	if !everywhere {
+		s.setsRead = true
+		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(whole) })
+	}
+	all.Wait()
+	if as := c.asConfigured(environmentOf(calico, s.given)); as.groups[0].Group != groups[0].Group {
+		as.readCalico(whole, s, &all)
+		all.Wait()
+	}
+	return s, nil
+}
+
+// firstOf bounds what is read first: one list that hangs must not take the time of what is read after it.
+func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
+	end, _ := whole.Deadline() // the caller's, where that is sooner
+	return context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
+}
+
+// newSurvey is one of which nothing is read yet.
+func (c *Client) newSurvey() *Survey {
+	s := &Survey{calicoIn: c.calicoIn}
+	s.memo = newMemo(s)
+	return s
+}
+
+// anyCalico is a verified calico-node pod of whichever node, nil = there is none, and whether each node has one. They
+// are made by one DaemonSet, so their environments come from the same ConfigMaps.
+func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
+	everywhere = true
+	for i := range s.Nodes {
+		of := claimsOf(s.claims[s.Nodes[i].Name], s.calicoIn)
+		calico, everywhere = cmp.Or(calico, of.pod), everywhere && of.pod != nil
+	}
+	return calico, everywhere
+}
+
+// SurveyChecks are the IDs of those of Checks that Of's snapshots answer.
+func SurveyChecks() []string {
+	return []string{
+		facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckServiceClaims,
+		facts.CheckServiceEndpoints, facts.CheckCalicoKind, facts.CheckCalicoPod, facts.CheckCalicoBudget,
+		facts.CheckControllers, facts.CheckIPRegistered, facts.CheckHostEndpoints, facts.CheckDatastoreReady,
+		facts.CheckRouteMakers, facts.CheckBGPPeering, facts.CheckIPPools, facts.CheckWebhooks, facts.CheckTunnelSettings,
+	}
+}
+
+// Of is the snapshot around one of the nodes of a Survey by ReadAll. What has to be read of a node alone is not in it:
+// it answers SurveyChecks.
+func (s *Survey) Of(n *corev1.Node) *Snapshot {
+	out := s.of(n, s.now)
+	out.configMaps = s.given
+	out.configured(out.environment())
+	out.hideEtcd()
+	out.forgetRegistered()
+	return out
+}
+
+// configured sets what follows from calico-node's environment and from Felix's settings.
+func (s *Snapshot) configured(env environment) {
+	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
+	s.backend, s.backendErr = readBackend(s.Calico, env)
+	s.etcd, s.etcdErr = readEtcd(env)
+}
+
+// readShared starts reading what is the same for every node, beside the nodes.
+func (c *Client) readShared(ctx context.Context, s *Survey, all *sync.WaitGroup) {
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	c.readCalico(ctx, s, all)
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
@@ -80,11 +179,53 @@ func (s *Snapshot) around(node string, of *Survey) error {
 		return of.nodesErr
 	}
 	s.Survey, s.asRead = *of, of
-	s.Nodes = slices.Clone(of.Nodes) // forgetRegistered changes them
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
 	if i < 0 {
 		return &UnknownNodeError{Name: node, Have: alike(s.Nodes, node)}
 	}
 	s.Node = &s.Nodes[i]
 	return nil
+}
+
+// readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
+func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
+	all.Go(func() {
+		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+		if s.leasesErr = err; err != nil {
+			return
+		}
+		s.leases = map[string]*coordinationv1.Lease{}
+		for i := range list.Items {
+			s.leases[list.Items[i].Name] = &list.Items[i]
+		}
+	})
+	all.Go(func() {
+		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
+		if s.claimsErr = err; err != nil {
+			return
+		}
+		s.claims = map[string][]corev1.Pod{}
+		for _, p := range list.Items {
+			s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], p)
+		}
+	})
+}
+
+// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
+// clock.
+func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
+	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Lease: s.leases[n.Name], LeaseErr: s.leasesErr,
+		CalicoErr: s.claimsErr}
+	if s.claimsErr == nil {
+		of := claimsOf(s.claims[n.Name], s.calicoIn)
+		out.Calico, out.ignored, out.CalicoErr = of.pod, of.ignored, of.err
+	}
+	if out.Lease == nil && s.leasesErr == nil {
+		leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+		out.LeaseErr = apierrors.NewNotFound(leases, n.Name)
+	}
+	return out
 }

@@ -15,6 +15,15 @@ var tunnelSettings = []struct{ key, otherwise, mode string }{
 	{"wireguardEnabled", "false", "wireguardEnabled"}, {"wireguardEnabledV6", "false", "wireguardEnabledV6"},
 }
 
+// felixOfAll are the settings of Felix of each node, in the order of the nodes.
+func felixOfAll(s *Survey) []map[string]any {
+	out := make([]map[string]any, len(s.Nodes))
+	for i := range s.Nodes {
+		out[i] = felixSettings(s.felixConfigs, &s.Nodes[i])
+	}
+	return out
+}
+
 // sameTunnels reports settings of tunnels that differ between this node and others.
 func sameTunnels(s *Snapshot, report func(probe.Result)) {
 	switch {
@@ -28,11 +37,7 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "there is no other node to compare with"))
 		return
 	}
-	mine := felixSettings(s.felixConfigs, s.Node)
-	theirs := make([]map[string]any, len(s.Nodes))
-	for i := range s.Nodes {
-		theirs[i] = felixSettings(s.felixConfigs, &s.Nodes[i])
-	}
+	mine, theirs := felixSettings(s.felixConfigs, s.Node), s.known().felix()
 	found := false
 	for _, setting := range tunnelSettings {
 		if !s.tunnelUsed(setting.mode) {
@@ -41,16 +46,16 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 		here := settingText(mine[setting.key], setting.otherwise)
 		var others []string
 		value := ""
-		for i, n := range s.Nodes {
+		for i := range s.Nodes {
 			there := settingText(theirs[i][setting.key], setting.otherwise)
-			if n.Name == s.Node.Name || there == here || notCalicos(&s.Nodes[i]) != "" {
+			if s.Nodes[i].Name == s.Node.Name || there == here || notCalicos(&s.Nodes[i]) != "" {
 				continue
 			}
 			if value == "" {
 				value = there
 			}
 			if there == value {
-				others = append(others, n.Name)
+				others = append(others, s.Nodes[i].Name)
 			}
 		}
 		if len(others) == 0 {
