@@ -149,6 +149,11 @@ func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	return out
 }
 
+// Unknown says that the cluster has no node of that name.
+func (s *Survey) Unknown(name string) error {
+	return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
+}
+
 // configured sets what follows from calico-node's environment and from Felix's settings.
 func (s *Snapshot) configured(env environment) {
 	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
@@ -181,7 +186,7 @@ func (s *Snapshot) around(node string, of *Survey) error {
 	s.Survey, s.asRead = *of, of
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
 	if i < 0 {
-		return &UnknownNodeError{Name: node, Have: alike(s.Nodes, node)}
+		return s.Unknown(node)
 	}
 	s.Node = &s.Nodes[i]
 	return nil

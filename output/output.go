@@ -40,6 +40,7 @@ import (
 // is named.
 type Set struct {
 	Family func(check string) string // by which a wide table groups checks, nil = it does not
+	Fleet  bool                      // what is written is of several nodes
 
 	formats []report.Format
 	typed   []string

@@ -80,10 +80,14 @@ func (o *Set) Sink() (report.Sink, error) {
 	for _, out := range o.to {
 		if out.Joined != nil {
 			out.takes = report.Collect(&out.docs)
+			if o.Fleet {
+				out.takes = report.CollectEach(&out.docs)
+			}
 			continue
 		}
 		var err error
-		opts := report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family}
+		opts := report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family,
+			Fleet: o.Fleet}
 		if out.takes, err = out.Sink(out, opts); err != nil {
 			return nil, ui.BadUsage("%w", err)
 		}

@@ -42,13 +42,16 @@ const (
 	EventSession EventType = "session"
 	// EventRun begins a run: Start tells of the client, of the cluster it asks, and when.
 	EventRun EventType = "run"
+	// EventGroup is nodes of a fleet with the same cause, written by the client before the last verdict, which is
+	// that of the fleet and has no node.
+	EventGroup EventType = "group"
 )
 
 // EventTypes lists every type of an event.
 func EventTypes() []EventType {
 	return []EventType{
 		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventComparison,
-		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession, EventRun,
+		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession, EventRun, EventGroup,
 	}
 }
 
@@ -72,6 +75,8 @@ type Event struct {
 	Cause *Cause `json:"cause,omitempty"`
 	// Verdict is what the client concluded.
 	Verdict *Verdict `json:"verdict,omitempty"`
+	// Group is what several nodes of a fleet have in common, the largest first.
+	Group *Group `json:"group,omitempty"`
 	// Node and Way are stamped by a reader that merges several streams.
 	Node string `json:"node,omitempty"`
 	Way  string `json:"way,omitempty"`
@@ -235,9 +240,9 @@ type Decoder struct {
 	in    *bufio.Reader
 }
 
-// longest is the longest line of a saved file that a Decoder looks at: causes and the verdict
-// never travel over the wire.
-const longest = 64 << 10
+// longest is the longest line of a saved file that a Decoder looks at: causes, groups of some thousand nodes and the
+// verdict never travel over the wire.
+const longest = 1 << 20
 
 // NewDecoder reads events that were saved.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
@@ -292,6 +297,8 @@ func (ev *Event) valid() bool {
 		return ev.Cause != nil
 	case EventVerdict:
 		return ev.Verdict != nil
+	case EventGroup:
+		return ev.Group != nil
 	}
 	return ev.Type != ""
 }

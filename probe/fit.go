@@ -134,7 +134,7 @@ func fit(ev Event) ([]byte, error) {
 	ev = ev.Bounded()
 	for {
 		line, err := json.Marshal(ev)
-		if err == nil && (len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil) {
+		if err == nil && (len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil || ev.Group != nil) {
 			return append(line, '\n'), nil
 		}
 		if !ev.shorten() {

@@ -28,6 +28,11 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	for _, line := range causeLines(c, max(t.width-2, 0)) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
+	t.commands(b, c)
+}
+
+// commands are those of a cause's fix.
+func (t *table) commands(b *strings.Builder, c probe.Cause) {
 	for _, block := range c.Fix.Blocks() {
 		if block.If != "" {
 			fmt.Fprintf(b, "  %-*s %s\n", widthWord, "only if", t.from(2+widthWord+1, block.If+":"))
@@ -46,18 +51,7 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 // are broken at spaces; 0 = none are.
 func causeLines(c probe.Cause, width int) []string {
 	var out []string
-	line := func(word string, texts ...string) {
-		for _, text := range texts {
-			lines := []string{printable(text)}
-			if width > 0 {
-				lines = probe.Wrap(lines[0], width-widthWord-1)
-			}
-			for _, l := range lines {
-				out = append(out, fmt.Sprintf("%-*s %s", widthWord, word, l))
-				word = ""
-			}
-		}
-	}
+	line := func(word string, texts ...string) { out = append(out, worded(word, texts, width)...) }
 	line("what", fmt.Sprintf("%s (confidence: %s)", c.Says, c.Confidence))
 	line("seen", seen(c.For)...)
 	line("but", seen(c.Against)...)
@@ -74,6 +68,22 @@ func causeLines(c probe.Cause, width int) []string {
 	}
 	line("fix", c.Fix.Says)
 	line("touches", c.Fix.Radius) // before commands that somebody may paste
+	return out
+}
+
+// worded are lines with a word at the margin of the first, broken at spaces where they are longer than width.
+func worded(word string, texts []string, width int) []string {
+	var out []string
+	for _, text := range texts {
+		lines := []string{printable(text)}
+		if width > 0 {
+			lines = probe.Wrap(lines[0], width-widthWord-1)
+		}
+		for _, l := range lines {
+			out = append(out, fmt.Sprintf("%-*s %s", widthWord, word, l))
+			word = ""
+		}
+	}
 	return out
 }
 

@@ -23,9 +23,19 @@ type document struct {
 	lines   []string // of the contrast
 }
 
-// whole makes a format of what writes a whole run.
-func whole(as func(io.Writer, Document) error) func(io.Writer, Options) (Sink, error) {
-	return func(w io.Writer, _ Options) (Sink, error) { return &document{w: w, as: as}, nil }
+// whole makes a format of what writes a whole run of one node, and of several.
+func whole(as func(io.Writer, Document) error, of func(io.Writer, Fleet) error) func(io.Writer, Options) (Sink, error) {
+	return func(w io.Writer, o Options) (Sink, error) {
+		if o.Fleet {
+			return newFleet(w, of), nil
+		}
+		return &document{w: w, as: as}, nil
+	}
+}
+
+// tree makes a format of what writes the fields of a run, whatever they are.
+func tree(as func(io.Writer, any) error) func(io.Writer, Options) (Sink, error) {
+	return whole(func(w io.Writer, d Document) error { return as(w, d) }, func(w io.Writer, f Fleet) error { return as(w, f) })
 }
 
 // Collect returns a sink that appends each run to all.

@@ -27,6 +27,7 @@ type Options struct {
 	Colour bool   // for terminals
 	Width  int    // of the terminal, in columns; 0 = it is none
 	Expr   string // of a format that takes one
+	Fleet  bool   // the events are those of several nodes
 	// Family is the family of a check, by which a wide table is grouped; nil where none is known.
 	Family func(check string) string
 }
@@ -38,12 +39,12 @@ func Formats() []Format {
 			Sink: newTable(false)},
 		{Name: "wide", For: "the same with every answer, by family of checks, what is bad first", Many: true,
 			Sink: newTable(true)},
-		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown)},
-		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames)},
-		{Name: "json", For: "the whole report as one document", Sink: whole(writeJSON)},
-		{Name: "yaml", For: "the same", Sink: whole(writeYAML)},
+		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown, writeFleetMarkdown)},
+		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames, writeFleetNames)},
+		{Name: "json", For: "the whole report as one document", Sink: tree(writeJSON)},
+		{Name: "yaml", For: "the same", Sink: tree(WriteYAML)},
 		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
-		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit), Joined: writeJUnits},
+		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit, nil), Joined: writeJUnits},
 		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
 		{Name: "go-template", For: "the same by a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}

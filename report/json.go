@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-func writeJSON(w io.Writer, d Document) error { return WriteJSON(w, "  ", d) }
+func writeJSON(w io.Writer, d any) error { return WriteJSON(w, "  ", d) }
 
 // WriteJSON writes a value as JSON that people can read too and no text in it can steer a
 // terminal with. Without indent it is one line.

@@ -19,7 +19,7 @@ import (
 // knownFields refuses a path with a field that no report has. What stands below facts is up to
 // the checks.
 func knownFields(path []string) error {
-	have := fieldsOf(reflect.TypeFor[Document](), nil)
+	have := append(fieldsOf(reflect.TypeFor[Document](), nil), fieldsOf(reflect.TypeFor[Fleet](), nil)...)
 	for _, name := range path {
 		switch {
 		case !slices.Contains(have, name):

@@ -37,14 +37,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)),
 			Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
-		for _, block := range c.Fix.Blocks() {
-			head := "Next step:"
-			if block.If != "" {
-				head = "Only if " + Code(block.If) + ":"
-			}
-			fmt.Fprintf(&b, "\n%s\n\n", head)
-			fence(&b, "sh", block.Commands)
-		}
+		markdownFix(&b, c.Fix)
 	}
 	if len(d.Unexplained) > 0 {
 		fmt.Fprintf(&b, "\nNot accounted for: %s\n", codes(d.Unexplained))
@@ -68,6 +61,18 @@ func writeMarkdown(w io.Writer, d Document) error {
 	fmt.Fprintf(&b, "\n%s\n", d.provenance())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdownFix are the commands of a fix.
+func markdownFix(b *strings.Builder, fix probe.Fix) {
+	for _, block := range fix.Blocks() {
+		head := "Next step:"
+		if block.If != "" {
+			head = "Only if " + Code(block.If) + ":"
+		}
+		fmt.Fprintf(b, "\n%s\n\n", head)
+		fence(b, "sh", block.Commands)
+	}
 }
 
 // badTable is what has a line of its own, as far as there is room for it.

@@ -54,6 +54,9 @@ const (
 
 func newTable(wide bool) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
+		if o.Fleet {
+			return newFleetTable(w, o, wide), nil
+		}
 		return &table{w: w, colour: o.Colour, width: o.Width, wide: wide, family: o.Family}, nil
 	}
 }

@@ -34,7 +34,7 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-o jsonpath=%s: %w", o.Expr, err)
 	}
-	return whole(expanded("jsonpath", func(w io.Writer, tree any) error {
+	return tree(expanded("jsonpath", func(w io.Writer, tree any) error {
 		err := path.Execute(w, tree)
 		// As a missing key, the first cause of a node that has none is nothing; of this the
 		// library has only the text.
@@ -56,12 +56,12 @@ func newTemplate(w io.Writer, o Options) (Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-o go-template: %w", err)
 	}
-	return whole(expanded("go-template", t.Execute))(w, o)
+	return tree(expanded("go-template", t.Execute))(w, o)
 }
 
 // expanded writes what an expression makes of a run, or nothing where it goes wrong.
-func expanded(name string, execute func(io.Writer, any) error) func(io.Writer, Document) error {
-	return func(w io.Writer, d Document) error {
+func expanded(name string, execute func(io.Writer, any) error) func(io.Writer, any) error {
+	return func(w io.Writer, d any) error {
 		tree, err := plainTree(d)
 		if err != nil {
 			return err

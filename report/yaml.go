@@ -11,8 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-func writeYAML(w io.Writer, d Document) error { return WriteYAML(w, d) }
-
 // WriteYAML writes a value by the names its JSON has.
 func WriteYAML(w io.Writer, v any) error {
 	tree, err := plainTree(v)

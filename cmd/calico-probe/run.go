@@ -37,6 +37,9 @@ const runExample = `  # everything about one node
   # how healthy nodes reach it: nothing is put on the node itself
   calico-probe run --node worker-3 --via neighbour
 
+  # is it this node or everywhere? what the API says of all nodes, by cause
+  calico-probe run --all-nodes --via api
+
   # two families of checks, for a pipeline
   calico-probe run --node worker-3 --checks bgp,felix -o json
 
@@ -47,19 +50,27 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run() *cobra.Command {
-	o, out := &runFlags{app: a}, &output.Set{Family: families()}
+	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
-		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
+		Use: "run --node NODE", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by the first access method that works,
 streams what it sees, and names the causes with their proof and their fix, which is never
 run.
 
 ` + exitCodes(),
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.examine(cmd, out) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if several.asked() {
+				return o.examineFleet(cmd, several, out)
+			}
+			if len(several.named) == 1 {
+				o.Node = several.named[0]
+			}
+			return o.examine(cmd, out)
+		},
 	}
 	f := cmd.Flags()
-	nodeFlag(f, &o.Node, "the node to test: its name, as node/NAME too, or its address")
+	several.flags(f)
 	out.Flag(cmd, report.Formats())
 	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
 	o.others(cmd)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/fleet"
+	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// severalNodes are the flags of a run over several nodes.
+type severalNodes struct {
+	named    []string
+	selector string
+	all      bool
+}
+
+// flags adds them, with --node that may stand several times.
+func (s *severalNodes) flags(f *pflag.FlagSet) {
+	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are judged together, "+
+		"by the API alone (--via api)")
+	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l, by the API alone (--via api)")
+	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster, by the API alone (--via api)")
+}
+
+// asked tells whether several nodes are asked for.
+func (s *severalNodes) asked() bool { return len(s.named) > 1 || s.selector != "" || s.all }
+
+// nodesValue is a --node that may stand several times.
+type nodesValue []string
+
+func (n *nodesValue) String() string { return "" }
+func (n *nodesValue) Type() string   { return "string" }
+
+func (n *nodesValue) Set(typed string) error {
+	*n = append(*n, nodeName(typed))
+	return nil
+}
+
+// examineFleet is one run over several nodes, as the flags say.
+func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	// One node as well as several are validated by the same rules.
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	run, err := fleet.New(client, fleet.Options{
+		Nodes: several.named, Select: several.selector, All: several.all,
+		Via: o.Via, Profile: o.Profile, Checks: o.Checks, Skip: o.Skip, FailOn: o.FailOn,
+	})
+	if err != nil {
+		return err
+	}
+	out.Fleet = true
+	if err := out.Open(o.Out); err != nil {
+		return err
+	}
+	ctx, cancel := o.Deadline(cmd.Context())
+	defer cancel()
+	out.Until(ctx)
+	if run.Sink, err = out.Sink(); err != nil {
+		return err
+	}
+	err = run.Do(ctx)
+	if over, ok := errors.AsType[examine.TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
+		err = over
+	}
+	return out.Close(err)
+}

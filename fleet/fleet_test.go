@@ -1,0 +1,222 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// world is what an API says of many nodes.
+type world struct {
+	nodes  []corev1.Node
+	leases []coordinationv1.Lease
+	pods   []corev1.Pod
+}
+
+// add adds a node of a zone; silent is one whose kubelet has not been heard of for a while.
+func (w *world) add(zone string, silent bool) {
+	i := len(w.nodes)
+	name, hour := fmt.Sprintf("node-%02d", i), metav1.NewTime(time.Now().Add(-time.Hour))
+	addr := fmt.Sprintf("10.0.0.%d", i+1)
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: hour,
+		Annotations: map[string]string{"projectcalico.org/IPv4Address": addr + "/24"},
+		Labels:      map[string]string{corev1.LabelOSStable: "linux", corev1.LabelTopologyZone: zone, "rack": fmt.Sprint(i % 7)}}}
+	n.Status.NodeInfo.KernelVersion = fmt.Sprintf("6.1.%d", i%2)
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: addr}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: hour}}
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	heard := time.Now().Add(-3 * time.Second)
+	if silent {
+		heard = time.Now().Add(-10 * time.Minute)
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+	}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: heard}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: hour,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}}}
+	pod.Spec.NodeName = name
+	pod.Spec.Containers = []corev1.Container{{Name: "calico-node", Image: "quay.io/calico/node:v3.32.1"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: hour}}}}
+	w.nodes, w.leases, w.pods = append(w.nodes, n), append(w.leases, lease), append(w.pods, pod)
+}
+
+// client asks a server that has the world. No list of one node is ever asked for.
+func (w *world) client(t *testing.T) *examine.Client {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName") || r.Method != http.MethodGet {
+			t.Errorf("asked about one node, or to write: %s %s", r.Method, r.URL)
+		}
+		var list any = map[string]any{"kind": "List", "apiVersion": "v1", "items": []any{}}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/nodes"):
+			list = corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: w.nodes}
+		case strings.HasSuffix(r.URL.Path, "/leases"):
+			list = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"},
+				Items: w.leases}
+		case strings.HasSuffix(r.URL.Path, "/pods") && strings.Contains(r.URL.Query().Get("labelSelector"), "calico-node"):
+			list = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: w.pods}
+		case strings.Contains(r.URL.Path, "projectcalico.org"):
+			out.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if err := json.NewEncoder(out).Encode(list); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return examine.NewClient(examine.Config{
+		Rest:    func() (*rest.Config, error) { return &rest.Config{Host: srv.URL}, nil },
+		Cluster: func() (*probe.Cluster, error) { return &probe.Cluster{Context: "prod", Server: srv.URL}, nil },
+	}, io.Discard)
+}
+
+// two zones: in b three of four kubelets are silent, in a none of six.
+func zones() *world {
+	w := &world{}
+	for range 6 {
+		w.add("a", false)
+	}
+	for i := range 4 {
+		w.add("b", i > 0)
+	}
+	return w
+}
+
+func options() Options {
+	return Options{All: true, Via: "api", Profile: string(probe.Standard), FailOn: examine.FailOnFail}
+}
+
+// in writes a run in a format.
+func in(t *testing.T, client *examine.Client, opts Options, format string) (string, error) {
+	t.Helper()
+	run, err := New(client, opts)
+	if err != nil {
+		return "", err
+	}
+	f, err := report.Find(report.Formats(), format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if run.Sink, err = f.Sink(&out, report.Options{Fleet: true}); err != nil {
+		t.Fatal(err)
+	}
+	err = run.Do(t.Context())
+	return out.String(), err
+}
+
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	client := zones().client(t)
+	text, err := in(t, client, options(), "json")
+	if !errors.Is(err, ui.Exit(report.ExitFault)) {
+		t.Fatal(err)
+	}
+	var got report.Fleet
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Word != report.WordFault || got.Verdicts[report.WordFault] != 3 || len(got.Nodes) != 10 {
+		t.Fatalf("%s, %v, %d nodes", got.Word, got.Verdicts, len(got.Nodes))
+	}
+	g := got.Groups[0]
+	if !slices.Equal(g.Nodes, []string{"node-07", "node-08", "node-09"}) || g.Of != 10 || g.Cause == "" {
+		t.Errorf("the first group is %+v", g)
+	}
+	if c := g.Common; c == nil || *c != (probe.Common{Attribute: "zone", Value: "b", Has: 3, Others: 1, OthersOf: 7}) {
+		t.Errorf("in common: %+v", g.Common)
+	}
+	for format, want := range map[string][]string{
+		"table": {"3 of 10 nodes " + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
+			"fault: 3 fault, ", "only the API was asked"},
+		"wide":     {"\nnode-07  fault ", "\nnode-00  "},
+		"markdown": {"### 3 of 10 nodes: `" + g.Cause, "**fault** on 10 nodes of `prod"},
+		"name":     {"cause/" + g.Cause + "\n", "node/node-07\n"},
+		"yaml":     {"kind: FleetReport\n"},
+		"ndjson":   {`"type":"group"`, `"node":"node-00"`},
+	} {
+		text, _ := in(t, client, options(), format)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("-o %s lacks %q:\n%s", format, w, text)
+			}
+		}
+	}
+}
+
+// TestJoined has a suite of JUnit for each node.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	run, err := New(zones().client(t), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []report.Document
+	run.Sink = report.CollectEach(&docs)
+	if err := run.Do(t.Context()); !errors.As(err, new(ui.Exit)) {
+		t.Fatal(err)
+	}
+	if len(docs) != 10 || docs[7].Node != "node-07" || docs[7].Word != report.WordFault || docs[0].Run != run.ID {
+		t.Errorf("%d documents: %+v", len(docs), docs)
+	}
+}
+
+func TestHealthyFleet(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	for range 5 {
+		w.add("a", false)
+	}
+	text, err := in(t, w.client(t), options(), "table")
+	if err != nil || !strings.Contains(text, "healthy: 5 healthy") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestChosen(t *testing.T) {
+	t.Parallel()
+	client := zones().client(t)
+	opts := options()
+	opts.All, opts.Select = false, "topology.kubernetes.io/zone=a"
+	if text, err := in(t, client, opts, "table"); err != nil || !strings.Contains(text, "6 healthy") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	opts.Select, opts.Nodes = "", []string{"node-00", "10.0.0.8"}
+	if text, err := in(t, client, opts, "name"); err == nil || !strings.Contains(text, "node/node-07") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for name, spoil := range map[string]func(*Options){
+		"no node \"x\"":     func(o *Options) { o.Nodes = []string{"node-00", "x"} },
+		"no node of 10":     func(o *Options) { o.Nodes, o.Select = nil, "zone=nowhere" },
+		"use one of them":   func(o *Options) { o.All = true },
+		"--selector \"a=(":  func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
+		"--via api":         func(o *Options) { o.Via = "auto" },
+		"pods-start cannot": func(o *Options) { o.Checks = []string{"pods-start"} },
+	} {
+		bad := opts
+		spoil(&bad)
+		if _, err := in(t, client, bad, "table"); !errors.As(err, new(ui.UsageError)) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

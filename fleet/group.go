@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// mostAbouts bounds how many of the things that a group is about are named.
+const mostAbouts = 5
+
+// apart is by how much the share of nodes with an attribute has to be greater in a group than among the others: what
+// half of the others have as well sets nobody apart.
+const apart = 0.5
+
+// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. The
+// largest group comes first; of equals the surer one.
+func group(all []judged) []probe.Group {
+	var order []string
+	found := map[string]*probe.Group{}
+	member := func(key string, n judged) *probe.Group {
+		g := found[key]
+		if g == nil {
+			g = &probe.Group{Of: len(all)}
+			found[key], order = g, append(order, key)
+		}
+		if !slices.Contains(g.Nodes, n.name) {
+			g.Nodes = append(g.Nodes, n.name)
+		}
+		return g
+	}
+	abouts := map[string]map[string]int{}
+	for _, n := range all {
+		for i := range n.causes {
+			c := &n.causes[i]
+			key := "cause/" + c.ID
+			g := member(key, n)
+			if g.Cause == "" || surer(c.Confidence, g.Confidence) {
+				g.Cause, g.Confidence, g.Example = c.ID, c.Confidence, probe.Example{Node: n.name, Cause: c}
+			}
+			if c.About != "" {
+				if abouts[key] == nil {
+					abouts[key] = map[string]int{}
+				}
+				abouts[key][c.About]++
+			}
+		}
+		for _, r := range n.unexplained() {
+			g := member("check/"+r.Check, n)
+			if g.Check == "" {
+				g.Check, g.Example = r.Check, probe.Example{Node: n.name, Result: &r}
+			}
+		}
+	}
+	out := make([]probe.Group, 0, len(order))
+	for _, key := range order {
+		g := found[key]
+		slices.Sort(g.Nodes)
+		g.Abouts, g.Common = frequent(abouts[key]), common(all, g.Nodes)
+		out = append(out, *g)
+	}
+	slices.SortStableFunc(out, func(a, b probe.Group) int {
+		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
+	})
+	return out
+}
+
+// rank is the place of a confidence among all, the surest first; none comes last.
+func rank(c probe.Confidence) int {
+	if i := slices.Index(probe.Confidences(), c); i >= 0 {
+		return i
+	}
+	return len(probe.Confidences())
+}
+
+func surer(a, b probe.Confidence) bool { return rank(a) < rank(b) }
+
+// frequent are the keys that were counted most, some of them.
+func frequent(counts map[string]int) []string {
+	var out []string
+	for key := range counts {
+		out = append(out, key)
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	return out[:min(len(out), mostAbouts)]
+}
+
+// common is the attribute that sets some nodes apart from all others the most, nil where none does. Two nodes and
+// more are needed: one node differs from others in everything.
+func common(all []judged, names []string) *probe.Common {
+	others := len(all) - len(names)
+	if len(names) < 2 || others == 0 {
+		return nil
+	}
+	type count struct{ has, others int }
+	counts := map[attribute]*count{}
+	for _, n := range all {
+		_, in := slices.BinarySearch(names, n.name)
+		for _, a := range n.attributes {
+			c := counts[a]
+			if c == nil {
+				c = &count{}
+				counts[a] = c
+			}
+			if in {
+				c.has++
+			} else {
+				c.others++
+			}
+		}
+	}
+	var best *probe.Common
+	var first attribute
+	most := 0.0
+	for a, c := range counts {
+		by := float64(c.has)/float64(len(names)) - float64(c.others)/float64(others)
+		if c.has < 2 || by < apart || best != nil && (by < most || by == most && first.compare(a) < 0) {
+			continue
+		}
+		most, first = by, a
+		best = &probe.Common{Attribute: a.name, Value: a.value, Has: c.has, Others: c.others, OthersOf: others}
+	}
+	return best
+}

@@ -1,0 +1,29 @@
+package probe
+
+// Group is nodes of a fleet that have the same: a cause, or bad answers to a check that no cause explains.
+type Group struct {
+	Cause      string     `json:"cause,omitempty"`      // the ID of the rule
+	Check      string     `json:"check,omitempty"`      // the check, where there is no cause
+	Confidence Confidence `json:"confidence,omitempty"` // of the surest of the nodes
+	Nodes      []string   `json:"nodes"`                // by name
+	Of         int        `json:"of"`                   // how many nodes were judged
+	Abouts     []string   `json:"abouts,omitempty"`     // the peers, devices or the like it is about, the most frequent first
+	Common     *Common    `json:"common,omitempty"`     // what sets them apart from the others
+	Example    Example    `json:"example"`              // one of them
+}
+
+// Common is an attribute that nodes of a group share and most of the others have not.
+type Common struct {
+	Attribute string `json:"attribute"` // zone, kernel, ..., or the key of a label
+	Value     string `json:"value"`
+	Has       int    `json:"has"`       // how many of the group have it
+	Others    int    `json:"others"`    // how many of the others have it
+	OthersOf  int    `json:"others_of"` // how many others there are
+}
+
+// Example is what stands for a group: its surest node, with the cause or the answer there.
+type Example struct {
+	Node   string  `json:"node"`
+	Cause  *Cause  `json:"cause,omitempty"`
+	Result *Result `json:"result,omitempty"`
+}

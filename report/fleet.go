@@ -1,0 +1,123 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// KindFleet tells a Fleet from other JSON.
+const KindFleet = "FleetReport"
+
+// Fleet is a run over several nodes as -o json writes it, and every format that is made of it.
+type Fleet struct {
+	V       int            `json:"v"`
+	Kind    string         `json:"kind"`    // FleetReport
+	Version string         `json:"version"` // of the program that concluded
+	Run     string         `json:"run"`     // what tells this run from others
+	Cluster *probe.Cluster `json:"cluster,omitempty"`
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
+	*probe.Verdict
+	Verdicts map[string]int `json:"verdicts"` // how many nodes came to what
+	Groups   []probe.Group  `json:"groups"`   // nodes with the same cause, the largest group first
+	Nodes    []FleetNode    `json:"nodes"`
+}
+
+// FleetNode is one node of a Fleet.
+type FleetNode struct {
+	Node string `json:"node"`
+	*probe.Verdict
+	Causes  []probe.Cause `json:"causes"`
+	Results []Located     `json:"results"` // the answers that are fail, warn or unknown
+	Ways    []string      `json:"ways"`    // by which it was asked
+}
+
+// fleet collects the events of a run over several nodes, and hands them over with the fleet's verdict.
+type fleet struct {
+	w   io.Writer
+	as  func(io.Writer, Fleet) error
+	all Fleet
+	now FleetNode // the node whose events come
+}
+
+func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {
+	return &fleet{w: w, as: as, all: Fleet{V: probe.Version, Kind: KindFleet, Version: probe.Release,
+		Verdicts: map[string]int{}, Groups: []probe.Group{}, Nodes: []FleetNode{}}}
+}
+
+func (f *fleet) Event(ev probe.Event) error {
+	switch ev.Type {
+	case probe.EventRun:
+		f.all.Run, f.all.Time, f.all.Cluster = ev.Start.Run, ev.Start.Time, ev.Start.Cluster
+	case probe.EventStart:
+		f.now.Ways = appendWay(f.now.Ways, ev.Way)
+	case probe.EventResult:
+		if !quiet(ev.Result.Status) {
+			f.now.Results = append(f.now.Results, Located{Way: ev.Way, Result: *ev.Result})
+		}
+	case probe.EventCause:
+		f.now.Causes = append(f.now.Causes, *ev.Cause)
+	case probe.EventGroup:
+		f.all.Groups = append(f.all.Groups, *ev.Group)
+	case probe.EventVerdict:
+		if ev.Node == "" {
+			return f.write(ev)
+		}
+		f.all.Verdicts[ev.Verdict.Word]++
+		f.now.Node, f.now.Verdict = ev.Node, ev.Verdict
+		f.now.Causes, f.now.Results = append([]probe.Cause{}, f.now.Causes...), append([]Located{}, f.now.Results...)
+		f.all.Nodes, f.now = append(f.all.Nodes, f.now), FleetNode{}
+	}
+	return nil
+}
+
+func (f *fleet) write(ev probe.Event) error {
+	f.all.Verdict = ev.Verdict
+	if err := f.as(f.w, f.all); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// asked are the ways by which nodes were asked.
+func (f Fleet) asked() []string {
+	var out []string
+	for _, n := range f.Nodes {
+		for _, way := range n.Ways {
+			out = appendWay(out, way)
+		}
+	}
+	return out
+}
+
+// collectEach makes a document of each node of a fleet.
+type collectEach struct {
+	all *[]Document
+	run probe.Event // that began it
+	now Sink
+}
+
+// CollectEach returns a sink that appends the run of each node of a fleet to all.
+func CollectEach(all *[]Document) Sink { return &collectEach{all: all} }
+
+func (c *collectEach) Event(ev probe.Event) error {
+	switch {
+	case ev.Type == probe.EventRun:
+		c.run = ev
+		return nil
+	case ev.Node == "":
+		return nil
+	case c.now == nil:
+		c.now = Collect(c.all)
+		if err := c.now.Event(c.run); err != nil {
+			return err
+		}
+	}
+	err := c.now.Event(ev)
+	if ev.Type == probe.EventVerdict {
+		c.now = nil
+	}
+	return err
+}

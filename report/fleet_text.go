@@ -1,0 +1,197 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Of what a fleet comes to, a table shows so many groups, and of a group so many names of nodes.
+const (
+	shownGroups = 5
+	shownNodes  = 8
+)
+
+// fleetTable is a fleet for people: the groups, each with one example, and what is left.
+type fleetTable struct {
+	table
+	all Fleet
+}
+
+// newFleetTable writes what a table shows of a fleet; a wide one has a line for each node.
+func newFleetTable(w io.Writer, o Options, wide bool) Sink {
+	return newFleet(w, func(w io.Writer, all Fleet) error {
+		t := fleetTable{table{w: w, colour: o.Colour, width: o.Width, wide: wide}, all}
+		_, err := io.WriteString(w, t.text())
+		return err
+	})
+}
+
+func (t *fleetTable) text() string {
+	var b strings.Builder
+	b.WriteString(t.indented(0, Head(plural(len(t.all.Nodes), "node"), t.all.Cluster, t.all.Time)))
+	for i, g := range t.all.Groups {
+		if i == shownGroups {
+			fmt.Fprintf(&b, "\n%d more groups with -o json\n", len(t.all.Groups)-i)
+			break
+		}
+		t.group(&b, g)
+	}
+	if t.wide {
+		t.nodes(&b)
+	}
+	t.fleetVerdict(&b)
+	return b.String()
+}
+
+// title is what a group is about: its cause, or the check that no cause explains.
+func title(g probe.Group) string {
+	if g.Cause == "" {
+		return "no known cause fits " + g.Check
+	}
+	return fmt.Sprintf("%s (%s)", g.Cause, g.Confidence)
+}
+
+func (t *fleetTable) group(b *strings.Builder, g probe.Group) {
+	status := confidenceStatus(g.Confidence)
+	if g.Example.Result != nil {
+		status = g.Example.Result.Status
+	}
+	count := fmt.Sprintf("%d of %d nodes", len(g.Nodes), g.Of)
+	fmt.Fprintf(b, "\n%s %s\n", t.paint(status, count), t.from(len(count)+1, title(g)))
+	for _, line := range groupLines(g, max(t.width-2, 0)) {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	if c := g.Example.Cause; c != nil {
+		t.commands(b, *c)
+	}
+}
+
+// groupLines are the lines about a group, with those of its example.
+func groupLines(g probe.Group, width int) []string {
+	nodes := strings.Join(g.Nodes[:min(len(g.Nodes), shownNodes)], ", ")
+	if n := len(g.Nodes) - shownNodes; n > 0 {
+		nodes += fmt.Sprintf(" and %d more", n)
+	}
+	out := worded("nodes", []string{nodes}, width)
+	if c := g.Common; c != nil {
+		out = append(out, worded("common", []string{fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute,
+			c.Value, c.Has, len(g.Nodes), c.Others, c.OthersOf)}, width)...)
+	}
+	if len(g.Abouts) > 0 && len(g.Nodes) > 1 {
+		out = append(out, worded("about", []string{strings.Join(g.Abouts, ", ")}, width)...)
+	}
+	if len(g.Nodes) > 1 {
+		out = append(out, worded("example", []string{g.Example.Node}, width)...)
+	}
+	switch {
+	case g.Example.Cause != nil:
+		out = append(out, causeLines(*g.Example.Cause, width)...)
+	case g.Example.Result != nil:
+		out = append(out, worded("seen", []string{named(*g.Example.Result) + ": " + g.Example.Result.Saw}, width)...)
+	}
+	return out
+}
+
+// named is a result's check with its target.
+func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.Target) }
+
+// nodes are all nodes, the worst first, each with its causes.
+func (t *fleetTable) nodes(b *strings.Builder) {
+	all := slices.SortedStableFunc(slices.Values(t.all.Nodes), func(x, y FleetNode) int {
+		return slices.Index(Verdicts(), y.Word) - slices.Index(Verdicts(), x.Word)
+	})
+	longest := len("NODE")
+	for _, n := range all {
+		longest = max(longest, len(printable(n.Node)))
+	}
+	fmt.Fprintf(b, "\n%-*s  %-10s  CAUSES\n", longest, "NODE", "VERDICT")
+	for _, n := range all {
+		var causes []string
+		for _, c := range n.Causes {
+			causes = append(causes, fmt.Sprintf("%s (%s)", strings.TrimSpace(c.ID+" "+c.About), c.Confidence))
+		}
+		if len(causes) == 0 && len(n.Unexplained) > 0 {
+			causes = []string{"no known cause fits " + strings.Join(n.Unexplained, ", ")}
+		}
+		word := t.paint(verdictStatus(n.Word), fmt.Sprintf("%-10s", n.Word))
+		line := fmt.Sprintf("%-*s  %s  %s", longest, printable(n.Node), word, printable(strings.Join(causes, "; ")))
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+}
+
+// fleetVerdict is the last line: how many nodes came to what.
+func (t *fleetTable) fleetVerdict(b *strings.Builder) {
+	v := t.all.Verdict
+	by := ""
+	if ways := t.all.asked(); len(ways) > 0 {
+		by = ", via " + strings.Join(ways, " and ")
+	}
+	text := t.indented(0, fmt.Sprintf("%s: %s (%s in %s%s)", v.Word, t.all.count(), plural(len(t.all.Nodes), "node"),
+		v.Elapsed.Round(100*time.Millisecond), by))
+	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
+	if slices.Equal(t.all.asked(), []string{"api"}) {
+		fmt.Fprintln(b, "only the API was asked, not the nodes themselves")
+	}
+}
+
+// count says how many nodes came to what, the worst first.
+func (f Fleet) count() string {
+	var parts []string
+	for _, word := range slices.Backward(Verdicts()) {
+		if n := f.Verdicts[word]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// writeFleetMarkdown writes what belongs into a ticket about several nodes.
+func writeFleetMarkdown(w io.Writer, f Fleet) error {
+	var b strings.Builder
+	at := ""
+	if f.Cluster != nil {
+		at = " of " + Code(f.Cluster.String())
+	}
+	fmt.Fprintf(&b, "**%s** on %s%s, %s: %s\n", f.Word, plural(len(f.Nodes), "node"), at,
+		f.Time.UTC().Format(time.RFC3339), f.count())
+	for i, g := range f.Groups {
+		if i == shownGroups {
+			fmt.Fprintf(&b, "\n%d more groups are in the JSON report.\n", len(f.Groups)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n### %d of %d nodes: %s\n\n", len(g.Nodes), g.Of, Code(title(g)))
+		fence(&b, "text", groupLines(g, foldAt))
+		if g.Example.Cause != nil {
+			markdownFix(&b, g.Example.Cause.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "\ncalico-probe %s, run %s, via %s, took %v\n", Code(f.Version), Code(f.Run), codes(f.asked()),
+		f.Elapsed.Round(100*time.Millisecond))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeFleetNames writes cause/ID for each group with a cause, check/ID for each other one, and node/NAME for each
+// node that is not healthy. A healthy fleet has no line.
+func writeFleetNames(w io.Writer, f Fleet) error {
+	var b strings.Builder
+	for _, g := range f.Groups {
+		if g.Cause != "" {
+			fmt.Fprintln(&b, "cause/"+printable(g.Cause))
+		} else {
+			fmt.Fprintln(&b, "check/"+printable(g.Check))
+		}
+	}
+	for _, n := range f.Nodes {
+		if n.Word != WordHealthy {
+			fmt.Fprintln(&b, "node/"+printable(n.Node))
+		}
+	}
+	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
+	return err
+}
