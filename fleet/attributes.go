@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,53 +11,57 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// attribute is something that a node may share with others.
-type attribute struct {
-	name, value string
-	rank        int // among those that set nodes apart by as much, the least is named
+// named are the attributes that have a name of their own. Of those that set nodes apart by as much, the first counts.
+var named = []string{
+	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }
 
-func (a attribute) compare(b attribute) int {
-	return cmp.Or(a.rank-b.rank, strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+// firstAttribute orders attributes, each NAME=VALUE, by which of them is to be named.
+func firstAttribute(a, b string) int {
+	rank := func(attribute string) int {
+		name, _, _ := strings.Cut(attribute, "=")
+		if i := slices.Index(named, name); i >= 0 {
+			return i
+		}
+		return len(named)
+	}
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-// labelled are the labels of Kubernetes that have a name of their own here.
-var labelled = map[string]string{
-	corev1.LabelTopologyZone: "zone", corev1.LabelTopologyRegion: "region",
-	corev1.LabelInstanceTypeStable: "instance type", corev1.LabelArchStable: "architecture",
-}
-
-// same are labels that say nothing more: an older name of one above, or the node's own name.
+// same are labels that say nothing more: those with a name above, older names of them, and the node's own name.
 var same = []string{
+	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
 	corev1.LabelInstanceType, corev1.LabelOSStable, "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
 }
 
-// longestValue bounds what is shown of a label's value.
-const longestValue = 100
+// Bounds of what is taken from labels.
+const (
+	mostLabels  = 24
+	longestPair = 160 // bytes of KEY=VALUE
+)
 
-// attributesOf are what may set a node apart: where it stands, what runs on it, and its labels.
-func attributesOf(n *corev1.Node) []attribute {
+// attributesOf are what may set a node apart: where it stands, what runs on it, and its labels. Each is NAME=VALUE.
+func attributesOf(n *corev1.Node) []string {
 	info := n.Status.NodeInfo
-	named := []attribute{
-		{name: "zone", value: n.Labels[corev1.LabelTopologyZone]}, {name: "kernel", value: info.KernelVersion},
-		{name: "kubelet", value: info.KubeletVersion}, {name: "OS image", value: info.OSImage},
-		{name: "container runtime", value: info.ContainerRuntimeVersion},
-		{name: "instance type", value: n.Labels[corev1.LabelInstanceTypeStable]},
-		{name: "architecture", value: info.Architecture}, {name: "region", value: n.Labels[corev1.LabelTopologyRegion]},
-	}
-	for i := range named {
-		named[i].rank = i
-	}
-	for key, value := range n.Labels {
-		if labelled[key] == "" && !slices.Contains(same, key) {
-			named = append(named, attribute{"label " + key, cmp.Or(value, "(set)"), len(labelled) + len(same)})
+	var out []string
+	for i, value := range []string{
+		n.Labels[corev1.LabelTopologyZone], info.KernelVersion, info.KubeletVersion, info.OSImage,
+		info.ContainerRuntimeVersion, n.Labels[corev1.LabelInstanceTypeStable], info.Architecture,
+		n.Labels[corev1.LabelTopologyRegion],
+	} {
+		if value != "" {
+			out = append(out, probe.OneLine(named[i]+"="+value))
 		}
 	}
-	out := slices.DeleteFunc(named, func(a attribute) bool { return a.value == "" })
-	for i := range out {
-		value := probe.OneLine(out[i].value)
-		out[i].name, out[i].value = probe.OneLine(out[i].name), value[:min(len(value), longestValue)]
+	taken := 0
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+		pair := "label " + key + "=" + n.Labels[key]
+		if slices.Contains(same, key) || len(pair) > longestPair || taken == mostLabels {
+			continue
+		}
+		taken++
+		out = append(out, probe.OneLine(pair))
 	}
 	return out
 }

@@ -56,7 +56,7 @@ type Run struct {
 // judged is a node once it is judged.
 type judged struct {
 	name       string
-	attributes []attribute
+	attributes []string // NAME=VALUE
 	causes     []probe.Cause
 	bad        []probe.Result // answers that are fail, warn or unknown
 	verdict    probe.Verdict
@@ -126,7 +126,8 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := probe.Start{V: probe.Version, Version: probe.Release, Run: r.ID, Time: r.began.UTC(), Cluster: at, Checks: r.picked}
+	own := probe.Start{V: probe.Version, Version: probe.Release, Run: r.ID, Time: r.began.UTC(), Cluster: at,
+		Checks: r.picked}
 	if err := r.Sink.Event(probe.Event{Type: probe.EventRun, Start: &own}); err != nil {
 		return err
 	}
@@ -148,13 +149,22 @@ func (r *Run) Do(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		j, err := r.judge(ctx, survey, n)
+		j, err := r.judge(ctx, survey, n, own)
 		if err != nil {
 			return err
 		}
 		all = append(all, j)
 	}
-	return r.conclude(all)
+	return conclude(all, r.Sink, time.Since(r.began), false)
+}
+
+// Unfinished reports that the run did not come to its end.
+func (r *Run) Unfinished(why string) error {
+	text := "the run did not come to its end: " + why
+	v := probe.Verdict{Word: report.WordIncomplete, Exit: report.ExitIncomplete, Counts: probe.Counts{},
+		Elapsed: time.Since(r.began)}
+	return errors.Join(r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}),
+		r.Sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v}))
 }
 
 // choose are the nodes of a cluster that are wanted.
@@ -162,13 +172,13 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 	var out []*corev1.Node
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		calls := func(typed string) bool { return named(n, typed) }
-		if slices.ContainsFunc(r.opts.Nodes, calls) || len(r.opts.Nodes) == 0 && r.wanted.Matches(labels.Set(n.Labels)) {
+		is := func(typed string) bool { return meant(n, typed) }
+		if slices.ContainsFunc(r.opts.Nodes, is) || len(r.opts.Nodes) == 0 && r.wanted.Matches(labels.Set(n.Labels)) {
 			out = append(out, n)
 		}
 	}
 	for _, typed := range r.opts.Nodes {
-		if !slices.ContainsFunc(out, func(n *corev1.Node) bool { return named(n, typed) }) {
+		if !slices.ContainsFunc(out, func(n *corev1.Node) bool { return meant(n, typed) }) {
 			return nil, examine.NoSuchNode(s.Unknown(typed))
 		}
 	}
@@ -178,26 +188,19 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// named tells whether a node is meant by what was typed: its name, or an address of its.
-func named(n *corev1.Node, typed string) bool {
+// meant tells whether a node is meant by what was typed: its name, or an address of its.
+func meant(n *corev1.Node, typed string) bool {
 	addr, err := netip.ParseAddr(typed)
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
 // judge asks one node's checks of what was read, and reports it as a run of its own.
-func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node) (judged, error) {
-	out := judged{name: n.Name, attributes: attributesOf(n)}
-	c := examine.NewCollector(n.Name, report.SinkFunc(func(ev probe.Event) error {
-		switch {
-		case ev.Type == probe.EventVerdict:
-			out.verdict = *ev.Verdict
-		case ev.Type == probe.EventResult && bad(ev.Result.Status):
-			out.bad = append(out.bad, *ev.Result)
-		}
-		return r.Sink.Event(ev)
-	}))
+func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node, of probe.Start) (judged, error) {
+	of.Attributes = attributesOf(n)
+	out := &judging{judged: judged{name: n.Name}, sink: r.Sink}
+	c := examine.NewCollector(n.Name, out)
 	c.Strict = r.opts.FailOn == examine.FailOnWarn
-	var failed error
+	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &of})
 	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
 	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: r.picked}
 	runner.Run(ctx, plan, func(ev probe.Event) {
@@ -206,36 +209,84 @@ func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node) (jud
 		}
 	})
 	if failed != nil {
-		return out, failed
+		return out.judged, failed
 	}
+	return out.of(c)
+}
+
+// judging is a sink that keeps what a node is judged by, beside the fleet's.
+type judging struct {
+	judged
+	sink report.Sink
+}
+
+func (j *judging) Event(ev probe.Event) error {
+	switch {
+	case ev.Type == probe.EventRun:
+		j.attributes = ev.Start.Attributes
+	case ev.Type == probe.EventVerdict:
+		j.verdict = *ev.Verdict
+	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+		j.bad = append(j.bad, *ev.Result)
+	}
+	return j.sink.Event(ev)
+}
+
+// of concludes what was collected of the node.
+func (j *judging) of(c *examine.Collector) (judged, error) {
 	if err := c.Conclude(); err != nil && !errors.As(err, new(ui.Exit)) {
-		return out, err
+		return j.judged, err
 	}
-	out.causes = c.Causes
-	return out, nil
+	j.causes = c.Causes
+	return j.judged, nil
+}
+
+// Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
+func Replay(saved report.Saved, sink report.Sink) error {
+	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
+		return err
+	}
+	var all []judged
+	for _, run := range saved.Runs {
+		out := &judging{judged: judged{name: run.Node}, sink: sink}
+		c, err := examine.Replay(run, out)
+		if err != nil {
+			return err
+		}
+		j, err := out.of(c)
+		if err != nil {
+			return err
+		}
+		all = append(all, j)
+	}
+	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
 
 func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn || s == probe.Unknown }
 
-// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does.
-func (r *Run) conclude(all []judged) error {
+// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes are
+// missing, no better than incomplete.
+func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
 	for _, g := range group(all) {
-		if err := r.Sink.Event(probe.Event{Type: probe.EventGroup, Group: &g}); err != nil {
+		if err := sink.Event(probe.Event{Type: probe.EventGroup, Group: &g}); err != nil {
 			return err
 		}
 	}
-	v := probe.Verdict{Word: report.WordHealthy, Counts: probe.Counts{}, Strict: r.opts.FailOn == examine.FailOnWarn}
+	v := probe.Verdict{Word: report.WordHealthy, Counts: probe.Counts{}, Elapsed: took}
+	if cut {
+		v.Word, v.Exit = report.WordIncomplete, report.ExitIncomplete
+	}
 	for _, n := range all {
 		for status, count := range n.verdict.Counts {
 			v.Counts[status] += count
 		}
+		v.Strict = v.Strict || n.verdict.Strict
 		v.Exit = examine.WorseExit(v.Exit, n.verdict.Exit)
 		if worse(n.verdict.Word, v.Word) {
 			v.Word = n.verdict.Word
 		}
 	}
-	v.Elapsed = time.Since(r.began)
-	if err := r.Sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
+	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {

@@ -38,10 +38,12 @@ func (w *world) add(zone string, silent bool) {
 	addr := fmt.Sprintf("10.0.0.%d", i+1)
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: hour,
 		Annotations: map[string]string{"projectcalico.org/IPv4Address": addr + "/24"},
-		Labels:      map[string]string{corev1.LabelOSStable: "linux", corev1.LabelTopologyZone: zone, "rack": fmt.Sprint(i % 7)}}}
+		Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelTopologyZone: zone,
+			"rack": fmt.Sprint(i % 7)}}}
 	n.Status.NodeInfo.KernelVersion = fmt.Sprintf("6.1.%d", i%2)
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: addr}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: hour}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: hour}}
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	heard := time.Now().Add(-3 * time.Second)
 	if silent {
@@ -49,8 +51,10 @@ func (w *world) add(zone string, silent bool) {
 		n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
 	}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: heard}
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: hour,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name,
+		CreationTimestamp: hour}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node",
+		Controller: new(true)}}
 	pod.Spec.NodeName = name
 	pod.Spec.Containers = []corev1.Container{{Name: "calico-node", Image: "quay.io/calico/node:v3.32.1"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", Ready: true,
@@ -148,7 +152,7 @@ func TestFleet(t *testing.T) {
 	}
 	for format, want := range map[string][]string{
 		"table": {"3 of 10 nodes " + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
-			"fault: 3 fault, ", "only the API was asked"},
+			" on 3 of 10 nodes; 3 fault, 7 healthy (", "only the API was asked"},
 		"wide":     {"\nnode-07  fault ", "\nnode-00  "},
 		"markdown": {"### 3 of 10 nodes: `" + g.Cause, "**fault** on 10 nodes of `prod"},
 		"name":     {"cause/" + g.Cause + "\n", "node/node-07\n"},
@@ -215,7 +219,8 @@ func TestChosen(t *testing.T) {
 	} {
 		bad := opts
 		spoil(&bad)
-		if _, err := in(t, client, bad, "table"); !errors.As(err, new(ui.UsageError)) || !strings.Contains(err.Error(), name) {
+		_, err := in(t, client, bad, "table")
+		if !errors.As(err, new(ui.UsageError)) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -95,7 +95,7 @@ func common(all []judged, names []string) *probe.Common {
 		return nil
 	}
 	type count struct{ has, others int }
-	counts := map[attribute]*count{}
+	counts := map[string]*count{}
 	for _, n := range all {
 		_, in := slices.BinarySearch(names, n.name)
 		for _, a := range n.attributes {
@@ -112,15 +112,15 @@ func common(all []judged, names []string) *probe.Common {
 		}
 	}
 	var best *probe.Common
-	var first attribute
-	most := 0.0
+	most, first := 0.0, ""
 	for a, c := range counts {
 		by := float64(c.has)/float64(len(names)) - float64(c.others)/float64(others)
-		if c.has < 2 || by < apart || best != nil && (by < most || by == most && first.compare(a) < 0) {
+		if c.has < 2 || by < apart || best != nil && (by < most || by == most && firstAttribute(first, a) < 0) {
 			continue
 		}
 		most, first = by, a
-		best = &probe.Common{Attribute: a.name, Value: a.value, Has: c.has, Others: c.others, OthersOf: others}
+		name, value, _ := strings.Cut(a, "=")
+		best = &probe.Common{Attribute: name, Value: value, Has: c.has, Others: c.others, OthersOf: others}
 	}
 	return best
 }

@@ -103,6 +103,8 @@ type Start struct {
 	FollowUp bool `json:"follow_up,omitempty"`
 	// Cluster is the one that is asked, where a client says this of itself; none by way of local.
 	Cluster *Cluster `json:"cluster,omitempty"`
+	// Attributes are what may set a node of a fleet apart from others, each NAME=VALUE.
+	Attributes []string `json:"attributes,omitempty"`
 }
 
 // Cluster is the one whose API a client asks.

@@ -83,7 +83,9 @@ func (s *Start) texts() []*string {
 }
 
 // lists are all its lists, the one that can be done without first.
-func (s *Start) lists() []*[]string { return []*[]string{&s.Checks, &s.Access, &s.Tools} }
+func (s *Start) lists() []*[]string {
+	return []*[]string{&s.Checks, &s.Attributes, &s.Access, &s.Tools}
+}
 
 func (s *Start) bounded() Start {
 	own := s.clone()

@@ -17,7 +17,7 @@ import (
 // want takes a value as bad as its type has. A field that is new is visited too.
 func filled(v reflect.Value, path, text string, want func(path string) bool) {
 	switch at := v.Interface().(type) {
-	case *Cause, *Verdict:
+	case *Cause, *Verdict, *Group:
 		return
 	case time.Time:
 		if want(path) {

@@ -7,7 +7,7 @@ type Group struct {
 	Confidence Confidence `json:"confidence,omitempty"` // of the surest of the nodes
 	Nodes      []string   `json:"nodes"`                // by name
 	Of         int        `json:"of"`                   // how many nodes were judged
-	Abouts     []string   `json:"abouts,omitempty"`     // the peers, devices or the like it is about, the most frequent first
+	Abouts     []string   `json:"abouts,omitempty"`     // what it is about, the most frequent first: peers, devices
 	Common     *Common    `json:"common,omitempty"`     // what sets them apart from the others
 	Example    Example    `json:"example"`              // one of them
 }

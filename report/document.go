@@ -35,7 +35,8 @@ func whole(as func(io.Writer, Document) error, of func(io.Writer, Fleet) error) 
 
 // tree makes a format of what writes the fields of a run, whatever they are.
 func tree(as func(io.Writer, any) error) func(io.Writer, Options) (Sink, error) {
-	return whole(func(w io.Writer, d Document) error { return as(w, d) }, func(w io.Writer, f Fleet) error { return as(w, f) })
+	return whole(func(w io.Writer, d Document) error { return as(w, d) },
+		func(w io.Writer, f Fleet) error { return as(w, f) })
 }
 
 // Collect returns a sink that appends each run to all.

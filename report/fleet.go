@@ -23,6 +23,7 @@ type Fleet struct {
 	Verdicts map[string]int `json:"verdicts"` // how many nodes came to what
 	Groups   []probe.Group  `json:"groups"`   // nodes with the same cause, the largest group first
 	Nodes    []FleetNode    `json:"nodes"`
+	Log      []string       `json:"log,omitempty"` // why it did not come to its end
 }
 
 // FleetNode is one node of a Fleet.
@@ -50,6 +51,9 @@ func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {
 func (f *fleet) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventRun:
+		if ev.Node != "" {
+			return nil
+		}
 		f.all.Run, f.all.Time, f.all.Cluster = ev.Start.Run, ev.Start.Time, ev.Start.Cluster
 	case probe.EventStart:
 		f.now.Ways = appendWay(f.now.Ways, ev.Way)
@@ -59,6 +63,10 @@ func (f *fleet) Event(ev probe.Event) error {
 		}
 	case probe.EventCause:
 		f.now.Causes = append(f.now.Causes, *ev.Cause)
+	case probe.EventLog:
+		if ev.Node == "" {
+			f.all.Log = append(f.all.Log, ev.Text)
+		}
 	case probe.EventGroup:
 		f.all.Groups = append(f.all.Groups, *ev.Group)
 	case probe.EventVerdict:
@@ -95,25 +103,18 @@ func (f Fleet) asked() []string {
 // collectEach makes a document of each node of a fleet.
 type collectEach struct {
 	all *[]Document
-	run probe.Event // that began it
-	now Sink
+	now Sink // of the node whose events come
 }
 
 // CollectEach returns a sink that appends the run of each node of a fleet to all.
 func CollectEach(all *[]Document) Sink { return &collectEach{all: all} }
 
 func (c *collectEach) Event(ev probe.Event) error {
-	switch {
-	case ev.Type == probe.EventRun:
-		c.run = ev
+	if ev.Node == "" {
 		return nil
-	case ev.Node == "":
-		return nil
-	case c.now == nil:
+	}
+	if c.now == nil {
 		c.now = Collect(c.all)
-		if err := c.now.Event(c.run); err != nil {
-			return err
-		}
 	}
 	err := c.now.Event(ev)
 	if ev.Type == probe.EventVerdict {

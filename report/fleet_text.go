@@ -44,6 +44,9 @@ func (t *fleetTable) text() string {
 	if t.wide {
 		t.nodes(&b)
 	}
+	for _, line := range t.all.Log {
+		b.WriteString("\n" + t.indented(0, line))
+	}
 	t.fleetVerdict(&b)
 	return b.String()
 }
@@ -131,12 +134,25 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	if ways := t.all.asked(); len(ways) > 0 {
 		by = ", via " + strings.Join(ways, " and ")
 	}
-	text := t.indented(0, fmt.Sprintf("%s: %s (%s in %s%s)", v.Word, t.all.count(), plural(len(t.all.Nodes), "node"),
-		v.Elapsed.Round(100*time.Millisecond), by))
+	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", v.Word, t.all.leads(), t.all.count(),
+		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	if slices.Equal(t.all.asked(), []string{"api"}) {
 		fmt.Fprintln(b, "only the API was asked, not the nodes themselves")
 	}
+}
+
+// leads is what the verdict's line begins with: the first group.
+func (f Fleet) leads() string {
+	if len(f.Groups) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(f.Groups) - 1; n > 0 {
+		more = " and " + plural(n, "more group")
+	}
+	g := f.Groups[0]
+	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(g)), len(g.Nodes), g.Of, more)
 }
 
 // count says how many nodes came to what, the worst first.
@@ -146,6 +162,9 @@ func (f Fleet) count() string {
 		if n := f.Verdicts[word]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
+	}
+	if len(parts) == 0 {
+		return "no node was judged"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -169,6 +188,10 @@ func writeFleetMarkdown(w io.Writer, f Fleet) error {
 		if g.Example.Cause != nil {
 			markdownFix(&b, g.Example.Cause.Fix)
 		}
+	}
+	if len(f.Log) > 0 {
+		fmt.Fprint(&b, "\n")
+		fence(&b, "text", f.Log)
 	}
 	fmt.Fprintf(&b, "\ncalico-probe %s, run %s, via %s, took %v\n", Code(f.Version), Code(f.Run), codes(f.asked()),
 		f.Elapsed.Round(100*time.Millisecond))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -36,6 +37,10 @@ var errNoRun = errors.New("is neither what 'run -o ndjson' writes, nor what 'run
 type Saved struct {
 	Runs  []Run
 	Deeds []Deed // nil = it is no transcript
+	// Fleet is what began a run over several nodes, nil = it is none; Elapsed is how long that took.
+	Fleet   *probe.Start
+	Elapsed time.Duration
+	Cut     bool // it ends before the fleet's verdict: nodes may be missing
 }
 
 // Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees. Its
@@ -70,6 +75,9 @@ func load(r io.Reader, longest int64) (Saved, error) {
 		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
 	case int64(len(b)) > longest:
 		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longest>>20)
+	}
+	if saved, is, err := loadFleet(b); is {
+		return saved, err
 	}
 	run, err := loadRun(b)
 	return Saved{Runs: []Run{run}}, err

@@ -77,9 +77,12 @@ type savedRun struct {
 }
 
 func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
-	all, err := a.loadRuns(names)
-	if err != nil {
+	all, last, err := a.loadRuns(names)
+	switch {
+	case err != nil:
 		return err
+	case last.Fleet != nil && node == "" && len(names) == 1:
+		return replayFleet(last, out)
 	}
 	var runs []report.Run
 	var shown []savedRun
@@ -88,6 +91,10 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 		if node == "" || run.Node == node {
 			shown = append(shown, run)
 		}
+	}
+	compared := runs
+	if last.Fleet != nil { // whose nodes are compared by their groups
+		compared = nil
 	}
 	single, several := out.SeveralReports()
 	switch {
@@ -104,7 +111,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 		if i > 0 {
 			out.Between()
 		}
-		code, err := a.analyzeRun(run, runs, out)
+		code, err := a.analyzeRun(run, compared, out)
 		if err != nil {
 			return err
 		}
@@ -116,22 +123,24 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 	return nil
 }
 
-// loadRuns are the runs of several files.
-func (a *app) loadRuns(names []string) ([]savedRun, error) {
+// loadRuns are the runs of several files, and the last file as it was saved.
+func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	var out []savedRun
+	var saved report.Saved
 	for _, name := range names {
-		saved, err := a.load(name)
+		var err error
+		saved, err = a.load(name)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, saved, err
 		case len(saved.Runs) == 0:
-			return nil, ui.BadUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
+			return nil, saved, ui.BadUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})
 		}
 	}
-	return out, nil
+	return out, saved, nil
 }
 
 // analyzeRun shows one run, with the other nodes of all for its baseline nodes, and says where other
@@ -166,6 +175,9 @@ func nodesOf(runs []report.Run) string {
 		if !slices.Contains(out, run.Node) {
 			out = append(out, run.Node)
 		}
+	}
+	if n := len(out) - listedNodes; n > 0 {
+		out = append(out[:listedNodes], fmt.Sprintf("%d more", n))
 	}
 	return strings.Join(out, ", ")
 }

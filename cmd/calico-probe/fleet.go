@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/fleet"
 	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -70,8 +71,29 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 		return err
 	}
 	err = run.Do(ctx)
-	if over, ok := errors.AsType[examine.TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
+	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
+	if late && err != nil && !errors.As(err, new(ui.Exit)) {
 		err = over
 	}
-	return out.Close(err)
+	return out.Close(unfinishedFleet(out, run, err))
+}
+
+// unfinishedFleet makes the files of a run that reached no verdict say so, as unfinished does of one node.
+func unfinishedFleet(out *output.Set, run *fleet.Run, came error) error {
+	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
+		return came
+	}
+	run.Sink = out.FilesSink()
+	_ = run.Unfinished(whyUnfinished(came)) // a file that breaks says so
+	return came
+}
+
+// replayFleet shows a saved run over several nodes again.
+func replayFleet(saved report.Saved, out *output.Set) error {
+	out.Fleet = true
+	sink, err := out.Sink()
+	if err != nil {
+		return err
+	}
+	return fleet.Replay(saved, sink)
 }

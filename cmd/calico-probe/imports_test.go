@@ -40,6 +40,8 @@ func TestImportsRunForward(t *testing.T) {
 		"examine": {own + "session", own + "preflight", own + "output", own + "runbook", own + "alerts",
 			"github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
+		"fleet": {own + "session", own + "preflight", own + "output", own + "runbook", own + "alerts",
+			"github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"preflight": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"session": {own + "preflight", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",

@@ -48,7 +48,7 @@ func nodesAPI(t *testing.T, nodes ...[]string) string {
 // have for it.
 func TestNodeFlag(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
+	for _, verb := range []string{"shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
 		exit, out, errs := call(t, append(strings.Fields(verb), "--node", "a", "--node", "b")...)
 		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 ||
 			!strings.Contains(errs, "a run takes one node") {
@@ -79,7 +79,7 @@ func TestNodeFlag(t *testing.T) {
 			t.Errorf("%s: %s, want %s", typed, o.Node, want)
 		}
 	}
-	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready"} {
+	for _, verb := range []string{"shell -c help", "preflight", "runbook run node-not-ready"} {
 		exit, _, errs := call(t, append(strings.Fields(verb), "--kubeconfig", kubeconfig, "--node", "10.0.0.9")...)
 		if exit != report.ExitUsage || !strings.Contains(errs, "node-a and node-b have the address 10.0.0.9") {
 			t.Errorf("%s: exit %d, %s", verb, exit, errs)

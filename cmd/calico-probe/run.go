@@ -133,16 +133,20 @@ func unfinished(out *output.Set, c *examine.Collector, came error) error {
 		return came
 	}
 	c.Sink = out.FilesSink()
-	why := cluster.Explain(came)
-	if errors.Is(came, context.Canceled) {
-		why = "it was stopped"
-	}
-	r := probe.Found(probe.Unknown, "the run did not come to its end: %s", why)
+	r := probe.Found(probe.Unknown, "the run did not come to its end: %s", whyUnfinished(came))
 	r.Check = probe.CheckAnswered
 	if c.Add("", probe.Event{Type: probe.EventResult, Result: &r}) == nil {
 		_ = c.Conclude() // its exit code is not that of the run, and a file that breaks says so
 	}
 	return came
+}
+
+// whyUnfinished is why a run came to no verdict.
+func whyUnfinished(came error) string {
+	if errors.Is(came, context.Canceled) {
+		return "it was stopped"
+	}
+	return cluster.Explain(came)
 }
 
 // exitCodes lists what the program exits with, for help.

@@ -14,8 +14,9 @@ func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema " + strings.Join(schema.Names(), "|"), Short: "Print the JSON Schema of what is written or read",
 		Long: `Prints a JSON Schema (draft 2020-12): event is a line of -o ndjson and of the transcript
-of a session; report is -o json of run, analyze and preflight, diff that of diff, record
-that of 'runbook run' and 'runbook record'; runbook is a runbook's file. What is written only grows: readers skip fields and types of events they do not
+of a session; report is -o json of run, analyze and preflight, fleet that of a run over
+several nodes, diff that of diff, record that of 'runbook run' and 'runbook record'; runbook
+is a runbook's file. What is written only grows: readers skip fields and types of events they do not
 know. The values of status, verdict, exit and confidence are closed lists as long as v
 is the same; IDs of checks and causes are none.`,
 		ValidArgs: schema.Names(),

@@ -180,7 +180,7 @@ func TestSchemaPrints(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"schema"}, {"schema", "x"}, {"schema", "event", "report"}} {
-		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, diff, record, runbook") {
+		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, fleet, diff, record, runbook") {
 			t.Errorf("%v: exit %d %s", args, exit, errs)
 		}
 	}

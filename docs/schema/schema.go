@@ -14,9 +14,10 @@ var files embed.FS
 const suffix = ".schema.json"
 
 // Names lists what there is a schema of: event is a line of -o ndjson and of a session's
-// transcript, report, diff and record are -o json of a run, a diff and a runbook, runbook
+// transcript, report, fleet, diff and record are -o json of a run, of one over several nodes, of a
+// diff and of a runbook, runbook
 // is a runbook's file.
-func Names() []string { return []string{"event", "report", "diff", "record", "runbook"} }
+func Names() []string { return []string{"event", "report", "fleet", "diff", "record", "runbook"} }
 
 // Of returns a schema, as its file in docs/schema has it.
 func Of(name string) ([]byte, error) {

@@ -57,6 +57,8 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		of, title = probe.Event{}, "A line of 'calico-probe run -o ndjson' and of a session's transcript"
 	case "report":
 		of, title = report.Document{}, "What 'calico-probe run -o json' writes"
+	case "fleet":
+		of, title = report.Fleet{}, "What 'calico-probe run --all-nodes -o json' writes"
 	case "diff":
 		of, title = report.Difference{}, "What 'calico-probe diff -o json' writes"
 	case "record":
@@ -89,7 +91,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		property(t, s, "type").Description = "what the line says: one of these, or one that is newer; readers skip types they do not know"
 		carries(s, map[string][]probe.EventType{
 			"start": {probe.EventStart, probe.EventAsked, probe.EventSession, probe.EventRun}, "result": {probe.EventResult},
-			"end": {probe.EventEnd}, "cause": {probe.EventCause}, "verdict": {probe.EventVerdict},
+			"end": {probe.EventEnd}, "cause": {probe.EventCause}, "verdict": {probe.EventVerdict}, "group": {probe.EventGroup},
 		})
 		verdict(t, def("Verdict"))
 		nullable(t, def("Start"), "checks")
@@ -97,6 +99,15 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	case "report":
 		s.Description += " " + grows
 		property(t, s, "kind").Const = report.KindReport
+		verdict(t, s)
+		nullable(t, def("Cause"), "for")
+		// of the embedded pointer, which is never nil
+		s.Required = append(s.Required, "verdict", "exit", "counts", "elapsed_ns")
+		slices.Sort(s.Required)
+		s.Required = slices.Compact(s.Required)
+	case "fleet":
+		s.Description += " " + grows
+		property(t, s, "kind").Const = report.KindFleet
 		verdict(t, s)
 		nullable(t, def("Cause"), "for")
 		// of the embedded pointer, which is never nil

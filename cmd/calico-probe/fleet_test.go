@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// fleetAPI is a kubeconfig of an API with two nodes, of which worker-b is silent; every verb but get is refused.
+func fleetAPI(t *testing.T, refused string) string {
+	t.Helper()
+	node := func(name, ready string) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"name": name, "creationTimestamp": "2026-01-01T00:00:00Z",
+				"labels": map[string]any{"kubernetes.io/os": "linux"}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready,
+				"lastTransitionTime": "2026-01-01T00:00:00Z"}}},
+		}
+	}
+	lease := func(name string, age time.Duration) map[string]any {
+		return map[string]any{"metadata": map[string]any{"name": name},
+			"spec": map[string]any{"renewTime": time.Now().Add(-age).UTC().Format("2006-01-02T15:04:05.000000Z")}}
+	}
+	lists := map[string][]any{
+		"NodeList":  {node("worker-a", "True"), node("worker-b", "Unknown")},
+		"LeaseList": {lease("worker-a", 0), lease("worker-b", time.Hour)},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		parts := strings.Split(r.URL.Path, "/")
+		resource := parts[len(parts)-1]
+		kind, known := map[string]string{"nodes": "NodeList", "leases": "LeaseList", "pods": "PodList",
+			"services": "ServiceList", "deployments": "DeploymentList", "daemonsets": "DaemonSetList",
+			"endpointslices": "EndpointSliceList", "networkpolicies": "NetworkPolicyList"}[resource]
+		version := strings.Join(parts[2:min(4, len(parts))], "/")
+		switch {
+		case r.Method != http.MethodGet:
+			t.Errorf("%s %s", r.Method, r.URL)
+		case resource == refused:
+			w.WriteHeader(http.StatusForbidden)
+			return
+		case !known:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		case parts[1] == "api":
+			version = "v1"
+		}
+		items := lists[kind]
+		if items == nil {
+			items = []any{}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{},
+			"items": items})
+	}))
+	t.Cleanup(server.Close)
+	return kubeconfigTo(t, server.URL)
+}
+
+// TestFleet runs over two nodes, reads that again, and one of them alone.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	kubeconfig, saved := fleetAPI(t, ""), filepath.Join(t.TempDir(), "fleet.ndjson")
+	exit, out, errs := call(t, "run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig, "-o", "json",
+		"-o", "ndjson="+saved)
+	if exit != report.ExitFault || errs != "" {
+		t.Fatalf("exit %d, %s", exit, errs)
+	}
+	if err := validate(compiled(t, "fleet"), out); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := compiled(t, "event")
+	for line := range strings.Lines(string(b)) {
+		if err := validate(event, line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	same := func(text string) string { _, after, _ := strings.Cut(text, "\n"); return after } // but for the head
+	_, first, _ := call(t, "run", "--node", "worker-a", "--node", "node/worker-b", "--via", "api",
+		"--kubeconfig", kubeconfig, "-o", "name")
+	exit, again, errs := call(t, "analyze", saved, "-o", "name")
+	if exit != report.ExitFault || same(first) != same(again) || !strings.Contains(again, "node/worker-b\n") {
+		t.Errorf("exit %d, %s\n%s\n%s", exit, errs, first, again)
+	}
+	exit, one, errs := call(t, "analyze", saved, "--node", "worker-b")
+	if exit != report.ExitFault || !strings.Contains(one, "on node worker-b (") || strings.Contains(one, "worker-a") {
+		t.Errorf("exit %d, %s\n%s", exit, errs, one)
+	}
+	// of a run that was cut there is what there was
+	half := strings.SplitAfter(string(b), "\n")
+	for i, line := range half {
+		if strings.Contains(line, `"verdict"`) && strings.Contains(line, `"node":"worker-a"`) {
+			half = half[:i+1]
+			break
+		}
+	}
+	cut := filepath.Join(t.TempDir(), "cut.ndjson")
+	if err := os.WriteFile(cut, []byte(strings.Join(half, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exit, out, errs = call(t, "analyze", cut, "-o", "json")
+	var d report.Fleet
+	err = json.Unmarshal([]byte(out), &d)
+	if err != nil || len(d.Nodes) != 1 || exit == report.ExitHealthy || d.Word == report.WordHealthy {
+		t.Errorf("exit %d, %v, %s%s", exit, err, out, errs)
+	}
+}
+
+// TestFleetUnfinished wants a run without a verdict to leave a file that says so.
+func TestFleetUnfinished(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "fleet.txt")
+	if err := os.WriteFile(file, []byte("healthy"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exit, out, errs := call(t, "run", "--all-nodes", "--via", "api", "--kubeconfig", fleetAPI(t, "nodes"),
+		"-o", "markdown="+file)
+	b, err := os.ReadFile(file)
+	if exit != report.ExitTool || out != "" || errs == "" || err != nil ||
+		!strings.Contains(string(b), "**incomplete**") || !strings.Contains(string(b), "did not come to its end") {
+		t.Errorf("exit %d, %s%s, %v:\n%s", exit, out, errs, err, b)
+	}
+}
+
+func TestFleetUsage(t *testing.T) {
+	t.Parallel()
+	kubeconfig := fleetAPI(t, "")
+	for line, want := range map[string]string{
+		"--all-nodes":                                      "--via api",
+		"--node a --node b":                                "--via api",
+		"--via api --node worker-a --node x":               `no node "x"`,
+		"--via api --all-nodes --node worker-a":            "use one of them",
+		"--via api -l a=b --all-nodes":                     "use one of them",
+		"--via api -l a=b":                                 "no node of 2",
+		"--via api --all-nodes --checks pods-start":        "cannot be asked about several nodes",
+		"--via api --all-nodes --checks nothing-so":        "nothing-so",
+		"--via api --all-nodes -o jsonpath={.groupz}":      "groupz",
+		"--via api --all-nodes --profile quick --skip api": "leave no check",
+	} {
+		exit, out, errs := call(t, append([]string{"run", "--kubeconfig", kubeconfig}, strings.Fields(line)...)...)
+		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s%s", line, exit, out, errs)
+		}
+	}
+	exit, out, errs := call(t, "run", "--kubeconfig", kubeconfig, "--via", "api", "--all-nodes",
+		"-o", "jsonpath={.groups[0].nodes}")
+	if exit != report.ExitFault || !strings.Contains(out, "worker-b") {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+}

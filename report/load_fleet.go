@@ -1,0 +1,81 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// loadFleet reads a run over several nodes that was saved with -o ndjson, each node as a run of its own; is = false
+// where it is no such run.
+func loadFleet(b []byte) (saved Saved, is bool, err error) {
+	if kind := documentKind(b); kind == KindFleet {
+		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
+	}
+	d := probe.NewDecoder(bytes.NewReader(b))
+	odd, next, whole := 0, int64(0), false
+	d.Noise = func(string) { odd++ }
+	var run *Run
+	for {
+		ev, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = readable(ev)
+		}
+		if err != nil {
+			return saved, saved.Fleet != nil, err
+		}
+		if saved.Fleet == nil && (ev.Type != probe.EventRun || ev.Node != "") {
+			return saved, false, nil
+		}
+		if ev.Seq != next {
+			odd++
+		}
+		next = ev.Seq + 1
+		switch {
+		case saved.Fleet == nil:
+			saved.Fleet = ev.Start
+		case ev.Node == "" && ev.Type == probe.EventVerdict:
+			saved.Elapsed, whole = ev.Verdict.Elapsed, true
+		case ev.Node == "": // the groups, which are made anew
+		default:
+			if run == nil || run.Node != ev.Node {
+				saved.Runs = append(saved.Runs, Run{Node: ev.Node})
+				run = &saved.Runs[len(saved.Runs)-1]
+			}
+			run.Add(ev)
+		}
+	}
+	if saved.Fleet == nil {
+		return saved, false, nil
+	}
+	for i := range saved.Runs {
+		switch run := &saved.Runs[i]; {
+		case run.Verdict == nil:
+			run.Lacks = "it ends before its verdict"
+		case odd > 0:
+			run.Lacks = "lines of it are missing or damaged"
+		}
+	}
+	if len(saved.Runs) == 0 {
+		return saved, true, errNoRun
+	}
+	saved.Cut = !whole
+	return saved, true, nil
+}
+
+// documentKind is the kind of a JSON document, "" of anything else.
+func documentKind(b []byte) string {
+	var first struct {
+		Kind string `json:"kind"`
+	}
+	if json.NewDecoder(bytes.NewReader(b)).Decode(&first) != nil {
+		return ""
+	}
+	return first.Kind
+}
