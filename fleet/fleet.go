@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -204,7 +205,7 @@ func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node, of p
 	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
 	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: r.picked}
 	runner.Run(ctx, plan, func(ev probe.Event) {
-		if failed == nil {
+		if failed == nil && !ofAnother(ev) {
 			failed = c.Add(injector.MethodAPI, ev)
 		}
 	})
@@ -212,6 +213,11 @@ func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node, of p
 		return out.judged, failed
 	}
 	return out.of(c)
+}
+
+// ofAnother tells whether an event says what is wrong with another node, which is judged by itself.
+func ofAnother(ev probe.Event) bool {
+	return ev.Result != nil && ev.Result.Facts.Str(probe.FactReason) == string(facts.ReasonPeer)
 }
 
 // judging is a sink that keeps what a node is judged by, beside the fleet's.

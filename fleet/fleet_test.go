@@ -225,3 +225,18 @@ func TestChosen(t *testing.T) {
 		}
 	}
 }
+
+// TestOneOddNode wants a node with a wrong address to be one group of one, and the others to be well.
+func TestOneOddNode(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	for range 8 {
+		w.add("a", false)
+	}
+	w.nodes[3].Annotations["projectcalico.org/IPv4Address"] = "172.18.0.1/16"
+	text, err := in(t, w.client(t), options(), "wide")
+	if err == nil || !strings.Contains(text, "1 of 8 nodes ") || !strings.Contains(text, "; 1 fault, 7 healthy (") ||
+		!strings.Contains(text, "\nnode-03  fault ") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

@@ -15,8 +15,8 @@ const mostAbouts = 5
 // half of the others have as well sets nobody apart.
 const apart = 0.5
 
-// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. The
-// largest group comes first; of equals the surer one.
+// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. What
+// failed comes before what is unknown and what is a warning, then the larger group, then the surer one.
 func group(all []judged) []probe.Group {
 	var order []string
 	found := map[string]*probe.Group{}
@@ -62,9 +62,24 @@ func group(all []judged) []probe.Group {
 		out = append(out, *g)
 	}
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
-		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
+		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
 	})
 	return out
+}
+
+// badness is the place of the worst answer that a group rests on, among fail, unknown and warn.
+func badness(g probe.Group) int {
+	worst := len(probe.Statuses())
+	take := func(s probe.Status) { worst = min(worst, slices.Index(probe.Statuses(), s)) }
+	if g.Example.Result != nil {
+		take(g.Example.Result.Status)
+	}
+	if g.Example.Cause != nil {
+		for _, clue := range g.Example.Cause.For {
+			take(clue.Status)
+		}
+	}
+	return worst
 }
 
 // rank is the place of a confidence among all, the surest first; none comes last.
