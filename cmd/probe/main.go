@@ -3,7 +3,7 @@
 // also runs by hand on a node.
 //
 //	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
-//	probe run [--root DIR] [--proc DIR] [--checks LIST] [--text]
+//	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON] [--summary FILE] [--text]
 //	probe version
 //
 // # Wire format, version 1
@@ -81,6 +81,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -298,28 +299,29 @@ func (l listener) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// run asks once what can be asked without a plan's targets.
+// run answers a plan once, or asks what can be asked without a plan's targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
 	want := o.String("checks", "", "only these checks: IDs, how they begin, globs or tags, separated by commas (empty: all)")
+	given := o.String("plan", "", "answer this plan instead, JSON as a session takes it")
+	summary := o.String("summary", "", "a file to write what the answer came to into, once it is complete")
 	text := o.Bool("text", false, "write for people instead of JSON")
 	if err := o.parse(args); err != nil {
 		return err
 	}
-	var patterns []string
-	if *want != "" {
-		patterns = strings.Split(*want, ",")
-	}
-	picked, err := probe.Select(checks.All(), patterns, nil)
+	plan, err := planOf(*given, *want)
 	if err != nil {
 		return usageError{err}
 	}
-	plan := probe.Plan{Node: *o.node, Way: "hand"}
-	for _, c := range picked {
-		plan.Checks = append(plan.Checks, c.ID)
+	if plan.Node == "" {
+		plan.Node = *o.node
 	}
+	came := probe.Summary{V: probe.Version, Run: plan.Run, Checks: map[string]probe.Status{}}
 	enc := probe.NewEncoder(out)
-	emit := enc.Encode
+	emit := func(ev probe.Event) {
+		came.Summarize(ev)
+		enc.Encode(ev)
+	}
 	var failed error
 	if *text {
 		emit = func(ev probe.Event) {
@@ -329,5 +331,35 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	o.runner().Run(ctx, plan, emit)
-	return errors.Join(failed, enc.Err())
+	if err := errors.Join(failed, enc.Err()); err != nil || *summary == "" {
+		return err
+	}
+	b, err := json.Marshal(came)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*summary, b, 0o600)
+}
+
+// planOf is the plan that is given, or one of the checks that are wanted.
+func planOf(given, want string) (probe.Plan, error) {
+	plan := probe.Plan{Way: "hand"}
+	if given != "" {
+		if want != "" {
+			return plan, errors.New("--plan names its checks: leave out --checks")
+		}
+		if err := json.Unmarshal([]byte(given), &plan); err != nil {
+			return plan, fmt.Errorf("--plan: %w", err)
+		}
+		return plan, nil
+	}
+	var patterns []string
+	if want != "" {
+		patterns = strings.Split(want, ",")
+	}
+	picked, err := probe.Select(checks.All(), patterns, nil)
+	for _, c := range picked {
+		plan.Checks = append(plan.Checks, c.ID)
+	}
+	return plan, err
 }

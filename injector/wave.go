@@ -1,0 +1,221 @@
+package injector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// A Wave puts probes on many nodes, each in a pod of its own with its plan in its arguments. A probe answers its plan
+// into its log, writes what that came to into its termination message, and ends. One Job owns all the pods, so that
+// they go with it, and one watch tells of all of them.
+type Wave struct {
+	client  *Client
+	common  Options
+	janitor *placement
+	owner   *metav1.OwnerReference
+	stop    context.CancelFunc
+
+	mu   sync.Mutex
+	told map[string]chan podNews // by the name of the pod
+}
+
+// podNews is the last that is known of a pod.
+type podNews struct {
+	pod  *corev1.Pod
+	gone bool
+}
+
+// StartWave makes the Job that owns the pods of a wave, and begins to watch them. common is what all of them have in
+// common; its Node names the wave. The error is a *PlacementError where the API refuses.
+func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
+	ours := metav1.ListOptions{LabelSelector: labelRun + "=" + common.Run}
+	pods := c.kube.CoreV1().Pods(common.Namespace)
+	list, err := pods.List(ctx, ours)
+	if err != nil {
+		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
+			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
+	}
+	ours.ResourceVersion = list.ResourceVersion
+	w := &Wave{client: c, common: common, told: map[string]chan podNews{},
+		janitor: &placement{client: c, options: common, namespace: common.Namespace}}
+	w.owner = w.janitor.startJanitor(ctx)
+	if w.owner == nil {
+		common.Note(w.janitor.afterwards)
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	w.stop = stop
+	w.watch(watching, ours.LabelSelector)
+	return w, nil
+}
+
+// watch begins to tell of every pod of the wave.
+func (w *Wave) watch(ctx context.Context, selector string) {
+	source := cache.NewFilteredListWatchFromClient(w.client.kube.CoreV1().RESTClient(), "pods", w.common.Namespace,
+		func(o *metav1.ListOptions) { o.LabelSelector = selector })
+	tell := func(what any, gone bool) {
+		if pod, ok := what.(*corev1.Pod); ok {
+			w.tell(podNews{pod, gone})
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: source, ObjectType: &corev1.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(pod any) { tell(pod, false) },
+			UpdateFunc: func(_, pod any) { tell(pod, false) },
+			DeleteFunc: func(pod any) {
+				if last, ok := pod.(cache.DeletedFinalStateUnknown); ok {
+					pod = last.Obj
+				}
+				tell(pod, true)
+			},
+		},
+	})
+	go informer.RunWithContext(ctx)
+}
+
+// tell passes on what is known of a pod; what was told before and not heard yet is old.
+func (w *Wave) tell(news podNews) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ch := w.told[news.pod.Name]
+	if ch == nil {
+		return
+	}
+	select {
+	case <-ch:
+	default:
+	}
+	ch <- news
+}
+
+// Answer is that of a probe of a wave, while its pod is there.
+type Answer struct {
+	Summary string        // its termination message
+	Took    time.Duration // until it had ended
+	ImageID string        // what it ran from
+	Pod     string        // NAMESPACE/NAME
+	// Log opens the whole answer.
+	Log func(context.Context) (io.ReadCloser, error)
+}
+
+// Ask puts a probe on a node, has read see its answer once it has ended, and removes the pod. The error is read's, or
+// a *PlacementError where the probe did not come to its end.
+func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
+	asked, err := w.podFor(o, plan)
+	if err != nil {
+		return err
+	}
+	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
+		began: time.Now()}
+	p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
+	news := make(chan podNews, 1)
+	w.mu.Lock()
+	w.told[asked.Name] = news
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.told, asked.Name)
+	}()
+	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	if err != nil {
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+			p.pod = "" // certainly not created by this
+		}
+		return errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove(false, false))
+	}
+	s := &startup{placement: p, pod: pod}
+	end, err := s.awaitEnd(ctx, news)
+	if err == nil {
+		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image, Pod: o.Namespace + "/" + pod.Name,
+			Log: p.openLog})
+	}
+	if left := p.remove(err == nil, end != nil); left != nil {
+		o.Note(left.Error())
+	}
+	return err
+}
+
+// podFor is the pod of one node's probe.
+func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
+	b, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	pod := podFor(o, w.owner)
+	c := &pod.Spec.Containers[0]
+	c.Stdin, c.StdinOnce = false, false
+	// The kubelet replaces $(NAME) in arguments.
+	text := strings.ReplaceAll(string(b), "$", `\u0024`)
+	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--plan", text, "--summary", corev1.TerminationMessagePathDefault}
+	return pod, nil
+}
+
+// awaitEnd waits until the probe has ended. The error says why it did not, or not well.
+func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.ContainerStateTerminated, error) {
+	late := time.NewTimer(s.options.Start)
+	defer late.Stop()
+	for {
+		if what := s.altered(s.pod); what != "" {
+			return nil, alteredBy(what).And("so its answer is not read")
+		}
+		if end := endOf(s.pod, s.container); end != nil {
+			s.image = containerStateOf(s.pod, s.container, nil).image
+			if end.ExitCode != 0 {
+				return end, refuse(facts.ReasonRejected, "the probe ended: %s, exit code %d: %s", end.Reason, end.ExitCode,
+					probe.OneLine(end.Message))
+			}
+			return end, nil
+		}
+		state := containerStateOf(s.pod, s.container, s.events)
+		if state.refusal != nil {
+			return nil, state.refusal
+		}
+		select {
+		case n := <-news:
+			s.pod = n.pod
+			if n.gone {
+				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ended", s.namespace, s.pod.Name)
+			}
+		case <-late.C:
+			if !state.running {
+				s.events, _ = s.readEvents(ctx, s.pod)
+				return nil, s.gaveUp(ctx, context.DeadlineExceeded)
+			}
+		case <-ctx.Done():
+			return nil, s.gaveUp(ctx, ctx.Err())
+		}
+	}
+}
+
+// endOf is how a container of a pod ended, nil while it has not.
+func endOf(pod *corev1.Pod, container string) *corev1.ContainerStateTerminated {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container {
+			return c.State.Terminated
+		}
+	}
+	return nil
+}
+
+// Close removes what is left of the wave.
+func (w *Wave) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
+	defer cancel()
+	w.stop()
+	return w.janitor.stopJanitor(ctx)
+}

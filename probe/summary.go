@@ -1,0 +1,86 @@
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// MaxSummary is the most bytes a Summary takes: what the kubelet keeps of a container's termination message.
+const MaxSummary = 4096
+
+// Summary is what the answer to a plan came to: the worst status of each check. It is small enough for a container's
+// termination message, so that the answers of many nodes arrive with one watch of their pods.
+type Summary struct {
+	V      int               `json:"v"`      // wire version
+	Run    string            `json:"run"`    // of the plan
+	Checks map[string]Status `json:"checks"` // by ID
+	Log    int               `json:"log"`    // how many log events there were, which only the whole answer has
+}
+
+// Summarize adds an event of the answer.
+func (s *Summary) Summarize(ev Event) {
+	switch {
+	case ev.Type == EventLog:
+		s.Log++
+	case ev.Result != nil:
+		had, ok := s.Checks[ev.Result.Check]
+		if !ok || slices.Index(Statuses(), ev.Result.Status) < slices.Index(Statuses(), had) {
+			s.Checks[ev.Result.Check] = ev.Result.Status
+		}
+	}
+}
+
+// ReadSummary reads what a probe says its answer to a plan came to. The error says why that tells nothing: somebody
+// else on the node may have written it.
+func ReadSummary(text string, plan Plan) (Summary, error) {
+	var s Summary
+	if len(text) > MaxSummary {
+		return s, fmt.Errorf("its summary has more than %d bytes", MaxSummary)
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("its summary cannot be read: %w", err)
+	}
+	switch {
+	case s.V > Version:
+		return s, fmt.Errorf("its summary is of version %d, and this client knows %d", s.V, Version)
+	case s.Run != plan.Run:
+		return s, fmt.Errorf("its summary is not of this run")
+	}
+	for id, status := range s.Checks {
+		if !slices.Contains(plan.Checks, id) || !slices.Contains(Statuses(), status) {
+			return s, fmt.Errorf("its summary has what was not asked")
+		}
+	}
+	for _, id := range plan.Checks {
+		if _, ok := s.Checks[id]; !ok {
+			return s, fmt.Errorf("its summary lacks %s", id)
+		}
+	}
+	return s, nil
+}
+
+// Well tells whether nothing in the answer needs to be read: every check is ok, worth knowing at most, or skipped.
+func (s Summary) Well() bool {
+	for _, status := range s.Checks {
+		if status != OK && status != Info && status != Skip {
+			return false
+		}
+	}
+	return s.Log == 0
+}
+
+// Events are those of an answer of which only the summary is known.
+func (s Summary) Events(plan Plan) []Event {
+	counts := Counts{}
+	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Way: plan.Way,
+		Checks: plan.Checks}}}
+	for _, id := range slices.Sorted(maps.Keys(s.Checks)) {
+		r := Found(s.Checks[id], "by the probe's summary; its answers were not read")
+		r.Check = id
+		counts[r.Status]++
+		out = append(out, Event{Type: EventResult, Result: &r})
+	}
+	return append(out, Event{Type: EventEnd, End: &End{Results: len(s.Checks), Counts: counts}})
+}
