@@ -34,7 +34,7 @@ func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	clock := &serverclock.Clock{}
 	own := rest.CopyConfig(config)
 	own.Wrap(clock.Transport)
-	own.QPS, own.Burst = 50, 100 // a few dozen small reads, once
+	own.QPS, own.Burst = max(own.QPS, 50), max(own.Burst, 100) // a few dozen small reads, once
 	kube, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)

@@ -17,6 +17,14 @@ const entered = 3
 // readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
 // about the namespace and the label of these; anybody can give a pod the label elsewhere.
 func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
+	s.takeLocal()
+	if s.placed.err == nil {
+		s.proxyRights, s.proxySure = c.readProxyRights(ctx, s.placed.running())
+	}
+}
+
+// takeLocal sets what is known of a node by the pods that run there.
+func (s *Snapshot) takeLocal() {
 	if s.placed.err != nil {
 		s.localErr = s.placed.err
 		return
@@ -37,7 +45,6 @@ func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
 		}
 	}
 	s.logs = append(s.logs, s.calicosLogs(running)...)
-	s.proxyRights, s.proxySure = c.readProxyRights(ctx, running)
 }
 
 // pingable picks pods that have their own address and are there to stay: ready,

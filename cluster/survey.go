@@ -31,7 +31,9 @@ type Survey struct {
 	leasesErr error
 	claims    map[string][]corev1.Pod // pods that claim to be calico-node
 	claimsErr error
-	now       time.Time  // by the API server's clock, when the leases were read
+	now       time.Time // by the API server's clock, when the leases were read
+	read      time.Time // that moment by our own clock
+	shared    shared
 	given     configMaps // that calico-node's environment is from, on whichever node
 
 	felixConfigs    []unstructured.Unstructured // all there are
@@ -89,6 +91,7 @@ func (c *Client) ReadAll(ctx context.Context) (*Survey, error) {
 		return nil, s.nodesErr
 	}
 	s.now, _ = c.clock.Now()
+	s.read = time.Now()
 	calico, everywhere := s.anyCalico()
 	s.given = c.readConfigMaps(whole, calico)
 	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(whole, s) })
@@ -142,6 +145,7 @@ func SurveyChecks() []string {
 // it answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.now)
+	out.Read = s.read
 	out.configMaps = s.given
 	out.configured(out.environment())
 	out.hideEtcd()

@@ -64,6 +64,22 @@ func (c *Client) Quiet() *Client {
 	return &own
 }
 
+// Busy is the same Client with a rate of requests that suits many nodes at once.
+func (c *Client) Busy() *Client {
+	const perSecond = 300
+	own := *c
+	own.Config.Rest = func() (*rest.Config, error) {
+		config, err := c.Rest()
+		if err != nil {
+			return nil, err
+		}
+		config = rest.CopyConfig(config)
+		config.QPS, config.Burst = perSecond, perSecond
+		return config, nil
+	}
+	return &own
+}
+
 // Progress is for a person who waits; nobody else needs it.
 func (c *Client) Progress(format string, args ...any) {
 	if ui.IsTerminal(c.messages) && !c.quiet {

@@ -186,15 +186,23 @@ func (r *Run) entersNode() bool {
 
 // NodeChecks are the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
-	var ids []string
-	for _, c := range r.picked {
-		// The proof of encapsulation takes two probes, and whether a node can be reached it
-		// cannot tell itself.
-		if c.OnNode() && c != checks.NeighbourReach && (c != checks.EncapProof || r.opts.Via == injector.MethodLocal) {
-			ids = append(ids, c.ID)
-		}
+	ids := CheckIDs(ByOneProbe(r.picked))
+	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, checks.EncapProof) {
+		ids = append(ids, checks.EncapProof.ID)
 	}
 	return ids
+}
+
+// ByOneProbe are those of some checks that one probe on the node answers: the proof of encapsulation takes two, and
+// whether a node can be reached it cannot tell itself.
+func ByOneProbe(all []*probe.Check) []*probe.Check {
+	var out []*probe.Check
+	for _, c := range all {
+		if c.OnNode() && c != checks.NeighbourReach && c != checks.EncapProof {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Capabilities are the Linux capabilities that the checks take.

@@ -24,24 +24,21 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
-// Options say which nodes are examined, and what is asked. Of Select's nodes those of Nodes and of All are none: one
-// of the three is set.
+// Options say which nodes are examined, what is asked, and how. One of Nodes, Select and All is set; the Node of the
+// Options of one node is not.
 type Options struct {
+	examine.Options
 	Nodes  []string // these
 	Select string   // those with these labels, as kubectl's -l
 	All    bool     // all there are
-
-	Via     string   // only api
-	Profile string   // how much is asked where Checks is empty
-	Checks  []string // only these: IDs, prefixes, globs or tags
-	Skip    []string // all but these
-	FailOn  string   // fail, or warn: warnings have an exit code of their own
 }
+
+// ways are the access methods that several nodes can be asked by; auto is a pod on each.
+var ways = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
 
 // Run is one examination of several nodes.
 type Run struct {
@@ -54,40 +51,20 @@ type Run struct {
 	began  time.Time
 }
 
-// judged is a node once it is judged.
-type judged struct {
-	name       string
-	attributes []string // NAME=VALUE
-	causes     []probe.Cause
-	bad        []probe.Result // answers that are fail, warn or unknown
-	verdict    probe.Verdict
-}
-
-// unexplained are the answers that no cause explains, one for each check.
-func (n judged) unexplained() []probe.Result {
-	var out []probe.Result
-	for _, id := range n.verdict.Unexplained {
-		if i := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id }); i >= 0 {
-			out = append(out, n.bad[i])
-		}
-	}
-	return out
-}
-
 // New returns the Run that options stand for. Its error is a ui.UsageError.
 func New(client *examine.Client, opts Options) (*Run, error) {
 	r := &Run{ID: injector.NewRunID(), client: client, opts: opts, began: time.Now()}
-	ways := 0
+	said := 0
 	for _, used := range []bool{len(opts.Nodes) > 0, opts.Select != "", opts.All} {
 		if used {
-			ways++
+			said++
 		}
 	}
-	if ways != 1 {
+	if said != 1 {
 		return nil, ui.BadUsage("--node, --selector and --all-nodes each say which nodes: use one of them")
 	}
-	if opts.Via != injector.MethodAPI {
-		return nil, ui.BadUsage("several nodes are asked by the API alone: add --via api, or test one node with --node")
+	if !slices.Contains(ways, opts.Via) {
+		return nil, ui.BadUsage("--via %s asks one node: several are asked by %s", opts.Via, strings.Join(ways, " or "))
 	}
 	var err error
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
@@ -97,15 +74,20 @@ func New(client *examine.Client, opts Options) (*Run, error) {
 	return r, err
 }
 
-// pick are the IDs of the checks that are asked: those that are answered for all nodes at once.
+// pick are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
+// that a probe answers by itself.
 func (o Options) pick() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
 		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
 	}
+	asked := cluster.SurveyChecks()
+	if o.probes() {
+		asked = append(cluster.AboutChecks(), examine.CheckIDs(examine.ByOneProbe(picked))...)
+	}
 	var out, cannot []string
 	for _, c := range picked {
-		if slices.Contains(cluster.SurveyChecks(), c.ID) {
+		if slices.Contains(asked, c.ID) {
 			out = append(out, c.ID)
 		} else {
 			cannot = append(cannot, c.ID)
@@ -121,6 +103,9 @@ func (o Options) pick() ([]string, error) {
 	return out, nil
 }
 
+// probes tells whether nodes are asked themselves.
+func (o Options) probes() bool { return o.Via != injector.MethodAPI }
+
 // Do is the whole run, from the first event to the fleet's verdict.
 func (r *Run) Do(ctx context.Context) error {
 	at, err := r.client.Cluster()
@@ -132,11 +117,12 @@ func (r *Run) Do(ctx context.Context) error {
 	if err := r.Sink.Event(probe.Event{Type: probe.EventRun, Start: &own}); err != nil {
 		return err
 	}
-	reader, err := r.client.Reader()
+	client := r.client.Busy()
+	reader, err := client.Reader()
 	if err != nil {
 		return err
 	}
-	r.client.Progress("asking the API about all nodes")
+	client.Progress("asking the API about all nodes")
 	survey, err := reader.ReadAll(ctx)
 	if err != nil {
 		return err
@@ -145,18 +131,38 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []judged
-	for _, n := range nodes {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		j, err := r.judge(ctx, survey, n, own)
-		if err != nil {
-			return err
-		}
-		all = append(all, j)
+	all, err := r.ask(ctx, client, reader, survey, nodes, own)
+	if err != nil {
+		return err
 	}
 	return conclude(all, r.Sink, time.Since(r.began), false)
+}
+
+// ask judges nodes by what was read of all of them, and by a probe on each where there are to be any.
+func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
+	nodes []*corev1.Node, start probe.Start,
+) (all []judged, err error) {
+	if !r.opts.probes() {
+		return r.judgeAll(ctx, r.byAPI(survey), nodes, 1, start)
+	}
+	first, err := r.one(client, nodes[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	client.Progress("putting probes on %d nodes", len(nodes))
+	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
+	if refused, is := errors.AsType[*injector.PlacementError](err); is {
+		err = refused.And("--via api creates nothing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if left := wave.Close(); left != nil {
+			client.Note("cleaning up: %v", left)
+		}
+	}()
+	return r.judgeAll(ctx, r.byProbe(client, wave), nodes, inFlight, start)
 }
 
 // Unfinished reports that the run did not come to its end.
@@ -195,58 +201,6 @@ func meant(n *corev1.Node, typed string) bool {
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
-// judge asks one node's checks of what was read, and reports it as a run of its own.
-func (r *Run) judge(ctx context.Context, s *cluster.Survey, n *corev1.Node, of probe.Start) (judged, error) {
-	of.Attributes = attributesOf(n)
-	out := &judging{judged: judged{name: n.Name}, sink: r.Sink}
-	c := examine.NewCollector(n.Name, out)
-	c.Strict = r.opts.FailOn == examine.FailOnWarn
-	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &of})
-	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
-	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: r.picked}
-	runner.Run(ctx, plan, func(ev probe.Event) {
-		if failed == nil && !ofAnother(ev) {
-			failed = c.Add(injector.MethodAPI, ev)
-		}
-	})
-	if failed != nil {
-		return out.judged, failed
-	}
-	return out.of(c)
-}
-
-// ofAnother tells whether an event says what is wrong with another node, which is judged by itself.
-func ofAnother(ev probe.Event) bool {
-	return ev.Result != nil && ev.Result.Facts.Str(probe.FactReason) == string(facts.ReasonPeer)
-}
-
-// judging is a sink that keeps what a node is judged by, beside the fleet's.
-type judging struct {
-	judged
-	sink report.Sink
-}
-
-func (j *judging) Event(ev probe.Event) error {
-	switch {
-	case ev.Type == probe.EventRun:
-		j.attributes = ev.Start.Attributes
-	case ev.Type == probe.EventVerdict:
-		j.verdict = *ev.Verdict
-	case ev.Type == probe.EventResult && bad(ev.Result.Status):
-		j.bad = append(j.bad, *ev.Result)
-	}
-	return j.sink.Event(ev)
-}
-
-// of concludes what was collected of the node.
-func (j *judging) of(c *examine.Collector) (judged, error) {
-	if err := c.Conclude(); err != nil && !errors.As(err, new(ui.Exit)) {
-		return j.judged, err
-	}
-	j.causes = c.Causes
-	return j.judged, nil
-}
-
 // Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
 func Replay(saved report.Saved, sink report.Sink) error {
 	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
@@ -254,21 +208,21 @@ func Replay(saved report.Saved, sink report.Sink) error {
 	}
 	var all []judged
 	for _, run := range saved.Runs {
-		out := &judging{judged: judged{name: run.Node}, sink: sink}
-		c, err := examine.Replay(run, out)
+		j := &judging{judged: judged{name: run.Node}}
+		c, err := examine.Replay(run, j)
+		if err == nil {
+			err = j.conclude(c)
+		}
+		if err == nil {
+			err = j.report(sink)
+		}
 		if err != nil {
 			return err
 		}
-		j, err := out.of(c)
-		if err != nil {
-			return err
-		}
-		all = append(all, j)
+		all = append(all, j.judged)
 	}
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
-
-func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn || s == probe.Unknown }
 
 // conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes are
 // missing, no better than incomplete.

@@ -107,7 +107,9 @@ func zones() *world {
 }
 
 func options() Options {
-	return Options{All: true, Via: "api", Profile: string(probe.Standard), FailOn: examine.FailOnFail}
+	o := Options{All: true}
+	o.Via, o.Profile, o.FailOn, o.Timeout, o.Image = "api", string(probe.Standard), examine.FailOnFail, time.Minute, "probe"
+	return o
 }
 
 // in writes a run in a format.
@@ -210,12 +212,12 @@ func TestChosen(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for name, spoil := range map[string]func(*Options){
-		"no node \"x\"":     func(o *Options) { o.Nodes = []string{"node-00", "x"} },
-		"no node of 10":     func(o *Options) { o.Nodes, o.Select = nil, "zone=nowhere" },
-		"use one of them":   func(o *Options) { o.All = true },
-		"--selector \"a=(":  func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
-		"--via api":         func(o *Options) { o.Via = "auto" },
-		"pods-start cannot": func(o *Options) { o.Checks = []string{"pods-start"} },
+		"no node \"x\"":      func(o *Options) { o.Nodes = []string{"node-00", "x"} },
+		"no node of 10":      func(o *Options) { o.Nodes, o.Select = nil, "zone=nowhere" },
+		"use one of them":    func(o *Options) { o.All = true },
+		"--selector \"a=(":   func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
+		"auto or pod or api": func(o *Options) { o.Via = "ssh" },
+		"pods-start cannot":  func(o *Options) { o.Checks = []string{"pods-start"} },
 	} {
 		bad := opts
 		spoil(&bad)

@@ -32,7 +32,7 @@ func byEphemeral(c *Client) Open {
 		if o.Calico == nil {
 			return nil, refuse(facts.ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
-		if err := c.RehearseEphemeral(ctx, o); decided(err) {
+		if err := c.RehearseEphemeral(ctx, o); Decided(err) {
 			return nil, err
 		}
 		in := o.Calico.Namespace + "/" + o.Calico.Name

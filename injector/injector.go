@@ -38,10 +38,11 @@ type Client struct {
 	clock  *serverclock.Clock
 }
 
-// NewClient returns a Client for config, which is not changed.
+// NewClient returns a Client for config, which is not changed. A rate of requests that it sets counts where it is the
+// higher one.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
-	own.QPS, own.Burst = 50, 100
+	own.QPS, own.Burst = max(own.QPS, 50), max(own.Burst, 100)
 	clock := &serverclock.Clock{}
 	dated := rest.CopyConfig(own)
 	dated.Wrap(clock.Transport)

@@ -20,7 +20,7 @@ import (
 // network and process namespaces, with the node's files mounted read-only unless it is for a shell.
 func byPod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
-		if err := c.RehearsePod(ctx, o); decided(err) {
+		if err := c.RehearsePod(ctx, o); Decided(err) {
 			return nil, err
 		}
 		// The name is chosen before the request, so that a pod is removed also where the answer to the request

@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// decided reports whether the real request would fail as its dry run did. A pod of too high a priority has
+// Decided reports whether the real request would fail as its dry run did. A pod of too high a priority has
 // others ended at once, and an ephemeral container stays for good, so each is tried by a dry run before it
 // is created. An API server without dry runs decides nothing: there the object is created, and then compared.
-func decided(err error) bool {
+func Decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
 	return err != nil && (!refused || pe.Reason != facts.ReasonSupport)
 }

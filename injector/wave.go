@@ -108,8 +108,42 @@ type Answer struct {
 	Took    time.Duration // until it had ended
 	ImageID string        // what it ran from
 	Pod     string        // NAMESPACE/NAME
-	// Log opens the whole answer.
-	Log func(context.Context) (io.ReadCloser, error)
+	log     func(context.Context) (io.ReadCloser, error)
+}
+
+// errLogCut says that a probe's log ends before its answer does.
+var errLogCut = errors.New("its log ends before its answer does")
+
+// Events reads the whole answer to a plan from the probe's log, and shows each what of it may be believed.
+func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) error {
+	r, err := a.log(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d := probe.NewLiveDecoder(io.LimitReader(r, 2*probe.MaxHeld))
+	intake := probe.NewIntake(probe.Request{Type: probe.RequestPlan, Plan: &plan})
+	for {
+		ev, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			return errLogCut
+		}
+		if err != nil {
+			return err
+		}
+		let, err := intake.Take(ev, false)
+		if err != nil {
+			return err
+		}
+		for _, ev := range let {
+			if err := each(ev); err != nil {
+				return err
+			}
+		}
+		if ev.Type == probe.EventEnd {
+			return nil
+		}
+	}
 }
 
 // Ask puts a probe on a node, has read see its answer once it has ended, and removes the pod. The error is read's, or
@@ -142,7 +176,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	end, err := s.awaitEnd(ctx, news)
 	if err == nil {
 		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image, Pod: o.Namespace + "/" + pod.Name,
-			Log: p.openLog})
+			log: p.openLog})
 	}
 	if left := p.remove(err == nil, end != nil); left != nil {
 		o.Note(left.Error())

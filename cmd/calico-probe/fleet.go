@@ -23,10 +23,10 @@ type severalNodes struct {
 
 // flags adds them, with --node that may stand several times.
 func (s *severalNodes) flags(f *pflag.FlagSet) {
-	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are judged together, "+
-		"by the API alone (--via api)")
-	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l, by the API alone (--via api)")
-	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster, by the API alone (--via api)")
+	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are "+
+		"tested together")
+	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l")
+	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
 }
 
 // asked tells whether several nodes are asked for.
@@ -54,8 +54,7 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 		return err
 	}
 	run, err := fleet.New(client, fleet.Options{
-		Nodes: several.named, Select: several.selector, All: several.all,
-		Via: o.Via, Profile: o.Profile, Checks: o.Checks, Skip: o.Skip, FailOn: o.FailOn,
+		Options: o.Options, Nodes: several.named, Select: several.selector, All: several.all,
 	})
 	if err != nil {
 		return err

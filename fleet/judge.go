@@ -1,0 +1,188 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// inFlight is how many nodes are asked at a time: each has a pod that starts, and waits for its kubelet.
+const inFlight = 96
+
+// judged is a node once it is judged.
+type judged struct {
+	name       string
+	attributes []string // NAME=VALUE
+	causes     []probe.Cause
+	bad        []probe.Result // answers that are fail, warn or unknown
+	verdict    probe.Verdict
+}
+
+// unexplained are the answers that no cause explains, one for each check.
+func (n judged) unexplained() []probe.Result {
+	var out []probe.Result
+	for _, id := range n.verdict.Unexplained {
+		if i := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id }); i >= 0 {
+			out = append(out, n.bad[i])
+		}
+	}
+	return out
+}
+
+// judging is a sink that keeps what a node is judged by, and all events until they are reported.
+type judging struct {
+	judged
+	events []probe.Event
+}
+
+func (j *judging) Event(ev probe.Event) error {
+	switch {
+	case ev.Type == probe.EventRun:
+		j.attributes = ev.Start.Attributes
+	case ev.Type == probe.EventVerdict:
+		j.verdict = *ev.Verdict
+	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+		j.bad = append(j.bad, *ev.Result)
+	}
+	j.events = append(j.events, ev)
+	return nil
+}
+
+func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn || s == probe.Unknown }
+
+// conclude concludes what was collected of the node.
+func (j *judging) conclude(c *examine.Collector) error {
+	err := c.Conclude()
+	j.causes = c.Causes
+	if errors.As(err, new(ui.Exit)) {
+		return nil
+	}
+	return err
+}
+
+// report passes a node's events on to the fleet's sink.
+func (j *judging) report(to report.Sink) error {
+	for _, ev := range j.events {
+		if err := to.Event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An asker collects what there is to know of a node.
+type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
+
+// judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done.
+func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
+) (all []judged, err error) {
+	var turn sync.Mutex // held while a node is reported
+	var running sync.WaitGroup
+	room := make(chan struct{}, limit)
+	tell := r.progress(len(nodes))
+	for _, n := range nodes {
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			own := start
+			own.Attributes = attributesOf(n)
+			began := time.Now()
+			j, failed := ask(ctx, n, own)
+			turn.Lock()
+			defer turn.Unlock()
+			if failed == nil && err == nil {
+				failed = j.report(r.Sink)
+			}
+			if err = errors.Join(err, failed); err == nil {
+				all = append(all, j.judged)
+				tell(n.Name, time.Since(began))
+			}
+		})
+	}
+	running.Wait()
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return nil, context.Cause(ctx)
+	}
+	return all, err
+}
+
+// byAPI judges nodes by what was read of all of them.
+func (r *Run) byAPI(s *cluster.Survey) asker {
+	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		j := &judging{judged: judged{name: n.Name}}
+		c := examine.NewCollector(n.Name, j)
+		c.Strict, c.Ignores = r.opts.FailOn == examine.FailOnWarn, ofAnother
+		failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+		runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
+		plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: r.picked}
+		runner.Run(ctx, plan, func(ev probe.Event) { failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev)) })
+		return j, cmp.Or(failed, j.conclude(c))
+	}
+}
+
+// byProbe judges nodes by that, by their pods, and by what a probe on each of them answers.
+func (r *Run) byProbe(client *examine.Client, wave *examine.Wave) asker {
+	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		j := &judging{judged: judged{name: n.Name}}
+		run, err := r.one(client, n, j)
+		if err == nil {
+			err = run.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+		}
+		if err == nil {
+			err = run.Gather(ctx, wave.Source(n))
+		}
+		if err == nil {
+			err = j.conclude(run.Collector)
+		}
+		return j, err
+	}
+}
+
+// one is the run of one of the nodes.
+func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
+	opts := r.opts.Options
+	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
+	run, err := examine.New(client, opts, sink)
+	if err == nil {
+		run.ID, run.Ignores = r.ID, ofAnother
+	}
+	return run, err
+}
+
+// ofAnother tells whether an event says what is wrong with another node, which is judged by itself.
+func ofAnother(ev probe.Event) bool {
+	return ev.Result != nil && ev.Result.Facts.Str(probe.FactReason) == string(facts.ReasonPeer)
+}
+
+// progress tells a person who waits how many nodes are done, and which took longest.
+func (r *Run) progress(nodes int) func(name string, took time.Duration) {
+	const every = 2 * time.Second
+	done, last, slowest := 0, time.Now(), []string{}
+	longest := time.Duration(0)
+	return func(name string, took time.Duration) {
+		done++
+		if took > longest {
+			longest, slowest = took, append(slowest[max(0, len(slowest)-2):], name)
+		}
+		if r.opts.probes() && time.Since(last) > every && done < nodes {
+			last = time.Now()
+			r.client.Progress("%s", fmt.Sprintf("%d of %d nodes answered; the slowest so far: %s (%s)", done, nodes,
+				strings.Join(slowest, ", "), longest.Round(100*time.Millisecond)))
+		}
+	}
+}
