@@ -32,9 +32,13 @@ func group(all []judged) []probe.Group {
 		return g
 	}
 	abouts := map[string]map[string]int{}
+	blamed := blame(all)
 	for _, n := range all {
 		for i := range n.causes {
 			c := &n.causes[i]
+			if c.About != n.name && blamed[c.About] != "" {
+				continue
+			}
 			key := "cause/" + c.ID
 			g := member(key, n)
 			if g.Cause == "" || surer(c.Confidence, g.Confidence) {
@@ -54,6 +58,14 @@ func group(all []judged) []probe.Group {
 			}
 		}
 	}
+	for _, n := range all {
+		for _, c := range n.causes {
+			if own := blamed[c.About]; own != "" && c.About != n.name {
+				g := found["cause/"+own]
+				g.Witnesses = append(g.Witnesses, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
+			}
+		}
+	}
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
 		g := found[key]
@@ -64,6 +76,22 @@ func group(all []judged) []probe.Group {
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
 		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
 	})
+	return out
+}
+
+// blame gives each node that has a cause of its own, one that is not about another node, the ID of the first: what
+// others find wrong with that node follows from it.
+func blame(all []judged) map[string]string {
+	names, out := map[string]bool{}, map[string]string{}
+	for _, n := range all {
+		names[n.name] = true
+	}
+	for _, n := range all {
+		own := slices.IndexFunc(n.causes, func(c probe.Cause) bool { return !names[c.About] || c.About == n.name })
+		if own >= 0 {
+			out[n.name] = n.causes[own].ID
+		}
+	}
 	return out
 }
 

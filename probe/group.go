@@ -10,6 +10,16 @@ type Group struct {
 	Abouts     []string   `json:"abouts,omitempty"`     // what it is about, the most frequent first: peers, devices
 	Common     *Common    `json:"common,omitempty"`     // what sets them apart from the others
 	Example    Example    `json:"example"`              // one of them
+	// Witnesses are nodes whose own causes say that something is wrong with a node of the group: they are in no group
+	// for that.
+	Witnesses []Witness `json:"witnesses,omitempty"`
+}
+
+// Witness is a node with a cause that is about another one.
+type Witness struct {
+	Node  string `json:"node"`
+	Cause string `json:"cause"` // the ID of the rule
+	About string `json:"about"` // the other node
 }
 
 // Common is an attribute that nodes of a group share and most of the others have not.

@@ -88,6 +88,9 @@ func groupLines(g probe.Group, width int) []string {
 	if len(g.Abouts) > 0 && len(g.Nodes) > 1 {
 		out = append(out, worded("about", []string{strings.Join(g.Abouts, ", ")}, width)...)
 	}
+	if len(g.Witnesses) > 0 {
+		out = append(out, worded("seen by", []string{witnesses(g.Witnesses)}, width)...)
+	}
 	if len(g.Nodes) > 1 {
 		out = append(out, worded("example", []string{g.Example.Node}, width)...)
 	}
@@ -98,6 +101,19 @@ func groupLines(g probe.Group, width int) []string {
 		out = append(out, worded("seen", []string{named(*g.Example.Result) + ": " + g.Example.Result.Saw}, width)...)
 	}
 	return out
+}
+
+// witnesses names the nodes that find something wrong with those of a group, and what that is.
+func witnesses(all []probe.Witness) string {
+	var nodes, causes []string
+	for _, w := range all {
+		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, w.Cause)
+	}
+	text := strings.Join(nodes[:min(len(nodes), shownNodes)], ", ")
+	if n := len(nodes) - shownNodes; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text + ": " + strings.Join(causes, ", ")
 }
 
 // named is a result's check with its target.
