@@ -25,13 +25,16 @@ type shared struct {
 func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	var ready []corev1.Node
+	var fit []*corev1.Node
 	for i := range s.Nodes {
 		if fitToCompare(&s.Nodes[i]) && NoProbeOn(&s.Nodes[i]) == "" {
-			ready = append(ready, s.Nodes[i])
+			fit = append(fit, &s.Nodes[i])
 		}
 	}
-	nodes := spread(ready, sampled+1) // one of them may be the node itself
+	var nodes []corev1.Node
+	for _, n := range spread(fit, sampled+1) { // one of them may be the node itself
+		nodes = append(nodes, *n)
+	}
 	calico, _ := s.anyCalico()
 	var all sync.WaitGroup
 	all.Go(func() { s.shared.pods, s.shared.podsErr = c.readPods(ctx, nodes, 1, s.policies) })

@@ -19,6 +19,8 @@ type memo struct {
 	idle        func() []string
 	registered  map[string]func() []registration // by annotation
 	felix       func() []map[string]any
+	ready       func() []*corev1.Node                // those of Linux
+	unready     func() []*corev1.Node                // the same that are not
 	internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
 }
 
@@ -31,6 +33,8 @@ func newMemo(s *Survey) *memo {
 		speakers:    sync.OnceValue(func() []speaker { return speakersOf(s) }),
 		registered:  map[string]func() []registration{},
 		felix:       sync.OnceValue(func() []map[string]any { return felixOfAll(s) }),
+		ready:       sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, true) }),
+		unready:     sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, false) }),
 		internal:    sync.OnceValue(func() map[netip.Addr][]*corev1.Node { return byInternalIP(s.Nodes) }),
 	}
 	m.peers = sync.OnceValues(func() ([]peer, error) { return bgpPeers(s, m.speakers()) })

@@ -26,25 +26,37 @@ const (
 // peers picks at most n other nodes, ready ones first, spread evenly over the
 // names. It is a pure function: the same snapshot gives the same peers.
 func peers(s *Snapshot, n int) []corev1.Node {
-	var ready, rest []corev1.Node
-	for _, node := range s.Nodes {
-		switch os := node.Labels[corev1.LabelOSStable]; {
-		case node.Name == s.Node.Name, os != "" && os != "linux": // Windows answers other questions
-		case readiness(&node).Status == corev1.ConditionTrue:
-			ready = append(ready, node)
-		default:
-			rest = append(rest, node)
-		}
+	known := s.known()
+	others := func(nodes []*corev1.Node) []*corev1.Node {
+		return slices.DeleteFunc(slices.Clone(nodes), func(o *corev1.Node) bool { return o.Name == s.Node.Name })
 	}
-	picked := spread(ready, n)
-	return append(picked, spread(rest, n-len(picked))...)
+	picked := spread(others(known.ready()), n)
+	picked = append(picked, spread(others(known.unready()), n-len(picked))...)
+	out := make([]corev1.Node, 0, len(picked))
+	for _, node := range picked {
+		out = append(out, *node)
+	}
+	return out
 }
 
-func spread(nodes []corev1.Node, n int) []corev1.Node {
+// onLinux are the nodes that are ready, or are not; those with Windows answer other questions.
+func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
+	var out []*corev1.Node
+	for i := range nodes {
+		os := nodes[i].Labels[corev1.LabelOSStable]
+		if (os == "" || os == "linux") && readyNow(&nodes[i]) == isReady {
+			out = append(out, &nodes[i])
+		}
+	}
+	return out
+}
+
+// spread picks at most n of some nodes, evenly over their order.
+func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	if len(nodes) <= n {
 		return nodes
 	}
-	picked := make([]corev1.Node, 0, max(n, 0))
+	picked := make([]*corev1.Node, 0, max(n, 0))
 	for i := range n {
 		picked = append(picked, nodes[i*len(nodes)/n])
 	}

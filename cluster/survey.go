@@ -199,7 +199,13 @@ func (s *Snapshot) around(node string, of *Survey) error {
 // readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
 func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
 	cached := metav1.ListOptions{ResourceVersion: "0"}
-	all.Go(func() { s.Nodes, s.nodesErr = c.readNodes(ctx) })
+	all.Go(func() {
+		s.Nodes, s.nodesErr = c.readNodes(ctx)
+		for i := range s.Nodes { // the most of a node, and nobody asks for it
+			status := &s.Nodes[i].Status
+			status.Images, status.VolumesAttached, status.VolumesInUse = nil, nil, nil
+		}
+	})
 	all.Go(func() {
 		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
 		if s.leasesErr = err; err != nil {

@@ -1,0 +1,122 @@
+//go:build e2e
+
+package hollow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// ran is what a run of the client came to and took.
+type ran struct {
+	report.Fleet
+	exit     int
+	took     time.Duration
+	memory   int64 // bytes, at most
+	requests int64
+	stderr   string
+}
+
+// client runs the client as its users do.
+func (c *Cluster) client(t testing.TB, args ...string) ran {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command(filepath.Join(root, "bin/calico-probe"), append(args, "--kubeconfig", c.Kubeconfig, "-o", "json")...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	before, began := c.Requests.Load(), time.Now()
+	err := cmd.Run()
+	r := ran{took: time.Since(began), requests: c.Requests.Load() - before, stderr: errs.String(), exit: cmd.ProcessState.ExitCode()}
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.memory = usage.Maxrss << 10
+	}
+	if err := json.Unmarshal(out.Bytes(), &r.Fleet); err != nil {
+		t.Fatalf("exit %d, %v: %s%s", r.exit, err, out.Bytes(), r.stderr)
+	}
+	return r
+}
+
+// inRack are the first few nodes of a rack.
+func inRack(rack, few int) []int {
+	var out []int
+	for i := rack; len(out) < few; i += 23 {
+		out = append(out, i)
+	}
+	return out
+}
+
+// sprinkled is a cluster of so many nodes, of which ten are not well: six of one rack have lost their default route,
+// three elsewhere the route to a pod, and one is silent. Two more are slow.
+func sprinkled(t testing.TB, nodes int) (c *Cluster, want map[string][]string) {
+	t.Helper()
+	c = New(t)
+	does, want := map[string]Behaviour{}, map[string][]string{}
+	night := func(cause, night string, of ...int) {
+		for _, i := range of {
+			does[Name(i)] = Behaviour{Night: night}
+			want[cause] = append(want[cause], Name(i))
+		}
+	}
+	night("default-route-missing", "real-default-route-deleted", inRack(3, 6)...)
+	night("pod-route-missing", "real-pod-route-deleted", 101, 202, 404)
+	const silent = 55
+	want["kubelet-silent"] = []string{Name(silent)}
+	does[Name(silent)] = Behaviour{Dead: true}
+	for _, slow := range []int{7, 700} {
+		does[Name(slow)] = Behaviour{Slow: 6 * time.Second}
+	}
+	kubelets := c.StartKubelets(t, does)
+	c.Nodes(t, nodes, kubelets.Port)
+	c.Renew(t, nodes, silent)
+	return c, want
+}
+
+// found wants each fault in a group of its own, and no other node in any.
+func (r ran) found(t testing.TB, want map[string][]string) {
+	t.Helper()
+	for _, g := range r.Groups {
+		if !slices.Equal(g.Nodes, want[g.Cause]) {
+			t.Errorf("%s%s: %d nodes %v, want %v", g.Cause, g.Check, len(g.Nodes), g.Nodes[:min(len(g.Nodes), 10)], want[g.Cause])
+		}
+		delete(want, g.Cause)
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
+
+// TestThousandNodes puts a probe on each of a thousand nodes.
+func TestThousandNodes(t *testing.T) {
+	const nodes = 1000
+	c, want := sprinkled(t, nodes)
+	r := c.client(t, "run", "--all-nodes")
+	t.Logf("%d nodes in %v, %.1f requests a node, %d MB; %v", nodes, r.took.Round(100*time.Millisecond),
+		float64(r.requests)/nodes, r.memory>>20, r.Verdicts)
+	r.found(t, want)
+	for _, g := range r.Groups {
+		if g.Cause == "default-route-missing" && (g.Common == nil || g.Common.Attribute != "label rack" || g.Common.Value != "r3") {
+			t.Errorf("in common: %+v", g.Common)
+		}
+	}
+	if r.requests > 6*nodes {
+		t.Errorf("%d requests", r.requests)
+	}
+	left, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(),
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("%v: %d pods are left", err, len(left.Items))
+	}
+}
