@@ -12,6 +12,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -149,7 +150,13 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	if err != nil {
 		return nil, err
 	}
-	client.Progress("putting probes on %d nodes", len(nodes))
+	probed, rest := nodes, []*corev1.Node(nil)
+	if r.opts.Select != "" {
+		if probed, rest, err = r.suspects(ctx, survey, nodes, start); err != nil {
+			return nil, err
+		}
+	}
+	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
 	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
 	if refused, is := errors.AsType[*injector.PlacementError](err); is {
 		err = refused.And("--via api creates nothing")
@@ -162,7 +169,46 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 			client.Note("cleaning up: %v", left)
 		}
 	}()
-	return r.judgeAll(ctx, r.byProbe(client, wave), nodes, inFlight, start)
+	all, err = r.judgeAll(ctx, r.byProbe(client, wave), probed, inFlight, start)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
+	return append(all, others...), err
+}
+
+// perZone is how many nodes of each zone are asked though nothing is wrong with them by what the API says.
+const perZone = 3
+
+// suspects parts nodes into those that are worth a probe, which are what the API knows something of and a few of each
+// zone, and the rest.
+func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
+) (probed, rest []*corev1.Node, err error) {
+	well, ask := map[string][]*corev1.Node{}, r.byAPI(s) // by zone
+	for _, n := range nodes {
+		j, err := ask(ctx, n, start)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case j.verdict.Word == report.WordHealthy:
+			zone := n.Labels[corev1.LabelTopologyZone]
+			well[zone] = append(well[zone], n)
+		default:
+			probed = append(probed, n)
+		}
+	}
+	for _, zone := range slices.Sorted(maps.Keys(well)) {
+		of := well[zone]
+		few := min(perZone, len(of))
+		for i, n := range of {
+			if i*few/len(of) != (i+1)*few/len(of) {
+				probed = append(probed, n)
+			} else {
+				rest = append(rest, n)
+			}
+		}
+	}
+	return probed, rest, nil
 }
 
 // Unfinished reports that the run did not come to its end.
