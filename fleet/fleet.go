@@ -36,6 +36,8 @@ type Options struct {
 	Nodes  []string // these
 	Select string   // those with these labels, as kubectl's -l
 	All    bool     // all there are
+	// Resume is a run that was cut: nodes that are judged there are not asked again.
+	Resume *report.Saved
 }
 
 // ways are the access methods that several nodes can be asked by; auto is a pod on each.
@@ -132,11 +134,37 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := r.ask(ctx, client, reader, survey, nodes, own)
+	before, nodes := r.resumed(nodes)
+	all, err := replay(before, r.Sink)
 	if err != nil {
 		return err
 	}
+	if len(nodes) > 0 {
+		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
+		if err != nil {
+			return err
+		}
+		all = append(all, asked...)
+	}
 	return conclude(all, r.Sink, time.Since(r.began), false)
+}
+
+// resumed are the runs of nodes that were judged before, whole, and the nodes that are left.
+func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
+	if r.opts.Resume == nil {
+		return nil, nodes
+	}
+	for _, n := range nodes {
+		i := slices.IndexFunc(r.opts.Resume.Runs, func(run report.Run) bool {
+			return run.Node == n.Name && run.Verdict != nil && run.Lacks == ""
+		})
+		if i < 0 {
+			left = append(left, n)
+			continue
+		}
+		before = append(before, r.opts.Resume.Runs[i])
+	}
+	return before, left
 }
 
 // ask judges nodes by what was read of all of them, and by a probe on each where there are to be any.
@@ -247,13 +275,10 @@ func meant(n *corev1.Node, typed string) bool {
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
-// Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
-func Replay(saved report.Saved, sink report.Sink) error {
-	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
-		return err
-	}
+// replay reports saved runs of single nodes, each concluded anew.
+func replay(runs []report.Run, sink report.Sink) ([]judged, error) {
 	var all []judged
-	for _, run := range saved.Runs {
+	for _, run := range runs {
 		j := &judging{judged: judged{name: run.Node}}
 		c, err := examine.Replay(run, j)
 		if err == nil {
@@ -263,9 +288,21 @@ func Replay(saved report.Saved, sink report.Sink) error {
 			err = j.report(sink)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, j.judged)
+	}
+	return all, nil
+}
+
+// Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
+func Replay(saved report.Saved, sink report.Sink) error {
+	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
+		return err
+	}
+	all, err := replay(saved.Runs, sink)
+	if err != nil {
+		return err
 	}
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }

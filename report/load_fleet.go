@@ -16,8 +16,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
 	}
 	d := probe.NewDecoder(bytes.NewReader(b))
-	odd, next, whole := 0, int64(0), false
-	d.Noise = func(string) { odd++ }
+	next, whole := int64(0), false
 	var run *Run
 	for {
 		ev, err := d.Next()
@@ -33,9 +32,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		if saved.Fleet == nil && (ev.Type != probe.EventRun || ev.Node != "") {
 			return saved, false, nil
 		}
-		if ev.Seq != next {
-			odd++
-		}
+		lost := ev.Seq != next
 		next = ev.Seq + 1
 		switch {
 		case saved.Fleet == nil:
@@ -49,17 +46,17 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 				run = &saved.Runs[len(saved.Runs)-1]
 			}
 			run.Add(ev)
+			if lost {
+				run.Lacks = "lines of it are missing or damaged"
+			}
 		}
 	}
 	if saved.Fleet == nil {
 		return saved, false, nil
 	}
 	for i := range saved.Runs {
-		switch run := &saved.Runs[i]; {
-		case run.Verdict == nil:
+		if run := &saved.Runs[i]; run.Verdict == nil {
 			run.Lacks = "it ends before its verdict"
-		case odd > 0:
-			run.Lacks = "lines of it are missing or damaged"
 		}
 	}
 	if len(saved.Runs) == 0 {

@@ -19,6 +19,7 @@ type severalNodes struct {
 	named    []string
 	selector string
 	all      bool
+	resume   string // a file with a run that was cut
 }
 
 // flags adds them, with --node that may stand several times.
@@ -26,7 +27,21 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are "+
 		"tested together")
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l")
+	f.StringVar(&s.resume, "resume", "", "of several nodes: a file that -o ndjson wrote of a run that was cut; "+
+		"nodes that are judged there are not asked again")
 	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
+}
+
+// resumed is the run that is gone on with, nil where a new one begins.
+func (s *severalNodes) resumed(a *app) (*report.Saved, error) {
+	if s.resume == "" {
+		return nil, nil
+	}
+	saved, err := a.load(s.resume)
+	if err == nil && saved.Fleet == nil {
+		err = ui.BadUsage("--resume %s: it is not what 'run -o ndjson' saved of several nodes", s.resume)
+	}
+	return &saved, err
 }
 
 // asked tells whether several nodes are asked for.
@@ -53,14 +68,22 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	before, err := several.resumed(o.app)
+	if err != nil {
+		return err
+	}
 	run, err := fleet.New(client, fleet.Options{
-		Options: o.Options, Nodes: several.named, Select: several.selector, All: several.all,
+		Options: o.Options, Nodes: several.named, Select: several.selector, All: several.all, Resume: before,
 	})
 	if err != nil {
 		return err
 	}
 	out.Fleet = true
-	if err := out.Open(o.Out); err != nil {
+	var inputs []string
+	if before != nil {
+		inputs = append(inputs, several.resume)
+	}
+	if err := out.Open(o.Out, output.Inputs(o.In, inputs...)...); err != nil {
 		return err
 	}
 	ctx, cancel := o.Deadline(cmd.Context())

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -113,6 +115,37 @@ func TestFleet(t *testing.T) {
 	err = json.Unmarshal([]byte(out), &d)
 	if err != nil || len(d.Nodes) != 1 || exit == report.ExitHealthy || d.Word == report.WordHealthy {
 		t.Errorf("exit %d, %v, %s%s", exit, err, out, errs)
+	}
+}
+
+// TestResume goes on with a run that was cut in the middle of its second node.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
+	whole, cut := filepath.Join(dir, "whole.ndjson"), filepath.Join(dir, "cut.ndjson")
+	args := []string{"run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig, "-o", "json"}
+	_, want, _ := call(t, append(args, "-o", "ndjson="+whole)...)
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.LastIndex(string(b), `"node":"worker-b"`)
+	if err := os.WriteFile(cut, b[:at], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exit, out, errs := call(t, append(args, "--resume", cut)...)
+	var first, again report.Fleet
+	if err := errors.Join(json.Unmarshal([]byte(want), &first), json.Unmarshal([]byte(out), &again)); err != nil {
+		t.Fatalf("exit %d, %v: %s", exit, err, errs)
+	}
+	if exit != report.ExitFault || len(again.Nodes) != 2 || !maps.Equal(first.Verdicts, again.Verdicts) ||
+		len(first.Groups) != len(again.Groups) {
+		t.Errorf("exit %d, %s\n%s\n%s", exit, errs, want, out)
+	}
+	for _, wrong := range [][]string{{"--resume", cut, "-o", "ndjson=" + cut}, {"--resume", "../../docs/example.ndjson"}} {
+		if exit, out, errs := call(t, append(args[:len(args)-2], wrong...)...); exit != report.ExitUsage || out != "" {
+			t.Errorf("%q: exit %d, %s", wrong, exit, errs)
+		}
 	}
 }
 

@@ -1,0 +1,133 @@
+// Package mesh is about the paths between the nodes of a cluster: which of them are tried, and what those that fail
+// have in common.
+//
+// Below fullBelow nodes every pair is tried in both directions. Above, each node tries degree others, most of them in
+// its zone and the rest in the next ones: a node that is cut off fails all of its own and is missed by all that try
+// it, some 2*degree paths, and two zones that do not reach each other fail some across*2 paths for each of their
+// nodes. What such a ring cannot find is a single pair that nobody tries: of n nodes it tries degree/(n-1) of them.
+// The second round looks around what failed in the first.
+package mesh
+
+import (
+	"cmp"
+	"slices"
+)
+
+// How many paths are tried.
+const (
+	fullBelow = 60 // nodes, of which every pair is tried
+	within    = 3  // others of its own zone that a node tries in a ring
+	across    = 2  // others of other zones
+	degree    = within + across
+)
+
+// Node is a node of the cluster.
+type Node struct {
+	Name string
+	Zone string // "" = it has none
+}
+
+// Path is from one node to another, by their places in a list of nodes.
+type Path struct{ From, To int }
+
+// Paths are those that are tried at first, in the order of From and To.
+func Paths(nodes []Node) []Path {
+	var out []Path
+	if len(nodes) < fullBelow {
+		for from := range nodes {
+			for to := range nodes {
+				if from != to {
+					out = append(out, Path{from, to})
+				}
+			}
+		}
+		return out
+	}
+	ring := zoned(nodes)
+	for at, from := range ring {
+		for _, to := range next(nodes, ring, at) {
+			out = append(out, Path{from, to})
+		}
+	}
+	slices.SortFunc(out, func(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) })
+	return out
+}
+
+// zoned are the places of all nodes, zone by zone and by their names.
+func zoned(nodes []Node) []int {
+	ring := make([]int, len(nodes))
+	for i := range ring {
+		ring[i] = i
+	}
+	slices.SortFunc(ring, func(a, b int) int {
+		return cmp.Or(cmp.Compare(nodes[a].Zone, nodes[b].Zone), cmp.Compare(nodes[a].Name, nodes[b].Name))
+	})
+	return ring
+}
+
+// next are those that the node at a place of the ring tries: the next ones of its zone, and of the other zones those
+// that are as far on in theirs, each time another zone.
+func next(nodes []Node, ring []int, at int) []int {
+	zone := nodes[ring[at]].Zone
+	var own, others []int
+	first := slices.IndexFunc(ring, func(i int) bool { return nodes[i].Zone == zone })
+	for _, i := range ring {
+		if nodes[i].Zone == zone {
+			own = append(own, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	var out []int
+	place := at - first
+	for step := 1; step <= within && step < len(own); step++ {
+		out = append(out, own[(place+step)%len(own)])
+	}
+	// A node without others in its zone tries more elsewhere, and one without other zones more in its own.
+	for step := within + 1; len(others) == 0 && len(out) < degree && step < len(own); step++ {
+		out = append(out, own[(place+step)%len(own)])
+	}
+	for i := 0; len(others) > 0 && len(out) < degree && i < len(others); i++ {
+		to := others[(at+i*(len(others)/across+1))%len(others)]
+		if !slices.Contains(out, to) {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// Around are the paths of a second round: for each node that is an end of a path that failed, the ones to and from a
+// few more nodes of each zone, as far as they were not tried.
+func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
+	const perZone = 2
+	suspects := map[int]bool{}
+	for _, p := range failed {
+		suspects[p.From], suspects[p.To] = true, true
+	}
+	ring := zoned(nodes)
+	var out []Path
+	add := func(p Path) bool {
+		if p.From == p.To || tried[p] || slices.Contains(out, p) {
+			return false
+		}
+		out = append(out, p)
+		return true
+	}
+	for s := range nodes {
+		if !suspects[s] {
+			continue
+		}
+		taken := map[string]int{}
+		for i := range ring {
+			other := ring[(i+s)%len(ring)]
+			if suspects[other] || taken[nodes[other].Zone] == perZone {
+				continue
+			}
+			there, back := add(Path{s, other}), add(Path{other, s})
+			if there || back {
+				taken[nodes[other].Zone]++
+			}
+		}
+	}
+	return out
+}

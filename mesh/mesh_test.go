@@ -1,0 +1,101 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// cluster are so many nodes in so many zones, one after the other.
+func cluster(nodes, zones int) []Node {
+	var out []Node
+	for i := range nodes {
+		out = append(out, Node{Name: fmt.Sprintf("n%03d", i), Zone: string(rune('a' + i%zones))})
+	}
+	return out
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	if got := len(Paths(cluster(10, 2))); got != 90 {
+		t.Errorf("%d paths of ten nodes", got)
+	}
+	for _, c := range []struct{ nodes, zones int }{{60, 3}, {100, 1}, {300, 7}, {61, 61}, {1000, 5}} {
+		nodes := cluster(c.nodes, c.zones)
+		paths := Paths(nodes)
+		out, in, other := map[int]int{}, map[int]int{}, map[int]int{}
+		for i, p := range paths {
+			if p.From == p.To || i > 0 && paths[i-1] == p {
+				t.Fatalf("%+v: %v", c, p)
+			}
+			out[p.From]++
+			in[p.To]++
+			if nodes[p.From].Zone != nodes[p.To].Zone {
+				other[p.From]++
+			}
+		}
+		for i := range nodes {
+			if out[i] != degree || in[i] == 0 || c.zones > 1 && c.zones < c.nodes && other[i] != across {
+				t.Errorf("%+v: node %d tries %d, is tried by %d, %d elsewhere", c, i, out[i], in[i], other[i])
+				break
+			}
+		}
+	}
+}
+
+// TestJudge breaks something, tries the paths, and wants it named.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	zone := func(nodes []Node, i int) string { return nodes[i].Zone }
+	for name, c := range map[string]struct {
+		nodes, zones int
+		broken       func([]Node, Path) bool
+		want         []string
+	}{
+		"nothing":      {80, 3, func([]Node, Path) bool { return false }, nil},
+		"a node":       {80, 3, func(_ []Node, p Path) bool { return p.From == 7 || p.To == 7 }, []string{"node n007"}},
+		"one of three": {3, 1, func(_ []Node, p Path) bool { return p.From == 1 || p.To == 1 }, []string{"node n001"}},
+		"two nodes": {12, 3, func(_ []Node, p Path) bool { return p.From%9 == 2 || p.To%9 == 2 },
+			[]string{"node n002", "node n011"}},
+		"a zone": {30, 3, func(n []Node, p Path) bool { return (zone(n, p.From) == "b") != (zone(n, p.To) == "b") },
+			[]string{"zone b"}},
+		"two zones": {90, 4, func(n []Node, p Path) bool {
+			return zone(n, p.From)+zone(n, p.To) == "ac" || zone(n, p.From)+zone(n, p.To) == "ca"
+		},
+			[]string{"zones a c"}},
+		"a pair":      {20, 2, func(_ []Node, p Path) bool { return p == Path{3, 4} || p == Path{4, 3} }, []string{"pair n003 n004"}},
+		"one way":     {20, 2, func(_ []Node, p Path) bool { return p == Path{4, 3} }, []string{"pair n004 n003"}},
+		"of two":      {2, 1, func(_ []Node, p Path) bool { return true }, []string{"pair n000 n001"}},
+		"node, pair":  {20, 2, func(_ []Node, p Path) bool { return p.From == 9 || p.To == 9 || p == Path{1, 2} }, []string{"node n009", "pair n001 n002"}},
+		"a lone zone": {61, 61, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
+	} {
+		nodes := cluster(c.nodes, c.zones)
+		failed, bad := map[Path]bool{}, []Path{}
+		try := func(paths []Path) {
+			for _, p := range paths {
+				if failed[p] = c.broken(nodes, p); failed[p] {
+					bad = append(bad, p)
+				}
+			}
+		}
+		first := Paths(nodes)
+		try(first)
+		tried := map[Path]bool{}
+		for _, p := range first {
+			tried[p] = true
+		}
+		try(Around(nodes, tried, bad))
+		var got []string
+		for _, f := range Judge(nodes, failed) {
+			text := f.Kind
+			for _, n := range f.Names {
+				text += " " + n
+			}
+			got = append(got, text)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
