@@ -98,6 +98,23 @@ func (w waveSource) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, _ f
 	return nil
 }
 
+// Try has a probe on a node answer a plan, and shows each event of the answer. r is the run that the probe is put there
+// for. The error says why there is no answer.
+func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
+	snap := w.survey.Of(n)
+	if err := (waveSource{w, n}).notWorthTrying(snap); err != nil {
+		return err
+	}
+	o := r.Placement(injector.MethodPod, snap)
+	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
+	plan.Now = snap.Now.Add(time.Since(snap.Read))
+	return w.pods.Ask(ctx, o, plan, func(a injector.Answer) error {
+		w.logs <- struct{}{}
+		defer func() { <-w.logs }()
+		return a.Events(ctx, plan, each)
+	})
+}
+
 // notWorthTrying is why no pod is put on a node, nil where one is.
 func (w waveSource) notWorthTrying(snap *cluster.Snapshot) error {
 	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport

@@ -22,11 +22,16 @@ type severalNodes struct {
 	resume   string // a file with a run that was cut
 }
 
-// flags adds them, with --node that may stand several times.
-func (s *severalNodes) flags(f *pflag.FlagSet) {
+// choosing adds the flags that say which nodes, with --node that may stand several times.
+func (s *severalNodes) choosing(f *pflag.FlagSet) {
 	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are "+
 		"tested together")
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l")
+}
+
+// flags adds those and more.
+func (s *severalNodes) flags(f *pflag.FlagSet) {
+	s.choosing(f)
 	f.StringVar(&s.resume, "resume", "", "of several nodes: a file that -o ndjson wrote of a run that was cut; "+
 		"nodes that are judged there are not asked again")
 	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster; with --via api by what the API says of them alone")

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/fleet"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+const meshExample = `  # which nodes do not reach which others, and what that has in common
+  calico-probe mesh
+
+  # between the nodes of two zones
+  calico-probe mesh -l 'topology.kubernetes.io/zone in (eu-1a,eu-1b)'`
+
+// meshLimit is how long a mesh may take: two rounds of probes on all nodes.
+const meshLimit = 5 * time.Minute
+
+func (a *app) mesh() *cobra.Command {
+	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{}
+	cmd := &cobra.Command{
+		Use: "mesh", Short: "Try the paths between nodes, and say what those that fail have in common", Example: meshExample,
+		Long: `Puts a probe on each node, which pings other nodes and a pod on each of them. Below 60 nodes
+every pair is tried in both directions; above, each node tries three others of its zone and
+two of other zones, and then more is tried around what fails. Names the node, the zone, the
+two zones or the pair that the failing paths have in common.
+
+` + exitCodes(),
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.mesh(cmd, several, out) },
+	}
+	f := cmd.Flags()
+	several.choosing(f)
+	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: what was found, and zone by zone how many paths fail"},
+		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same"}})
+	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
+	o.imaging(cmd)
+	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
+	a.connecting(cmd)
+	completions(cmd, map[string]completer{"node": o.nodeNames})
+	return cmd
+}
+
+// mesh is one run, as the flags say.
+func (o *runFlags) mesh(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	o.Via, o.Profile, o.FailOn = injector.MethodPod, string(probe.Standard), examine.FailOnFail
+	o.Checks = fleet.MeshChecks()
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: several.named, Select: several.selector,
+		All: len(several.named) == 0 && several.selector == ""})
+	if err != nil {
+		return err
+	}
+	if err := out.Open(o.Out); err != nil {
+		return err
+	}
+	ctx, cancel := o.Deadline(cmd.Context())
+	defer cancel()
+	out.Until(ctx)
+	out.Begin()
+	found, err := run.Mesh(ctx)
+	if over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx)); late && found == nil {
+		err = over
+	}
+	if found != nil {
+		written := out.Each(func(to *output.Place) error {
+			switch to.Name {
+			case "json":
+				return report.WriteJSON(to, "  ", found)
+			case "yaml":
+				return report.WriteYAML(to, found)
+			}
+			return found.Write(to)
+		})
+		if written != nil {
+			err = written
+		}
+	}
+	return out.Close(err)
+}

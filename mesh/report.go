@@ -1,0 +1,223 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// KindReport tells a Report from other JSON.
+const KindReport = "MeshReport"
+
+// Report is what the paths between nodes were found to be, as -o json writes it.
+type Report struct {
+	V       int            `json:"v"`
+	Kind    string         `json:"kind"`    // MeshReport
+	Version string         `json:"version"` // of the program that concluded
+	Run     string         `json:"run"`
+	Cluster *probe.Cluster `json:"cluster,omitempty"`
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
+	Word    string         `json:"verdict"`       // healthy, incomplete or fault
+	Exit    int            `json:"exit"`
+	Elapsed time.Duration  `json:"elapsed_ns"`
+	Nodes   []Member       `json:"nodes"`
+	Planes  []Plane        `json:"planes"`
+}
+
+// Member is a node of the mesh.
+type Member struct {
+	Name  string `json:"name"`
+	Zone  string `json:"zone,omitempty"`
+	Asked string `json:"not_asked,omitempty"` // why no path from there was tried, "" = they were
+}
+
+// Plane is one kind of path between the nodes.
+type Plane struct {
+	Name     string    `json:"name"` // node: between their own addresses; pod: from a node to a pod on the other
+	Tried    int       `json:"tried"`
+	Failed   int       `json:"failed"`
+	Lossy    int       `json:"lossy"` // some packets came back, and some did not
+	Findings []Finding `json:"findings"`
+	Trials   []Trial   `json:"paths"`
+}
+
+// Trial is what became of one path.
+type Trial struct {
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Sent     int     `json:"sent"`     // packets
+	Received int     `json:"received"` // packets that came back
+	RTT      float64 `json:"rtt_ms,omitempty"`
+	Failed   bool    `json:"failed"` // nothing came back
+	Saw      string  `json:"saw"`
+}
+
+// Write writes the report for people.
+func (r Report) Write(w io.Writer) error {
+	var b strings.Builder
+	at := fmt.Sprintf("%d nodes", len(r.Nodes))
+	if r.Cluster != nil {
+		at += " of " + r.Cluster.String()
+	}
+	fmt.Fprintf(&b, "%s%s\n", at, r.Time.UTC().Format(", 2006-01-02 15:04:05 UTC"))
+	var left []Member
+	for _, n := range r.Nodes {
+		if n.Asked != "" {
+			left = append(left, n)
+		}
+	}
+	for _, p := range r.Planes {
+		p.write(&b, r.Nodes)
+	}
+	for i, n := range left {
+		if i == shownFindings {
+			fmt.Fprintf(&b, "and %d more nodes, with -o json\n", len(left)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\nnot asked: %s: %s\n", probe.Line(n.Name), probe.Line(n.Asked))
+	}
+	fmt.Fprintf(&b, "\n%s: %s (%d nodes in %s)\n", r.Word, r.sum(), len(r.Nodes), r.Elapsed.Round(100*time.Millisecond))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Of what was found so much has a line of its own.
+const (
+	shownFindings = 10
+	shownZones    = 8
+)
+
+// write shows a plane: what was found, and zone by zone how many paths fail.
+func (p Plane) write(b *strings.Builder, nodes []Member) {
+	fmt.Fprintf(b, "\n%s: %d of %d paths fail", planeSays[p.Name], p.Failed, p.Tried)
+	if p.Lossy > 0 {
+		fmt.Fprintf(b, ", %d lose packets", p.Lossy)
+	}
+	fmt.Fprintln(b)
+	for i, f := range p.Findings {
+		if i == shownFindings {
+			fmt.Fprintf(b, "  %d more with -o json\n", len(p.Findings)-i)
+			break
+		}
+		fmt.Fprintf(b, "  %s\n", probe.Line(f.Says()))
+	}
+	p.writeZones(b, nodes)
+}
+
+// planeSays is what a plane is called.
+var planeSays = map[string]string{"node": "between nodes", "pod": "from nodes to pods of others"}
+
+// writeZones is a table of the zones: from each row to each column.
+func (p Plane) writeZones(b *strings.Builder, nodes []Member) {
+	zone := map[string]string{}
+	var all []string
+	for _, n := range nodes {
+		zone[n.Name] = cmp.Or(n.Zone, "-")
+		if !slices.Contains(all, zone[n.Name]) {
+			all = append(all, zone[n.Name])
+		}
+	}
+	if len(all) < 2 || len(all) > shownZones {
+		return
+	}
+	slices.Sort(all)
+	cells := map[[2]string]*cell{}
+	for _, t := range p.Trials {
+		key := [2]string{zone[t.From], zone[t.To]}
+		if cells[key] == nil {
+			cells[key] = &cell{}
+		}
+		cells[key].add(t)
+	}
+	const width = 16
+	fmt.Fprintf(b, "  %-*s", width, "from \\ to")
+	for _, to := range all {
+		fmt.Fprintf(b, " %-*s", width, probe.Line(to))
+	}
+	fmt.Fprintln(b)
+	for _, from := range all {
+		line := fmt.Sprintf("  %-*s", width, probe.Line(from))
+		for _, to := range all {
+			line += fmt.Sprintf(" %-*s", width, cells[[2]string{from, to}])
+		}
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+}
+
+// cell is the paths from one zone to another.
+type cell struct {
+	tried, failed int
+	rtts          []float64
+}
+
+func (c *cell) add(t Trial) {
+	c.tried++
+	if t.Failed {
+		c.failed++
+	} else {
+		c.rtts = append(c.rtts, t.RTT)
+	}
+}
+
+// String is "3/20 fail, 1.2ms": the time is the one in the middle.
+func (c *cell) String() string {
+	if c == nil {
+		return "-"
+	}
+	text := "ok"
+	if c.failed > 0 {
+		text = fmt.Sprintf("%d/%d fail", c.failed, c.tried)
+	}
+	if len(c.rtts) > 0 {
+		slices.Sort(c.rtts)
+		text += fmt.Sprintf(" %.1fms", c.rtts[len(c.rtts)/2])
+	}
+	return text
+}
+
+// sum is what was found first, and how much more there is.
+func (r Report) sum() string {
+	var all []Finding
+	for _, p := range r.Planes {
+		all = append(all, p.Findings...)
+	}
+	asked := 0
+	for _, n := range r.Nodes {
+		if n.Asked == "" {
+			asked++
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return fmt.Sprintf("no path fails of those from %d of %d nodes", asked, len(r.Nodes))
+	case len(all) == 1:
+		return all[0].Says()
+	}
+	return fmt.Sprintf("%s, and %d more", all[0].Says(), len(all)-1)
+}
+
+// PlaneOf is a plane of which so many paths were tried.
+func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
+	p := Plane{Name: name, Tried: len(trials), Findings: []Finding{}, Trials: []Trial{}}
+	failed := map[Path]bool{}
+	for path, t := range trials {
+		failed[path] = t.Failed
+		switch {
+		case t.Failed:
+			p.Failed++
+		case t.Received < t.Sent:
+			p.Lossy++
+		}
+		p.Trials = append(p.Trials, t)
+	}
+	slices.SortFunc(p.Trials, func(a, b Trial) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	p.Findings = append(p.Findings, Judge(nodes, failed)...)
+	return p
+}
