@@ -69,7 +69,7 @@ func bringUp(ctx context.Context, l layout) error {
 // startControlPlane starts etcd, the API server, the controllers and the scheduler.
 func startControlPlane(l layout, f *family) error {
 	p := &pki{layout: l}
-	for _, id := range []string{"controller-manager", "scheduler", "kube-proxy", "node-a", "node-b"} {
+	for _, id := range append([]string{"controller-manager", "scheduler", "kube-proxy"}, memberNames()...) {
 		server := fmt.Sprintf("https://%s:%d", fabric4, apiPort)
 		if err := p.writeKubeconfig(l.state("pki", id+".kubeconfig"), server, id); err != nil {
 			return err

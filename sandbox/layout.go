@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -30,8 +31,17 @@ type member struct {
 	Block4, Block6 netip.Prefix
 }
 
+// How many nodes a cluster may have.
+const (
+	fewest = 2
+	most   = 12 // of which each has a kubelet, a containerd and a BIRD
+)
+
+// size is how many nodes this cluster has.
+var size = fewest
+
 func members() []member {
-	return []member{
+	out := []member{
 		{
 			Name: "node-a", IP4: netip.MustParseAddr("10.88.0.11"), IP6: netip.MustParseAddr("fd00:10:88::11"),
 			Block4: netip.MustParsePrefix("10.244.174.128/26"), Block6: netip.MustParsePrefix("fd00:10:244::ae80/122"),
@@ -40,6 +50,30 @@ func members() []member {
 			Name: "node-b", IP4: netip.MustParseAddr("10.88.0.12"), IP6: netip.MustParseAddr("fd00:10:88::12"),
 			Block4: netip.MustParsePrefix("10.244.218.64/26"), Block6: netip.MustParsePrefix("fd00:10:244::da40/122"),
 		},
+	}
+	for i := len(out); i < size; i++ {
+		out = append(out, member{
+			Name:   "node-" + string(rune('a'+i)),
+			IP4:    netip.AddrFrom4([4]byte{10, 88, 0, byte(11 + i)}),
+			IP6:    netip.MustParseAddr(fmt.Sprintf("fd00:10:88::%d", 11+i)),
+			Block4: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(i), 0}), 26),
+			Block6: netip.MustParsePrefix(fmt.Sprintf("fd00:10:244::%x00/122", i)),
+		})
+	}
+	return out
+}
+
+// keepSize notes how many nodes the cluster has, for the verbs and processes that come later.
+func (l layout) keepSize(n int) error {
+	size = n
+	return writeFile(l.state("size"), strconv.Itoa(n))
+}
+
+// readSize learns it again; a cluster that is not up has none.
+func (l layout) readSize() {
+	b, err := os.ReadFile(l.state("size"))
+	if n, bad := strconv.Atoi(string(b)); err == nil && bad == nil && n >= fewest && n <= most {
+		size = n
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
 
   build                     build what the cluster is made of (minutes, once)
-  up [--timeout 90s]        start the cluster and wait until it is ready
+  up [--timeout 90s] [--nodes 2]
+                            start the cluster and wait until it is ready
      [--calico DIR [--manifest FILE]]
                             with Calico itself: DIR holds image archives ('docker save',
                             'crane pull'), FILE is Calico's manifest (DIR/calico.yaml)
@@ -83,6 +84,7 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	layout{o.name}.readSize()
 	return do(ctx, layout{o.name}, o)
 }
 
@@ -92,6 +94,7 @@ type options struct {
 	timeout  time.Duration
 	calico   string // folder with the image archives of Calico itself
 	manifest string // what starts it
+	nodes    int    // how many there are to be
 	args     []string
 }
 
@@ -104,6 +107,7 @@ func parse(verb string, rest []string) (options, error) {
 		flags.DurationVar(&o.timeout, "timeout", 0, "")
 		flags.StringVar(&o.calico, "calico", "", "")
 		flags.StringVar(&o.manifest, "manifest", "", "")
+		flags.IntVar(&o.nodes, "nodes", fewest, "")
 	}
 	if err := flags.Parse(rest); err != nil {
 		return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
@@ -115,6 +119,9 @@ func parse(verb string, rest []string) (options, error) {
 		}
 	}
 	o.args = append(o.args, flags.Args()...)
+	if verb == "up" && (o.nodes < fewest || o.nodes > most) {
+		return o, badUsage("--nodes %d: a cluster has %d to %d", o.nodes, fewest, most)
+	}
 	if strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || o.name == "" || len(o.name) > 20 {
 		return o, badUsage("cluster name %q: use up to 20 lower-case letters, digits and hyphens", o.name)
 	}
@@ -153,15 +160,23 @@ const (
 	verbNodeInit  = "_node-init" // first process of a node
 )
 
+func memberNames() []string {
+	var out []string
+	for _, m := range members() {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
 // memberNamed is the node a user named.
 func memberNamed(args []string) (member, []string, error) {
 	if len(args) == 0 {
-		return member{}, nil, badUsage("name a node: node-a or node-b")
+		return member{}, nil, badUsage("name a node: %s", strings.Join(memberNames(), ", "))
 	}
 	for _, m := range members() {
 		if m.Name == args[0] {
 			return m, args[1:], nil
 		}
 	}
-	return member{}, nil, badUsage("no node %q: the cluster has node-a and node-b", args[0])
+	return member{}, nil, badUsage("no node %q: the cluster has %s", args[0], strings.Join(memberNames(), ", "))
 }

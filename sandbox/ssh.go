@@ -24,7 +24,7 @@ func makeSSHKeys(l layout) error {
 		return fmt.Errorf("making the keys for ssh: %w", err)
 	}
 	var known strings.Builder
-	for _, name := range []string{"id", members()[0].Name, members()[1].Name} {
+	for _, name := range append([]string{"id"}, memberNames()...) {
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sandbox", "-f",
 			l.state("ssh", name)).CombinedOutput(); err != nil {
 			return fmt.Errorf("making the keys for ssh: %w: %s", err, out)

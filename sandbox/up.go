@@ -40,7 +40,7 @@ func up(ctx context.Context, l layout, o options) error {
 	if err := makeState(l); err != nil {
 		return err
 	}
-	if err := l.keepCalico(images, manifest); err != nil {
+	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes)); err != nil {
 		return err
 	}
 	began := time.Now()
