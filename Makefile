@@ -139,6 +139,8 @@ lab: # every fault that only its own cluster feels, on another
 machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
 	go test -tags e2e -count=1 -timeout 15m -skip '^TestPressure$$' -run '$(ALONE)' ./e2e
 	go test -tags e2e -count=1 -timeout 10m -run '^TestPressure$$' ./e2e # its kubelet turns others' pods away too
+	go test -tags e2e -count=1 -timeout 10m ./e2e/hollow # a thousand nodes that are objects
+	go test -tags e2e -count=1 -timeout 15m ./e2e/many   # twelve that are real
 
 # What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
 SLOW := ^Test(APIRefusesInMidRun|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits)$$
@@ -188,6 +190,7 @@ fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 
 bench: build image sandbox ## measure, as ratios within one run
 	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e
+	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 1x -timeout 20m ./e2e/hollow
 	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 3x ./probe/icmp
 	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
 

@@ -38,7 +38,8 @@ func left(t testing.TB) string {
 	for _, node := range []string{"node-a", "node-b"} {
 		for line := range strings.Lines(processes(t, node)) {
 			// or the script that brings it
-			if strings.Contains(line, "/probe session ") || strings.Contains(line, "/probe run ") || strings.Contains(line, "umask 077; d=;") {
+			if strings.Contains(line, "/probe session ") || strings.Contains(line, "/probe run ") ||
+				strings.Contains(line, "umask 077; d=;") {
 				found = append(found, "process on "+node+": "+strings.TrimSpace(line))
 			}
 		}

@@ -37,7 +37,7 @@ func clientChecks() []*probe.Check {
 		{
 			ID: probe.CheckPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient,
 			Doc: `That no probe can be put on a node is a finding of its own: an image that cannot be pulled, a policy that refuses the pod, a container runtime or a kubelet that does not answer.
-ok: the probe is running, and how long that took; the fact image_id is what the node made of the name of its image. info: this access method failed and another one worked. unknown: none worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
+ok: the probe is running, and how long that took; the fact image_id is what the node made of the name of its image. info: this access method failed and another one worked. warn: the same, and it failed because the node's kubelet or container runtime started no pod, which it does not do for others either. unknown: none worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
 		},
 		{
 			ID: probe.CheckAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,

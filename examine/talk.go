@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // talk sends the plan to a probe that runs, reports its answer up to the end, and removes
@@ -81,12 +82,16 @@ func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
 	return plan
 }
 
-// ReportPlaced reports which access method worked, and what became of those before it, which
-// is no more than worth knowing now.
+// ReportPlaced reports which access method worked, and what became of those before it. That is no more than worth
+// knowing now, but where the node itself started no pod: other pods do not start there either.
 func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 	for _, f := range p.Failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
-		if ev.Result.Status == probe.Unknown {
+		switch {
+		case ev.Result.Status != probe.Unknown:
+		case startsNothing(f.Err):
+			ev.Result.Status = probe.Warn
+		default:
 			ev.Result.Status = probe.Info
 		}
 		if err := r.Add(f.Method, ev); err != nil {
@@ -103,6 +108,12 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 		}
 	}
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
+}
+
+// startsNothing tells whether an access method failed because the node's kubelet or container runtime started no pod.
+func startsNothing(err error) bool {
+	pe, ok := errors.AsType[*injector.PlacementError](err)
+	return ok && (pe.Reason == facts.ReasonRuntime || pe.Reason == facts.ReasonKubelet)
 }
 
 // answers is Converse for one plan.

@@ -108,7 +108,8 @@ func zones() *world {
 
 func options() Options {
 	o := Options{All: true}
-	o.Via, o.Profile, o.FailOn, o.Timeout, o.Image = "api", string(probe.Standard), examine.FailOnFail, time.Minute, "probe"
+	o.Via, o.Profile, o.FailOn = "api", string(probe.Standard), examine.FailOnFail
+	o.Timeout, o.Image = time.Minute, "probe"
 	return o
 }
 

@@ -68,10 +68,9 @@ func group(all []judged) []probe.Group {
 	}
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
-		g := found[key]
-		slices.Sort(g.Nodes)
-		g.Abouts, g.Common = frequent(abouts[key]), common(all, g.Nodes)
-		out = append(out, *g)
+		slices.Sort(found[key].Nodes)
+		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
+		out = append(out, *found[key])
 	}
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
 		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))

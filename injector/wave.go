@@ -167,7 +167,8 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	}()
 	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
 	if err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
+			apierrors.IsAlreadyExists(err) {
 			p.pod = "" // certainly not created by this
 		}
 		return errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove(false, false))
@@ -175,8 +176,8 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	s := &startup{placement: p, pod: pod}
 	end, err := s.awaitEnd(ctx, news)
 	if err == nil {
-		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image, Pod: o.Namespace + "/" + pod.Name,
-			log: p.openLog})
+		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image,
+			Pod: o.Namespace + "/" + pod.Name, log: p.openLog})
 	}
 	if left := p.remove(err == nil, end != nil); left != nil {
 		o.Note(left.Error())
@@ -195,7 +196,8 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	c.Stdin, c.StdinOnce = false, false
 	// The kubelet replaces $(NAME) in arguments.
 	text := strings.ReplaceAll(string(b), "$", `\u0024`)
-	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--plan", text, "--summary", corev1.TerminationMessagePathDefault}
+	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--plan", text,
+		"--summary", corev1.TerminationMessagePathDefault}
 	return pod, nil
 }
 

@@ -33,9 +33,9 @@ type suspect struct {
 	has func(Path) bool
 }
 
-// Judge says what the paths that fail have in common: first what accounts for the most of them, of two that account
+// judge says what the paths that fail have in common: first what accounts for the most of them, of two that account
 // for as many the smaller one. Each path is accounted for once. failed tells of each path that was tried.
-func Judge(nodes []Node, failed map[Path]bool) []Finding {
+func judge(nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
 		if bad {
@@ -129,7 +129,8 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 		if open[back] && p.From > p.To {
 			continue // it is told with the other direction
 		}
-		f := Finding{Kind: KindPair, Names: []string{nodes[p.From].Name, nodes[p.To].Name}, Failed: 1, Of: 1, Paths: []Path{p}}
+		f := Finding{Kind: KindPair, Names: []string{nodes[p.From].Name, nodes[p.To].Name}, Failed: 1, Of: 1,
+			Paths: []Path{p}}
 		if _, both := tried[back]; both {
 			f.Of = 2
 		}

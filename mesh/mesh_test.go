@@ -61,12 +61,13 @@ func TestJudge(t *testing.T) {
 			[]string{"zone b"}},
 		"two zones": {90, 4, func(n []Node, p Path) bool {
 			return zone(n, p.From)+zone(n, p.To) == "ac" || zone(n, p.From)+zone(n, p.To) == "ca"
-		},
-			[]string{"zones a c"}},
-		"a pair":      {20, 2, func(_ []Node, p Path) bool { return p == Path{3, 4} || p == Path{4, 3} }, []string{"pair n003 n004"}},
-		"one way":     {20, 2, func(_ []Node, p Path) bool { return p == Path{4, 3} }, []string{"pair n004 n003"}},
-		"of two":      {2, 1, func(_ []Node, p Path) bool { return true }, []string{"pair n000 n001"}},
-		"node, pair":  {20, 2, func(_ []Node, p Path) bool { return p.From == 9 || p.To == 9 || p == Path{1, 2} }, []string{"node n009", "pair n001 n002"}},
+		}, []string{"zones a c"}},
+		"a pair": {20, 2, func(_ []Node, p Path) bool { return p == Path{3, 4} || p == Path{4, 3} },
+			[]string{"pair n003 n004"}},
+		"one way": {20, 2, func(_ []Node, p Path) bool { return p == Path{4, 3} }, []string{"pair n004 n003"}},
+		"of two":  {2, 1, func(_ []Node, p Path) bool { return true }, []string{"pair n000 n001"}},
+		"node, pair": {20, 2, func(_ []Node, p Path) bool { return p.From == 9 || p.To == 9 || p == Path{1, 2} },
+			[]string{"node n009", "pair n001 n002"}},
 		"a lone zone": {61, 61, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
 	} {
 		nodes := cluster(c.nodes, c.zones)
@@ -86,7 +87,7 @@ func TestJudge(t *testing.T) {
 		}
 		try(Around(nodes, tried, bad))
 		var got []string
-		for _, f := range Judge(nodes, failed) {
+		for _, f := range judge(nodes, failed) {
 			text := f.Kind
 			for _, n := range f.Names {
 				text += " " + n

@@ -218,6 +218,6 @@ func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
 	slices.SortFunc(p.Trials, func(a, b Trial) int {
 		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 	})
-	p.Findings = append(p.Findings, Judge(nodes, failed)...)
+	p.Findings = append(p.Findings, judge(nodes, failed)...)
 	return p
 }

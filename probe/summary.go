@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// MaxSummary is the most bytes a Summary takes: what the kubelet keeps of a container's termination message.
-const MaxSummary = 4096
+// maxSummary is the most bytes a Summary takes: what the kubelet keeps of a container's termination message.
+const maxSummary = 4096
 
 // Summary is what the answer to a plan came to: the worst status of each check. It is small enough for a container's
 // termination message, so that the answers of many nodes arrive with one watch of their pods.
@@ -36,8 +36,8 @@ func (s *Summary) Summarize(ev Event) {
 // else on the node may have written it.
 func ReadSummary(text string, plan Plan) (Summary, error) {
 	var s Summary
-	if len(text) > MaxSummary {
-		return s, fmt.Errorf("its summary has more than %d bytes", MaxSummary)
+	if len(text) > maxSummary {
+		return s, fmt.Errorf("its summary has more than %d bytes", maxSummary)
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return s, fmt.Errorf("its summary cannot be read: %w", err)

@@ -169,8 +169,7 @@ func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	kubeconfig := fleetAPI(t, "")
 	for line, want := range map[string]string{
-		"--all-nodes":                                      "--via api",
-		"--node a --node b":                                "--via api",
+		"--via ssh --all-nodes":                            "asks one node",
 		"--via api --node worker-a --node x":               `no node "x"`,
 		"--via api --all-nodes --node worker-a":            "use one of them",
 		"--via api -l a=b --all-nodes":                     "use one of them",

@@ -42,6 +42,8 @@ func TestImportsRunForward(t *testing.T) {
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"fleet": {own + "session", own + "preflight", own + "output", own + "runbook", own + "alerts",
 			"github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
+		"mesh": {own + "cluster", own + "injector", own + "examine", own + "fleet", own + "report", own + "probe/",
+			"k8s.io/"},
 		"preflight": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"session": {own + "preflight", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",

@@ -37,7 +37,10 @@ const runExample = `  # everything about one node
   # how healthy nodes reach it: nothing is put on the node itself
   calico-probe run --node worker-3 --via neighbour
 
-  # is it this node or everywhere? what the API says of all nodes, by cause
+  # is it this node or everywhere? all nodes, by cause
+  calico-probe run --all-nodes
+
+  # the same by what the API says alone: nothing is created
   calico-probe run --all-nodes --via api
 
   # two families of checks, for a pipeline
@@ -55,7 +58,8 @@ func (a *app) run() *cobra.Command {
 		Use: "run --node NODE", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by the first access method that works,
 streams what it sees, and names the causes with their proof and their fix, which is never
-run.
+run. Of several nodes (--all-nodes, -l, or --node more than once) those with the same cause
+are put together.
 
 ` + exitCodes(),
 		Args: noArguments,

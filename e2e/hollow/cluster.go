@@ -42,14 +42,14 @@ const token = "hollow"
 type Cluster struct {
 	Kube       kubernetes.Interface
 	Kubeconfig string
-	Requests   atomic.Int64 // by way of the kubeconfig
+	requests   atomic.Int64 // by way of the kubeconfig
 
 	dir  string
 	port int // of the API server
 }
 
-// New starts a cluster without nodes; it ends with the test.
-func New(t testing.TB) *Cluster {
+// newCluster starts a cluster without nodes; it ends with the test.
+func newCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{dir: t.TempDir(), port: freePort(t)}
 	etcd, peer := freePort(t), freePort(t)
@@ -113,7 +113,7 @@ func (c *Cluster) proxy(t testing.TB, config *rest.Config) {
 	}
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c.Requests.Add(1)
+			c.requests.Add(1)
 			reverse.ServeHTTP(w, r)
 		})}
 	go server.Serve(listener) //nolint:errcheck // it ends with Close

@@ -32,11 +32,13 @@ type ran struct {
 func (c *Cluster) client(t testing.TB, args ...string) ran {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.Command(filepath.Join(root, "bin/calico-probe"), append(args, "--kubeconfig", c.Kubeconfig, "-o", "json")...)
+	args = append(args, "--kubeconfig", c.Kubeconfig, "-o", "json")
+	cmd := exec.Command(filepath.Join(root, "bin/calico-probe"), args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	before, began := c.Requests.Load(), time.Now()
+	before, began := c.requests.Load(), time.Now()
 	err := cmd.Run()
-	r := ran{took: time.Since(began), requests: c.Requests.Load() - before, stderr: errs.String(), exit: cmd.ProcessState.ExitCode()}
+	r := ran{took: time.Since(began), requests: c.requests.Load() - before, stderr: errs.String(),
+		exit: cmd.ProcessState.ExitCode()}
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
@@ -62,21 +64,21 @@ func inRack(rack, few int) []int {
 // three elsewhere the route to a pod, and one is silent. Two more are slow.
 func sprinkled(t testing.TB, nodes int) (c *Cluster, want map[string][]string) {
 	t.Helper()
-	c = New(t)
+	c = newCluster(t)
 	does, want := map[string]Behaviour{}, map[string][]string{}
 	night := func(cause, night string, of ...int) {
 		for _, i := range of {
-			does[Name(i)] = Behaviour{Night: night}
-			want[cause] = append(want[cause], Name(i))
+			does[nodeName(i)] = Behaviour{Night: night}
+			want[cause] = append(want[cause], nodeName(i))
 		}
 	}
 	night("default-route-missing", "real-default-route-deleted", inRack(3, 6)...)
 	night("pod-route-missing", "real-pod-route-deleted", 101, 202, 404)
 	const silent = 55
-	want["kubelet-silent"] = []string{Name(silent)}
-	does[Name(silent)] = Behaviour{Dead: true}
+	want["kubelet-silent"] = []string{nodeName(silent)}
+	does[nodeName(silent)] = Behaviour{Dead: true}
 	for _, slow := range []int{7, 700} {
-		does[Name(slow)] = Behaviour{Slow: 6 * time.Second}
+		does[nodeName(slow)] = Behaviour{Slow: 6 * time.Second}
 	}
 	kubelets := c.StartKubelets(t, does)
 	c.Nodes(t, nodes, kubelets.Port)
@@ -89,7 +91,8 @@ func (r ran) found(t testing.TB, want map[string][]string) {
 	t.Helper()
 	for _, g := range r.Groups {
 		if !slices.Equal(g.Nodes, want[g.Cause]) {
-			t.Errorf("%s%s: %d nodes %v, want %v", g.Cause, g.Check, len(g.Nodes), g.Nodes[:min(len(g.Nodes), 10)], want[g.Cause])
+			t.Errorf("%s%s: %d nodes %v, want %v", g.Cause, g.Check, len(g.Nodes), g.Nodes[:min(len(g.Nodes), 10)],
+				want[g.Cause])
 		}
 		delete(want, g.Cause)
 	}
@@ -107,7 +110,10 @@ func TestThousandNodes(t *testing.T) {
 		float64(r.requests)/nodes, r.memory>>20, r.Verdicts)
 	r.found(t, want)
 	for _, g := range r.Groups {
-		if g.Cause == "default-route-missing" && (g.Common == nil || g.Common.Attribute != "label rack" || g.Common.Value != "r3") {
+		if g.Cause != "default-route-missing" {
+			continue
+		}
+		if g.Common == nil || g.Common.Attribute != "label rack" || g.Common.Value != "r3" {
 			t.Errorf("in common: %+v", g.Common)
 		}
 	}
@@ -118,5 +124,30 @@ func TestThousandNodes(t *testing.T) {
 		metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("%v: %d pods are left", err, len(left.Items))
+	}
+}
+
+// BenchmarkFleet measures a run over a thousand nodes with a probe on each, and one over five thousand with probes on
+// the suspects and three of each zone.
+func BenchmarkFleet(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		nodes int
+		flags []string
+	}{
+		{"1000 all", 1000, []string{"--all-nodes"}},
+		{"5000 sampled", 5000, []string{"-l", "kubernetes.io/os=linux"}},
+		{"5000 api", 5000, []string{"--all-nodes", "--via", "api"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cluster, _ := sprinkled(b, c.nodes)
+			for b.Loop() {
+				r := cluster.client(b, append([]string{"run"}, c.flags...)...)
+				b.ReportMetric(r.took.Seconds(), "run-s")
+				b.ReportMetric(float64(r.requests)/float64(c.nodes), "requests/node")
+				b.ReportMetric(float64(r.memory>>20), "MB")
+				b.Logf("%v, %d groups", r.Verdicts, len(r.Groups))
+			}
+		})
 	}
 }

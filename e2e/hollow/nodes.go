@@ -17,16 +17,16 @@ import (
 // zones are how many there are; node i is in zone i modulo that.
 const zones = 5
 
-// Name is that of node i.
-func Name(i int) string { return fmt.Sprintf("hollow-%04d", i) }
+// nodeName is that of node i.
+func nodeName(i int) string { return fmt.Sprintf("hollow-%04d", i) }
 
 // Nodes makes nodes that are well by what the API has of them, each with its lease and its calico-node pod. port is
 // that of the hollow kubelets.
 func (c *Cluster) Nodes(t testing.TB, n, port int) {
 	t.Helper()
 	for _, name := range []string{"kube-system", corev1.NamespaceNodeLease} {
-		_, err := c.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			metav1.CreateOptions{})
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := c.Kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
@@ -37,9 +37,9 @@ func (c *Cluster) Nodes(t testing.TB, n, port int) {
 
 func (c *Cluster) node(ctx context.Context, i, port int) error {
 	addr := fmt.Sprintf("10.%d.%d.%d", 16+i>>16, i>>8&255, i&255)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: Name(i),
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i),
 		Annotations: map[string]string{"projectcalico.org/IPv4Address": addr + "/12"},
-		Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: Name(i),
+		Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: nodeName(i),
 			corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%zones), "rack": fmt.Sprintf("r%d", i%23)}}}
 	made, err := c.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err != nil {
@@ -53,7 +53,8 @@ func (c *Cluster) node(ctx context.Context, i, port int) error {
 		MachineID: fmt.Sprintf("%032x", i+1), SystemUUID: fmt.Sprintf("%032x", i+1)}
 	for j := range 40 { // what makes nodes large
 		made.Status.Images = append(made.Status.Images, corev1.ContainerImage{SizeBytes: 1 << 26,
-			Names: []string{fmt.Sprintf("registry.example.org/team/service-%d@sha256:%064x", j, j), fmt.Sprintf("registry.example.org/team/service-%d:v%d", j, j)}})
+			Names: []string{fmt.Sprintf("registry.example.org/team/service-%d@sha256:%064x", j, j),
+				fmt.Sprintf("registry.example.org/team/service-%d:v%d", j, j)}})
 	}
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
@@ -66,11 +67,11 @@ func (c *Cluster) node(ctx context.Context, i, port int) error {
 
 // calico makes the calico-node pod of a node.
 func (c *Cluster) calico(ctx context.Context, i int, since metav1.Time) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + Name(i),
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + nodeName(i),
 		Labels: map[string]string{"k8s-app": "calico-node"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", UID: "hollow",
-			Controller: new(true)}}}}
-	pod.Spec = corev1.PodSpec{NodeName: Name(i), HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node",
+			UID: "hollow", Controller: new(true)}}}}
+	pod.Spec = corev1.PodSpec{NodeName: nodeName(i), HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
 		Containers: []corev1.Container{{Name: "calico-node", Image: "quay.io/calico/node:v3.32.1",
 			Env: []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}, {Name: "KUBECONFIG", Value: "/x"}}}}}
 	made, err := c.Kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -97,7 +98,7 @@ func (c *Cluster) Renew(t testing.TB, n int, silent ...int) {
 		if late[i] {
 			at = at.Add(-10 * time.Minute)
 		}
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(i)}}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
 		_, err := leases.Create(ctx, lease, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
