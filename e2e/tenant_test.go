@@ -12,14 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // tenant runs a script in a pod on node-b that has no privileges, but is root in the
 // node's network, with folders of the node mounted where they are on it. The programs are
-// the node's.
-func tenant(t testing.TB, name, script string, folders ...string) {
+// the node's. It returns the UID of the pod.
+func tenant(t testing.TB, name, script string, folders ...string) types.UID {
 	t.Helper()
 	pods := kube(t).CoreV1().Pods("default")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
@@ -62,7 +63,8 @@ func tenant(t testing.TB, name, script string, folders ...string) {
 			return ""
 		})
 	})
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	made, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, time.Minute, func() string {
@@ -75,6 +77,7 @@ func tenant(t testing.TB, name, script string, folders ...string) {
 		}
 		return ""
 	})
+	return made.UID
 }
 
 // TestPodCalledKubelet has a pod with a process of the kubelet's name and arguments of its
@@ -130,7 +133,7 @@ func TestLaidByATenant(t *testing.T) {
 	const node, networks = "node-b", "/var/lib/cni/networks/k8s-pod-network"
 	nodeReady(t, node)
 	t.Cleanup(func() { shell(t, node, "rm -rf "+networks) })
-	tenant(t, "e2e-tenant", `echo "written by a tenant"
+	uid := tenant(t, "e2e-tenant", `echo "written by a tenant"
 log=/var/log/pods/default_e2e-tenant_$UID_OF_POD/c/0.log
 touch `+networks+`/10.244.9.9; mkfifo `+networks+`/lock
 while :; do
@@ -142,7 +145,8 @@ while :; do
 done`, "/var/log/pods", networks)
 	work := func(script string) {
 		t.Helper()
-		shell(t, node, `cd /var/lib/kubelet/pods/*/volumes/kubernetes.io~empty-dir/work && `+script)
+		// The kubelet may not have removed the folders of an earlier pod.
+		shell(t, node, `cd /var/lib/kubelet/pods/`+string(uid)+`/volumes/kubernetes.io~empty-dir/work && `+script)
 	}
 	logs := func() answer {
 		t.Helper()
