@@ -188,6 +188,47 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestSuspects wants a probe on what the API says something of, and on three of each zone that seem well.
+func TestSuspects(t *testing.T) {
+	t.Parallel()
+	client, opts := zones().client(t), options()
+	opts.All, opts.Select, opts.Via = false, corev1.LabelOSStable+"=linux", examine.ViaAuto
+	run, err := New(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := client.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	survey, err := reader.ReadAll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := run.choose(survey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probed, rest, err := run.suspects(t.Context(), survey, nodes, probe.Start{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(of []*corev1.Node) (out []string) {
+		for _, n := range of {
+			out = append(out, n.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got := names(probed); !slices.Equal(got, []string{
+		"node-01", "node-03", "node-05", "node-06", "node-07", "node-08", "node-09"}) {
+		t.Errorf("probed: %v", got)
+	}
+	if got := names(rest); !slices.Equal(got, []string{"node-00", "node-02", "node-04"}) {
+		t.Errorf("not probed: %v", got)
+	}
+}
+
 func TestHealthyFleet(t *testing.T) {
 	t.Parallel()
 	w := &world{}

@@ -123,13 +123,16 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 
 // byAPI judges nodes by what was read of all of them.
 func (r *Run) byAPI(s *cluster.Survey) asker {
+	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
+		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
+	})
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
 		j := &judging{judged: judged{name: n.Name}}
 		c := examine.NewCollector(n.Name, j)
 		c.Strict, c.Ignores = r.opts.FailOn == examine.FailOnWarn, ofAnother
 		failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 		runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
-		plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: r.picked}
+		plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
 		runner.Run(ctx, plan, func(ev probe.Event) { failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev)) })
 		return j, cmp.Or(failed, j.conclude(c))
 	}
