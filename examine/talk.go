@@ -74,7 +74,8 @@ func (r *Run) closing(name string, session *injector.Session) {
 
 // Plan is what the probe on the node is to answer.
 func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
-	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(), Limit: r.opts.CheckTimeout}
+	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
+		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}
 	if snap != nil {
 		plan.Targets, plan.Gaps = cluster.Targets(snap)
 		plan.Now = snap.Now.Add(time.Since(snap.Read))

@@ -104,6 +104,7 @@ type Pass struct {
 	Gaps    map[string]string // of the plan
 	Now     time.Time         // of the plan: the API server's clock
 	From    string            // of the plan: the pod it is asked from, "" = the node
+	Brief   bool              // of the plan
 	// Report takes any number of results, as soon as each is known. It is safe
 	// for concurrent use and after the deadline, when results are dropped.
 	Report func(Result)

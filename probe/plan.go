@@ -224,6 +224,8 @@ type Plan struct {
 	Gaps map[string]string `json:"gaps,omitempty"`
 	// Now is the API server's clock when the plan was made, zero when not known.
 	Now time.Time `json:"now,omitzero"`
+	// Brief asks for a moment's look: fewer packets a ping, and no second reading where two are compared.
+	Brief bool `json:"brief,omitempty"`
 	// Limit, when set, replaces every check's own deadline.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }

@@ -177,7 +177,8 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	defer both.Wait()
 	if c.From != FromPod || plan.From != "" {
 		c.Run(ctx, &Pass{
-			Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report,
+			Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Brief: plan.Brief,
+			Report: report,
 		})
 	}
 }

@@ -212,13 +212,13 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 	for i, t := range targets {
 		addrs[i] = t.Addr
 	}
-	stats, err := icmp.Ping(ctx, addrs)
+	stats, err := icmp.Ping(ctx, addrs, icmp.Usual)
 	for i, t := range targets {
 		if err != nil {
 			note(t, probe.Failed(err))
 			continue
 		}
-		r := pinged(stats[i])
+		r := pinged(stats[i], icmp.Usual)
 		if r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "" {
 			reason := "timeout"
 			if stats[i].Bounced != "" {

@@ -25,7 +25,7 @@ var NodeLoad = &probe.Check{
 	ID: "node-load", Asks: "is the node overloaded, and by what?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad,
 	Limit: 15 * time.Second, // on the very node it asks about it gets little time
-	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second: how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
+	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second (not in a quick run): how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
 ok: less than 4 for each CPU. info: the load is low, but a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
 The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low. They are named.
 calico-node cpu, where its container has a CPU limit: ok: rarely at its limit. warn: it was stopped in a quarter of all periods since it was started, so Felix and its probes are late although the node is idle.`,
@@ -66,13 +66,13 @@ const (
 )
 
 func nodeLoad(ctx context.Context, p *probe.Pass) {
-	p.Report(load(ctx, p.Host))
+	p.Report(load(ctx, p.Host, p.Brief))
 	if r, limited := throttled(p.Host); limited {
 		p.Report(r.On("calico-node cpu"))
 	}
 }
 
-func load(ctx context.Context, h *probe.Host) probe.Result {
+func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
@@ -102,6 +102,9 @@ func load(ctx context.Context, h *probe.Host) probe.Result {
 	}
 	r = r.With(FactLoad, load.Load1).With(FactCPUs, cpus)
 
+	if brief {
+		return pressures(proc, r)
+	}
 	waiting := uninterruptible(proc)
 	select {
 	case <-ctx.Done():

@@ -35,6 +35,18 @@ func TestNodeLoad(t *testing.T) {
 	want(t, run(t, NodeLoad, node(t, map[string]string{"proc/loadavg": "nonsense"})), "", probe.Unknown, "loadavg")
 }
 
+// TestBrief has a quick run: it judges by one reading, and says nothing of what takes two.
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"proc/loadavg": "0.50 1.00 1.00 1/100 1\n", "proc/stat": twoCPUs})
+	for brief, want := range map[bool]bool{true: false, false: true} {
+		r := load(t.Context(), h, brief)
+		if _, told := r.Facts.Num(FactSteal); r.Status != probe.OK || told != want {
+			t.Errorf("brief %v: %s, %v", brief, r.Status, r.Facts)
+		}
+	}
+}
+
 func TestSteal(t *testing.T) {
 	t.Parallel()
 	a := procfs.CPUStat{User: 10, Idle: 100, Steal: 5, Guest: 3}

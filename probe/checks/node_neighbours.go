@@ -109,7 +109,7 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 	for i, t := range failed {
 		addrs[i] = t.Addr
 	}
-	_, unasked := icmp.Ping(ctx, addrs)
+	_, unasked := icmp.Ping(ctx, addrs, icmp.Usual)
 	table, err := neighbours(f)
 	var out []probe.Result
 	for _, t := range failed {

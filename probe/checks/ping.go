@@ -28,6 +28,10 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		p.Report(gap(p, kind, nobody))
 		return
 	}
+	pace := icmp.Usual
+	if p.Brief {
+		pace = icmp.Brisk
+	}
 	byFamily := splitByFamily(targets)
 	each([]int{4, 6}, func(f int) {
 		targets := byFamily[f]
@@ -35,7 +39,7 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		for i, t := range targets {
 			addrs[i] = t.Addr
 		}
-		stats, err := icmp.Ping(ctx, addrs)
+		stats, err := icmp.Ping(ctx, addrs, pace)
 		unheard := kind == probe.KindNode && nobodyAnswers(stats, targets)
 		live := make([]bool, len(targets))
 		if kind == probe.KindNode && err == nil {
@@ -46,7 +50,7 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				p.Report(probe.Failed(err).On(t.String()).With(FactFamily, f))
 				continue
 			}
-			r := pinged(stats[i])
+			r := pinged(stats[i], pace)
 			if unheard && r.Status == probe.Fail {
 				r.Status = probe.Warn
 				r.Saw += "; no other node answers either: the network may block ping"
@@ -95,7 +99,7 @@ func nobodyAnswers(stats []icmp.Stats, targets []probe.Target) bool {
 	return len(nodes) > 1
 }
 
-func pinged(s icmp.Stats) probe.Result {
+func pinged(s icmp.Stats, pace icmp.Pace) probe.Result {
 	var r probe.Result
 	why := ""
 	switch {
@@ -105,8 +109,8 @@ func pinged(s icmp.Stats) probe.Result {
 		why = "; " + s.Bounced
 	}
 	switch {
-	case s.Cut && s.Sent < icmp.Packets, s.Cut && s.Received == 0:
-		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, icmp.Packets,
+	case s.Cut && s.Sent < pace.Packets, s.Cut && s.Received == 0:
+		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, pace.Packets,
 			s.Received)
 	case s.Refused == s.Sent && s.Refusal == "error":
 		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")

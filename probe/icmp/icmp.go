@@ -1,7 +1,7 @@
 // Package icmp pings many addresses at once: one socket for each family, several
 // packets for each address, replies matched by number.
 //
-//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}) // err: nothing could be asked at all
+//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: nothing could be asked at all
 //	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
 package icmp
 
@@ -24,12 +24,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How a ping is done. Ten targets take half a second and a wait.
-const (
-	Packets = 5
-	Every   = 100 * time.Millisecond
-	Wait    = time.Second // for the answer to the last packet
+// Pace is how many packets each address gets, and the time from one to the next.
+type Pace struct {
+	Packets int
+	Every   time.Duration
+}
+
+// How a ping is done. Where all answer, Usual takes four tenths of a second and Brisk a tenth of that.
+var (
+	Usual = Pace{Packets: 5, Every: 100 * time.Millisecond}
+	Brisk = Pace{Packets: 3, Every: 20 * time.Millisecond}
 )
+
+// Wait is how long the answer to the last packet is waited for.
+const Wait = time.Second
 
 // Stats is what came back from one address.
 type Stats struct {
@@ -58,10 +66,10 @@ type Stats struct {
 // errNoSocket says that this process may not open an ICMP socket.
 var errNoSocket = errors.New("no right to open an ICMP socket")
 
-// Ping sends Packets echo requests to each address, all of one family, and
+// Ping sends echo requests to each address, all of one family, at a pace, and
 // collects the replies until Wait after the last one or the end of ctx. The
 // error says that nothing could be asked at all.
-func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
+func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 	if len(addrs) == 0 {
 		return nil, nil
 	}
@@ -69,15 +77,9 @@ func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.packets, p.every, p.wait, p.payload = Packets, Every, Wait, 56
+	p.packets, p.every, p.wait, p.payload = pace.Packets, pace.Every, Wait, 56
 	return p.ping(ctx, addrs), nil
 }
-
-// How a Whole ping is done: any one that comes back will do.
-const (
-	wholePackets = 3
-	wholeEvery   = 20 * time.Millisecond
-)
 
 // One sends one echo request to an address and waits for its answer. A size that is not
 // zero is that of the whole IP packet, which must not be fragmented.
@@ -97,7 +99,7 @@ func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (St
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Whole sends three echo requests to an address as IP packets of exactly size
+// Whole sends three echo requests, of which any that comes back will do, to an address as IP packets of exactly size
 // bytes that must not be fragmented, whatever is already known about the path. It
 // waits for the last one's answer as long as told.
 func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
@@ -105,7 +107,7 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	if err != nil {
 		return Stats{}, err
 	}
-	p.packets, p.every, p.wait = wholePackets, wholeEvery, wait
+	p.packets, p.every, p.wait = Brisk.Packets, Brisk.Every, wait
 	if err := p.whole(size); err != nil {
 		p.conn.Close()
 		return Stats{}, err

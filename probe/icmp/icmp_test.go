@@ -18,7 +18,7 @@ import (
 func TestLoopback(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "::1"} {
 		t.Run(addr, func(t *testing.T) {
-			stats, err := Ping(t.Context(), []netip.Addr{netip.MustParseAddr(addr), netip.MustParseAddr(addr)})
+			stats, err := Ping(t.Context(), []netip.Addr{netip.MustParseAddr(addr), netip.MustParseAddr(addr)}, Usual)
 			if errors.Is(err, errNoSocket) {
 				t.Skip(err)
 			}
@@ -26,7 +26,7 @@ func TestLoopback(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range stats {
-				if s.Sent != Packets || s.Received != Packets || s.Min <= 0 || s.Min > s.Avg || s.Avg > s.Max ||
+				if s.Sent != Usual.Packets || s.Received != Usual.Packets || s.Min <= 0 || s.Min > s.Avg || s.Avg > s.Max ||
 					s.Refusal != "" || s.Bounced != "" {
 					t.Errorf("%+v", s)
 				}
@@ -41,7 +41,7 @@ func TestWhole(t *testing.T) {
 		if errors.Is(err, errNoSocket) || errors.Is(err, errors.ErrUnsupported) {
 			t.Skip(err)
 		}
-		if err != nil || s.Sent != wholePackets || s.Received != wholePackets || s.TooBig {
+		if err != nil || s.Sent != Brisk.Packets || s.Received != Brisk.Packets || s.TooBig {
 			t.Errorf("%s: %+v, %v", addr, s, err)
 		}
 		if _, err := Whole(t.Context(), netip.MustParseAddr(addr), 30, time.Second); err == nil {
@@ -51,16 +51,16 @@ func TestWhole(t *testing.T) {
 }
 
 func TestNobody(t *testing.T) {
-	if stats, err := Ping(t.Context(), nil); err != nil || stats != nil {
+	if stats, err := Ping(t.Context(), nil, Usual); err != nil || stats != nil {
 		t.Error(stats, err)
 	}
 }
 
 func TestStopped(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), Every/2)
+	ctx, cancel := context.WithTimeout(t.Context(), Usual.Every/2)
 	defer cancel()
 	began := time.Now()
-	stats, err := Ping(ctx, []netip.Addr{netip.MustParseAddr("127.0.0.1")})
+	stats, err := Ping(ctx, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Usual)
 	if errors.Is(err, errNoSocket) {
 		t.Skip(err)
 	}
@@ -99,8 +99,9 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte{2, 0, 0, 0, 0, 0, 5, 0x78, 0x60}, false)
 	f.Add([]byte{1, 4, 0, 0, 0, 0, 0, 0, 0x60}, false)
 	f.Fuzz(func(t *testing.T, packet []byte, v4 bool) {
-		p := &pinger{v4: v4, nonce: 1, packets: Packets, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets),
-			seen: make([]bool, Packets)}
+		const packets = 5
+		p := &pinger{v4: v4, nonce: 1, packets: packets, stats: make([]Stats, 1), sentAt: make([]time.Time, packets),
+			seen: make([]bool, packets)}
 		p.sentAt[0] = time.Now()
 		p.take(packet, nil, time.Now())
 		if p.stats[0].Received > 1 {

@@ -28,17 +28,17 @@ func TestThousand(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\nnft add table inet t\nnft add chain inet t in { type filter hook input priority 0 ; }\nnft add rule inet t in ip daddr 127.1.3.250 icmp type echo-request drop\n") {
 		return
 	}
-	stats, err := Ping(t.Context(), thousand())
+	stats, err := Ping(t.Context(), thousand(), Usual)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wrong []string
 	for _, s := range stats {
-		want := Packets
+		want := Usual.Packets
 		if s.Addr == netip.MustParseAddr("127.1.3.250") { // the one that is really silent
 			want = 0
 		}
-		if s.Sent != Packets || s.Received != want {
+		if s.Sent != Usual.Packets || s.Received != want {
 			wrong = append(wrong, fmt.Sprintf("%s: %d of %d, want %d", s.Addr, s.Received, s.Sent, want))
 		}
 	}
@@ -61,7 +61,7 @@ func BenchmarkThousand(b *testing.B) {
 	}
 	for b.Loop() {
 		began := time.Now()
-		stats, err := Ping(b.Context(), thousand())
+		stats, err := Ping(b.Context(), thousand(), Usual)
 		if err != nil {
 			b.Fatal(err)
 		}
