@@ -28,6 +28,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/trace"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -121,7 +122,9 @@ func Record(ctx context.Context, client *Client, opts Options, others ...report.
 
 // Gather asks everything there is to ask, and reports the answers.
 func (r *Run) Gather(ctx context.Context, from Source) error {
-	client, snap, err := from.Snapshot(ctx)
+	reading, end := trace.Span(ctx, "read the API")
+	client, snap, err := from.Snapshot(reading)
+	end()
 	if err != nil {
 		return err
 	}

@@ -12,15 +12,22 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/trace"
 )
 
 // talk sends the plan to a probe that runs, reports its answer up to the end, and removes
 // what was created, however it went. Where nothing at all is heard from the probe and other
 // access methods are left, that is its error, an *injector.UnheardError, instead of being reported.
 func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) error {
-	defer r.closing(p.Method, p.Session)
+	asking, end := trace.Span(ctx, "the probe answers")
+	defer func() {
+		end()
+		_, end := trace.Span(ctx, "clean up")
+		defer end()
+		r.closing(p.Method, p.Session)
+	}()
 	report := func() error { return r.ReportPlaced(p, snap) }
-	whole, err := r.Converse(ctx, p.Method, snap, p.Session.Ask, report)
+	whole, err := r.Converse(asking, p.Method, snap, p.Session.Ask, report)
 	if unheard, is := errors.AsType[*injector.UnheardError](err); is && (p.Last || ctx.Err() != nil) {
 		if err := r.ReportPlaced(p, snap); err != nil {
 			return err

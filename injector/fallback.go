@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/trace"
 )
 
 // Fallback tries access methods, one after the other, until a probe answers. What stopped
@@ -112,7 +113,9 @@ func (f *Fallback) try(
 	if m.again { // what the first attempt made may still be ending
 		opts.Run = NewRunID()
 	}
-	session, err := m.Open(ctx, opts)
+	placing, end := trace.Span(ctx, "put a probe on the node", "method", m.Name)
+	session, err := m.Open(placing, opts)
+	end()
 	if err == nil {
 		err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
 		unheard, is := errors.AsType[*UnheardError](err)

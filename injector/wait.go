@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/trace"
 )
 
 // placement is a probe that is being put on a node, and what was created for it.
@@ -52,6 +53,8 @@ type startup struct {
 // up as soon as waiting cannot help.
 func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	p.began = time.Now()
+	ctx, started := trace.Span(ctx, "the container starts")
+	defer started()
 	ctx, cancel := context.WithTimeout(ctx, p.options.Start)
 	defer cancel()
 	s := &startup{placement: p, pod: pod, tick: time.NewTicker(time.Second)}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strconv"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/suggest"
+	"github.com/calico-probe/calico-probe/trace"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -85,7 +87,16 @@ func (a *app) restConfig() (*rest.Config, error) {
 		}
 		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
 	}
-	return a.flags.ToRESTConfig()
+	config, err := a.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return trace.Requests(to, server.Path) })
+	return config, nil
 }
 
 // chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
@@ -138,7 +149,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := traced(ctx, root, args)
 	var done ui.Exit
 	switch {
 	case signalled() != 0:
@@ -155,6 +166,26 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		return report.ExitUsage
 	}
 	return report.ExitTool
+}
+
+// traced runs a verb, and sends its spans where there is somebody to take them. That some could not be sent is said,
+// and changes nothing.
+func traced(ctx context.Context, root *cobra.Command, args []string) error {
+	stop, err := trace.Start(ctx, probe.Release)
+	if err != nil {
+		return ui.BadUsage("%w", err)
+	}
+	verb := root.Name()
+	if cmd, _, err := root.Find(args); err == nil {
+		verb = cmd.CommandPath()
+	}
+	ctx, end := trace.Span(ctx, verb)
+	err = root.ExecuteContext(ctx)
+	end()
+	if lost := stop(); lost != nil {
+		ui.Say(root.ErrOrStderr(), "not all spans could be sent: %v", lost)
+	}
+	return err
 }
 
 func (a *app) command() *cobra.Command {

@@ -1,0 +1,118 @@
+// Package trace tells where the time of a run goes, by OpenTelemetry's spans. They are sent to where the usual
+// OTEL_* environment says, over HTTP, and nowhere without it.
+//
+//	stop, err := trace.Start(ctx, version) // err: the environment asks for what is not known
+//	defer stop()
+//	ctx, end := trace.Span(ctx, "checks", "node", "node-a")
+//	defer end()
+package trace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+const name = "calico-probe"
+
+// stopLimit is how long the last spans may take to be sent.
+const stopLimit = 3 * time.Second
+
+// Start begins to send spans if OTEL_TRACES_EXPORTER is otlp or console (on stderr), or if an OTLP endpoint is set.
+// Stop sends what is left, within three seconds; its error says that spans were lost.
+func Start(ctx context.Context, version string) (stop func() error, err error) {
+	to := os.Getenv("OTEL_TRACES_EXPORTER")
+	if to == "" && cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) != "" {
+		to = "otlp"
+	}
+	var out sdk.SpanExporter
+	switch to {
+	case "", "none":
+		return func() error { return nil }, nil
+	case "otlp":
+		out, err = otlptracehttp.New(ctx)
+	case "console":
+		out, err = stdouttrace.New(stdouttrace.WithWriter(os.Stderr))
+	default:
+		err = fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it can be otlp, console or none", to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	of, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", name),
+		attribute.String("service.version", version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	lost := &errorHandler{}
+	otel.SetErrorHandler(lost)
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(out), sdk.WithResource(of))
+	otel.SetTracerProvider(provider)
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		lost.Handle(provider.Shutdown(ctx))
+		return lost.first
+	}, nil
+}
+
+// errorHandler keeps the first error of the exporter, which else goes to the log.
+type errorHandler struct {
+	mu    sync.Mutex
+	first error
+}
+
+func (h *errorHandler) Handle(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = cmp.Or(h.first, err)
+}
+
+// Span begins a span with attributes: names and values in turns. end ends it.
+func Span(ctx context.Context, what string, attributes ...string) (inside context.Context, end func()) {
+	inside, s := otel.Tracer(name).Start(ctx, what)
+	for i := 0; i+1 < len(attributes); i += 2 {
+		s.SetAttributes(attribute.String(attributes[i], attributes[i+1]))
+	}
+	return inside, func() { s.End() }
+}
+
+// Requests makes each request a span up to the head of its answer. prefix is the path of the API server's address,
+// which may be a secret and is left out. Without a Start the transport is given back as it is.
+func Requests(to http.RoundTripper, prefix string) http.RoundTripper {
+	if _, started := otel.GetTracerProvider().(*sdk.TracerProvider); !started {
+		return to
+	}
+	return requests{to, prefix}
+}
+
+type requests struct {
+	http.RoundTripper
+	prefix string
+}
+
+func (r requests) RoundTrip(q *http.Request) (*http.Response, error) {
+	path := strings.TrimPrefix(q.URL.Path, r.prefix)
+	ctx, s := otel.Tracer(name).Start(q.Context(), q.Method+" "+path)
+	defer s.End()
+	answer, err := r.RoundTripper.RoundTrip(q.WithContext(ctx))
+	if err != nil {
+		s.SetStatus(codes.Error, "no answer")
+		return nil, err
+	}
+	s.SetAttributes(attribute.Int("http.response.status_code", answer.StatusCode))
+	return answer, nil
+}
