@@ -188,11 +188,14 @@ fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@for p in $$(go list ./probe/... ./cluster/... ./prompt/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
-bench: build image sandbox ## measure, as ratios within one run
-	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e
-	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 1x -timeout 20m ./e2e/hollow
-	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 3x ./probe/icmp
-	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
+BENCHED := $(CACHE)/bench.txt
+bench: build image toolbox-here sandbox ## measure, as ratios within one run, and write docs/performance.md
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e >$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./e2e/hollow >>$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/icmp >>$(BENCHED)
+	go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m . >>$(BENCHED)
+	@cat $(BENCHED)
+	@go run ./e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md
 
 docs: ## write what is generated: references, schemas (a test says when they are stale)
 	go test -count=1 ./docs/schema ./cmd/calico-probe ./examine ./install -run '^TestDocs' -update

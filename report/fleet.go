@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -98,6 +99,17 @@ func (f Fleet) asked() []string {
 		}
 	}
 	return out
+}
+
+// unasked is how many nodes were judged by the API alone.
+func (f Fleet) unasked() int {
+	count := 0
+	for _, n := range f.Nodes {
+		if slices.Equal(n.Ways, []string{"api"}) {
+			count++
+		}
+	}
+	return count
 }
 
 // collectEach makes a document of each node of a fleet.

@@ -153,8 +153,12 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", v.Word, t.all.leads(), t.all.count(),
 		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
-	if slices.Equal(t.all.asked(), []string{"api"}) {
+	switch alone := t.all.unasked(); alone {
+	case 0:
+	case len(t.all.Nodes):
 		fmt.Fprintln(b, "only the API was asked, not the nodes themselves")
+	default:
+		fmt.Fprintf(b, "a probe was put on %d of them; of the other %d only the API was asked\n", len(t.all.Nodes)-alone, alone)
 	}
 }
 

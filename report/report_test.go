@@ -420,3 +420,12 @@ func shownAs(t *testing.T, format string, o Options, answers []probe.Result) str
 	}
 	return out.String()
 }
+
+// TestUnasked tells nodes without a probe from those that have one.
+func TestUnasked(t *testing.T) {
+	t.Parallel()
+	f := Fleet{Nodes: []FleetNode{{Ways: []string{"api"}}, {Ways: []string{"api", "pod"}}, {}}}
+	if n := f.unasked(); n != 1 {
+		t.Errorf("%d", n)
+	}
+}
