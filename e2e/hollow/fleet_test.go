@@ -127,8 +127,8 @@ func TestThousandNodes(t *testing.T) {
 	}
 }
 
-// BenchmarkFleet measures runs over a thousand and five thousand nodes: with a probe on each, with probes on the suspects
-// and three of each zone, and with none.
+// BenchmarkFleet measures runs over a thousand and five thousand nodes: with a probe on each, with probes on the
+// suspects and three of each zone, and with none.
 func BenchmarkFleet(b *testing.B) {
 	for _, c := range []struct {
 		name  string
