@@ -115,7 +115,14 @@ type Answer struct {
 var errLogCut = errors.New("its log ends before its answer does")
 
 // Events reads the whole answer to a plan from the probe's log, and shows each what of it may be believed.
-func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) error {
+func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, waveLogLimit, fmt.Errorf("its log was not read within %v", waveLogLimit))
+	defer cancel()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	r, err := a.log(ctx)
 	if err != nil {
 		return err
@@ -201,9 +208,15 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	return pod, nil
 }
 
+// One node whose kubelet hangs does not keep a whole wave waiting.
+const (
+	waveAnswerLimit = 90 * time.Second // for a probe that runs to end
+	waveLogLimit    = 20 * time.Second // for its log to be read
+)
+
 // awaitEnd waits until the probe has ended. The error says why it did not, or not well.
 func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.ContainerStateTerminated, error) {
-	late := time.NewTimer(s.options.Start)
+	late, ran := time.NewTimer(s.options.Start), false
 	defer late.Stop()
 	for {
 		if what := s.altered(s.pod); what != "" {
@@ -228,10 +241,16 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ended", s.namespace, s.pod.Name)
 			}
 		case <-late.C:
-			if !state.running {
+			switch {
+			case !state.running:
 				s.events, _ = s.readEvents(ctx, s.pod)
 				return nil, s.gaveUp(ctx, context.DeadlineExceeded)
+			case ran:
+				return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not said within %v that it ended",
+					waveAnswerLimit)
 			}
+			ran = true
+			late.Reset(waveAnswerLimit)
 		case <-ctx.Done():
 			return nil, s.gaveUp(ctx, ctx.Err())
 		}
