@@ -1,0 +1,184 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/page"
+)
+
+// How much of what fails is on the page by itself: its matrices have all.
+const (
+	pageFindings = 20
+	pageTrials   = 8 // of a finding or a node, for each plane
+)
+
+// bgp is the plane whose paths are sessions.
+const bgp = "bgp"
+
+// Page is the report as a page of HTML.
+func (r Report) Page() page.Page {
+	p := page.Page{Kind: "paths between nodes", Subject: fmt.Sprintf("%d nodes", len(r.Nodes)),
+		Verdict: page.Verdict{Word: r.Word, Says: r.sum()},
+		Foot:    fmt.Sprintf("calico-probe %s, run %s", r.Version, r.Run)}
+	if r.Cluster != nil {
+		p.Facts = append(p.Facts, page.Fact{Name: "cluster", Value: r.Cluster.String()})
+	}
+	p.Facts = append(p.Facts, page.Fact{Name: "begun", Value: r.Time.UTC().Format("2006-01-02 15:04:05 UTC")},
+		page.Fact{Name: "took", Value: r.Elapsed.Round(100 * time.Millisecond).String()})
+	p.Causes = r.findings()
+	p.Nodes = r.members()
+	page.Ordered(p.Nodes)
+	at := map[string]int{}
+	for i, n := range p.Nodes {
+		at[n.Name] = i
+	}
+	for _, plane := range r.Planes {
+		if plane.Name == bgp {
+			p.Parts = append(p.Parts, page.Part{Title: "BGP sessions", Topology: plane.topology(r.Nodes)})
+		}
+		p.Parts = append(p.Parts, page.Part{Title: plane.title() + ": " + plane.sum(),
+			Folded: plane.Failed+plane.Lossy == 0, Matrix: &page.Matrix{Paths: plane.paths(at)}})
+	}
+	return p
+}
+
+// title is what a plane is called.
+func (p Plane) title() string { return cmp.Or(planeSays[p.Name], p.Name) }
+
+// sum is how many of its paths fail.
+func (p Plane) sum() string {
+	text := fmt.Sprintf("%d of %d paths fail", p.Failed, p.Tried)
+	if p.Lossy > 0 {
+		text += fmt.Sprintf(", %d lose packets", p.Lossy)
+	}
+	return text
+}
+
+// word is what became of a path.
+func (t Trial) word() string {
+	switch {
+	case t.Failed:
+		return "fail"
+	case t.Received < t.Sent:
+		return "lossy"
+	}
+	return "ok"
+}
+
+func (p Plane) paths(at map[string]int) []page.Path {
+	var out []page.Path
+	for _, t := range p.Trials {
+		from, known := at[t.From]
+		to, both := at[t.To]
+		if known && both { // a peer need not be a node
+			out = append(out, page.Path{From: from, To: to, Word: t.word(), MS: t.RTT, Saw: t.Saw})
+		}
+	}
+	return out
+}
+
+func (p Plane) topology(nodes []Member) *page.Topology {
+	t := &page.Topology{}
+	for _, n := range nodes {
+		t.Places = append(t.Places, page.Place{Name: n.Name, Zone: n.Zone})
+	}
+	for _, trial := range p.Trials {
+		t.Sessions = append(t.Sessions, page.Session{A: trial.From, B: trial.To, Up: !trial.Failed})
+	}
+	return t
+}
+
+// findings are those of all planes; what several have found is told once.
+func (r Report) findings() []page.Cause {
+	var out []page.Cause
+	places := map[string]int{}
+	for _, p := range r.Planes {
+		trials := map[[2]string]Trial{}
+		for _, t := range p.Trials {
+			trials[[2]string{t.From, t.To}] = t
+		}
+		for _, f := range p.Findings {
+			name := f.Kind + " " + strings.Join(f.Names, " and ")
+			i, told := places[name]
+			if !told {
+				if len(out) == pageFindings {
+					continue
+				}
+				i = len(out)
+				places[name], out = i, append(out, page.Cause{Name: name, Word: "fail"})
+			}
+			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: f.counts()})
+			for _, path := range f.Paths[:min(len(f.Paths), pageTrials)] {
+				from, to := r.Nodes[path.From].Name, r.Nodes[path.To].Name
+				out[i].Evidence = append(out[i].Evidence, page.Seen{Word: "fail", What: p.Name + ": " + from + " to " + to,
+					Saw: trials[[2]string{from, to}].Saw})
+			}
+		}
+	}
+	return out
+}
+
+// members are the nodes. One is at fault where a finding names it, or its zone and it has paths that fail: every node
+// has one to a node that is cut off.
+func (r Report) members() []page.Node {
+	named := map[string]bool{}
+	for _, p := range r.Planes {
+		for _, f := range p.Findings {
+			for _, name := range f.Names {
+				named[zoneOrNode(f.Kind)+name] = true
+			}
+		}
+	}
+	var out []page.Node
+	at := map[string]int{}
+	for i, n := range r.Nodes {
+		at[n.Name] = i
+		out = append(out, page.Node{Name: n.Name, Zone: n.Zone, Word: "healthy"})
+	}
+	for _, p := range r.Planes {
+		tried, failed := make([]int, len(out)), make([]int, len(out))
+		for _, t := range p.Trials {
+			for _, name := range []string{t.From, t.To} {
+				i, known := at[name]
+				if !known {
+					continue
+				}
+				if tried[i]++; t.Failed {
+					failed[i]++
+				}
+				if t.word() != "ok" && failed[i] <= pageTrials {
+					out[i].Seen = append(out[i].Seen, page.Seen{Word: t.word(), What: p.Name + ": " + t.From + " to " + t.To, Saw: t.Saw})
+				}
+			}
+		}
+		for i := range out {
+			if failed[i] > 0 {
+				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf("; %s %d of %d paths fail", p.Name, failed[i], tried[i]), "; ")
+				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] {
+					out[i].Word = "fault"
+				}
+			}
+		}
+	}
+	for i, n := range r.Nodes {
+		if n.Asked != "" {
+			out[i].Word, out[i].Says = "not asked", n.Asked
+		}
+	}
+	return slices.Clip(out)
+}
+
+// zoneOrNode is what the names of a finding are of.
+func zoneOrNode(kind string) string {
+	if kind == KindZone || kind == KindZones {
+		return KindZone
+	}
+	return KindNode
+}
+
+// counts is how many of a finding's paths fail.
+func (f Finding) counts() string { return fmt.Sprintf("%d of %d paths fail", f.Failed, f.Of) }
