@@ -3,7 +3,6 @@ package mesh
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,10 @@ const (
 
 // bgp is the plane whose paths are sessions.
 const bgp = "bgp"
+
+// drawnApart says which nodes of many are drawn by themselves.
+const drawnApart = "Of many nodes those of a zone are drawn as one, but for nodes with far more sessions than others, as a route " +
+	"reflector has (squares), and nodes whose sessions are down."
 
 // Page is the report as a page of HTML.
 func (r Report) Page() page.Page {
@@ -38,7 +41,7 @@ func (r Report) Page() page.Page {
 	}
 	for _, plane := range r.Planes {
 		if plane.Name == bgp {
-			p.Parts = append(p.Parts, page.Part{Title: "BGP sessions", Topology: plane.topology(r.Nodes)})
+			p.Parts = append(p.Parts, page.Part{Title: "BGP sessions", Topology: plane.topology(r.Nodes), Note: drawnApart})
 		}
 		p.Parts = append(p.Parts, page.Part{Title: plane.title() + ": " + plane.sum(),
 			Folded: plane.Failed+plane.Lossy == 0, Matrix: &page.Matrix{Paths: plane.paths(at)}})
@@ -47,7 +50,10 @@ func (r Report) Page() page.Page {
 }
 
 // title is what a plane is called.
-func (p Plane) title() string { return cmp.Or(planeSays[p.Name], p.Name) }
+func (p Plane) title() string {
+	text := cmp.Or(planeSays[p.Name], p.Name+" paths")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
 
 // sum is how many of its paths fail.
 func (p Plane) sum() string {
@@ -157,7 +163,7 @@ func (r Report) members() []page.Node {
 		}
 		for i := range out {
 			if failed[i] > 0 {
-				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf("; %s %d of %d paths fail", p.Name, failed[i], tried[i]), "; ")
+				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf(", %s %d of %d", p.Name, failed[i], tried[i]), ", ")
 				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] {
 					out[i].Word = "fault"
 				}
@@ -165,11 +171,16 @@ func (r Report) members() []page.Node {
 		}
 	}
 	for i, n := range r.Nodes {
-		if n.Asked != "" {
+		switch {
+		case n.Asked != "":
 			out[i].Word, out[i].Says = "not asked", n.Asked
+		case out[i].Word == "fault":
+			out[i].Says = "paths that fail: " + out[i].Says
+		case out[i].Says != "":
+			out[i].Says = "fails towards what is named above: " + out[i].Says
 		}
 	}
-	return slices.Clip(out)
+	return out
 }
 
 // zoneOrNode is what the names of a finding are of.

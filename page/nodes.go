@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // staticNodes is how many nodes have a row without script.
-const staticNodes = 40
+const staticNodes = 12
 
 // list is what a page shows of its nodes by itself.
 type list struct {
 	Zones  []zoneOf
 	Worst  []Node   // those that are not well, the worst first, as far as there is room
-	More   int      // how many others are not well
+	Others []string // that are not well either, by name
 	Names  []string // of those that are, zone by zone
 	Across int
 }
@@ -67,8 +66,10 @@ func listed(nodes []Node) *list {
 		}
 	}
 	slices.SortStableFunc(l.Worst, func(a, b Node) int { return cmp.Compare(rank(a.Word), rank(b.Word)) })
-	l.More = max(0, len(l.Worst)-staticNodes)
-	l.Worst = l.Worst[:len(l.Worst)-l.More]
+	for _, n := range l.Worst[min(len(l.Worst), staticNodes):] {
+		l.Others = append(l.Others, n.Name+" ("+n.Word+")")
+	}
+	l.Worst = l.Worst[:min(len(l.Worst), staticNodes)]
 	return l
 }
 
@@ -113,6 +114,3 @@ func counted(nodes []Node) []Count {
 	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(rank(a.Word), rank(b.Word)) })
 	return out
 }
-
-// NamesText are the names of nodes in a line.
-func (l *list) NamesText() string { return strings.Join(l.Names, ", ") }

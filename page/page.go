@@ -14,6 +14,7 @@ import (
 	"html/template"
 	"io"
 	"reflect"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -146,6 +147,7 @@ var pages embed.FS
 
 var templates = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"class": class, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
+	"join":   func(texts []string) string { return strings.Join(texts, ", ") },
 	"style":  func() template.CSS { return template.CSS(style) },
 	"script": func() template.JS { return template.JS(script) }, "policy": func() string { return Policy },
 }).ParseFS(pages, "*.html"))

@@ -57,8 +57,8 @@ const seen = all => {
   return ul;
 };
 
-// The list of the nodes, the worst first, a hundred at a time.
-const atOnce = 100;
+// The list of the nodes, the worst first: a few, then a hundred at a time.
+const atFirst = 12, atOnce = 100;
 let body = null, button = null, count = null;
 function more(anew) {
   if (anew) {
@@ -72,7 +72,8 @@ function more(anew) {
     count = el('p', 'quiet');
     list.replaceChildren(table, button, count);
   }
-  for (const n of found.slice(shown, shown + atOnce)) {
+  const many = anew && found === sorted ? atFirst : atOnce;
+  for (const n of found.slice(shown, shown + many)) {
     const what = el('td');
     if (n.r && n.r.length) {
       const d = el('details', '', el('summary', '', n.s || 'what was seen'));
@@ -84,7 +85,7 @@ function more(anew) {
     tr.tabIndex = -1;
     body.append(tr);
   }
-  shown = Math.min(shown + atOnce, found.length);
+  shown = Math.min(shown + many, found.length);
   button.hidden = shown >= found.length;
   count.textContent = found.length === 0 ? 'no node has this' : shown + ' of ' + found.length + ' nodes';
 }

@@ -118,8 +118,8 @@ func (t *Topology) Drawn() *drawing {
 	}
 	of := g.vertices()
 	d := &drawing{}
-	for _, v := range of {
-		if !slices.Contains(d.Vertices, v) {
+	for i, v := range of {
+		if g.ends[i] > 0 && !slices.Contains(d.Vertices, v) {
 			d.Vertices = append(d.Vertices, v)
 		}
 	}
@@ -247,8 +247,12 @@ func (d *drawing) place() {
 		v.X, v.Y = d.Wide/2, middle+int((float64(i)-float64(len(hubs)-1)/2)*46)
 		v.LabelX, v.LabelY, v.Anchor = v.X+15, v.Y-2, "start"
 	}
+	turn := 0.0
+	if len(ring) > 2 && len(hubs) > 0 { // so that none stands above the hubs
+		turn = math.Pi / float64(len(ring))
+	}
 	for i, v := range ring {
-		angle := math.Pi + 2*math.Pi*float64(i)/float64(len(ring)) // the first on the left
+		angle := math.Pi + turn + 2*math.Pi*float64(i)/float64(len(ring)) // the first on the left
 		x, y := math.Cos(angle), math.Sin(angle)
 		v.X, v.Y = d.Wide/2+int(rx*x), middle+int(ry*y)
 		switch {

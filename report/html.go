@@ -34,7 +34,7 @@ func (d Document) page() page.Page {
 		Facts:   about(d.Cluster, d.began(), d.Elapsed, strings.Join(d.asked(), ", ")),
 		Notes:   d.notes(), Foot: fmt.Sprintf("calico-probe %s, run %s", d.Version, d.Run)}
 	for _, c := range d.Causes {
-		p.Causes = append(p.Causes, causePage(c))
+		p.Causes = append(p.Causes, CausePage(c))
 	}
 	own, baseline := d.own(), d.ofBaselines()
 	bad := slices.DeleteFunc(slices.Clone(own), func(r Located) bool { return !lined(r.Result) })
@@ -170,8 +170,8 @@ func answersTable(of []Located, baseline bool) *page.Table {
 	return t
 }
 
-// causePage is a cause as a page has it.
-func causePage(c probe.Cause) page.Cause {
+// CausePage is a cause as a page has it.
+func CausePage(c probe.Cause) page.Cause {
 	out := page.Cause{Name: causeName(c), Confidence: string(c.Confidence), Word: string(confidenceStatus(c.Confidence)),
 		Says: c.Says, Fix: page.Fix{Says: c.Fix.Says, Touches: c.Fix.Radius},
 		Evidence: cluesPage(c.For), Against: cluesPage(c.Against)}

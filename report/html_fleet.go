@@ -81,12 +81,12 @@ func groupWord(g probe.Group) string {
 func groupPage(g probe.Group) page.Cause {
 	out := page.Cause{}
 	if g.Example.Cause != nil {
-		out = causePage(*g.Example.Cause)
+		out = CausePage(*g.Example.Cause)
 	}
 	if r := g.Example.Result; r != nil {
 		out.Evidence = []page.Seen{{Word: string(r.Status), What: named(*r), Saw: r.Saw}}
 	}
-	out.Name, out.Word, out.Confidence = title(g), groupWord(g), ""
+	out.Name, out.Word, out.Confidence = cmp.Or(g.Cause, title(g)), groupWord(g), string(g.Confidence)
 	out.Share = fmt.Sprintf("%d of %s", len(g.Nodes), plural(g.Of, "node"))
 	names := strings.Join(g.Nodes[:min(len(g.Nodes), pageNames)], ", ")
 	if n := len(g.Nodes) - pageNames; n > 0 {
