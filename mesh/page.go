@@ -75,6 +75,11 @@ func (t Trial) word() string {
 	return "ok"
 }
 
+// seen is a path as evidence.
+func (t Trial) seen(plane string) page.Seen {
+	return page.Seen{Word: t.word(), What: plane + ": " + t.From + " to " + t.To, Saw: t.Saw}
+}
+
 func (p Plane) paths(at map[string]int) []page.Path {
 	var out []page.Path
 	for _, t := range p.Trials {
@@ -120,8 +125,7 @@ func (r Report) findings() []page.Cause {
 			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: f.counts()})
 			for _, path := range f.Paths[:min(len(f.Paths), pageTrials)] {
 				from, to := r.Nodes[path.From].Name, r.Nodes[path.To].Name
-				out[i].Evidence = append(out[i].Evidence, page.Seen{Word: "fail", What: p.Name + ": " + from + " to " + to,
-					Saw: trials[[2]string{from, to}].Saw})
+				out[i].Evidence = append(out[i].Evidence, trials[[2]string{from, to}].seen(p.Name))
 			}
 		}
 	}
@@ -157,7 +161,7 @@ func (r Report) members() []page.Node {
 					failed[i]++
 				}
 				if t.word() != "ok" && failed[i] <= pageTrials {
-					out[i].Seen = append(out[i].Seen, page.Seen{Word: t.word(), What: p.Name + ": " + t.From + " to " + t.To, Saw: t.Saw})
+					out[i].Seen = append(out[i].Seen, t.seen(p.Name))
 				}
 			}
 		}

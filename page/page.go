@@ -181,7 +181,7 @@ func cleaned(v reflect.Value) reflect.Value {
 	out.Set(v)
 	switch v.Kind() {
 	case reflect.String:
-		out.SetString(probe.Plain(v.String()))
+		out.SetString(probe.Line(v.String())) // a command is one line, whatever is in it
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {

@@ -148,7 +148,8 @@ func (t *Topology) Drawn() *drawing {
 			v.Up, v.Down = v.Up+up, v.Down+down
 		}
 	}
-	slices.SortStableFunc(d.Edges, func(a, b *edge) int { return cmp.Compare(a.Down, b.Down) }) // what is down is drawn last
+	// What is down is drawn last.
+	slices.SortStableFunc(d.Edges, func(a, b *edge) int { return cmp.Compare(a.Down, b.Down) })
 	d.place()
 	return d
 }

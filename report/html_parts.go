@@ -51,7 +51,8 @@ func (d Document) timeline() *page.Timeline {
 	began := d.began()
 	out := &page.Timeline{Total: d.Elapsed}
 	for _, s := range d.Ways {
-		bar := page.Bar{Label: strings.TrimSpace(s.Way + " " + s.Node), Word: "info", From: s.Time.Sub(began), Took: s.Elapsed}
+		bar := page.Bar{Label: strings.TrimSpace(s.Way + " " + s.Node), Word: "info", From: s.Time.Sub(began),
+			Took: s.Elapsed}
 		switch off := bar.From; {
 		case !s.Complete:
 			bar.Word, bar.Note = string(probe.Unknown), "did not come to its end"
@@ -67,7 +68,9 @@ func (d Document) timeline() *page.Timeline {
 // slowest is what took longest of what the node answered, from the start of each check.
 func (d Document) slowest() *page.Timeline {
 	out := &page.Timeline{}
-	own := slices.SortedStableFunc(slices.Values(d.own()), func(a, b Located) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	own := slices.SortedStableFunc(slices.Values(d.own()), func(a, b Located) int {
+		return cmp.Compare(b.Elapsed, a.Elapsed)
+	})
 	for _, r := range own[:min(len(own), shownSlow)] {
 		if r.Elapsed < slowEnough {
 			break

@@ -118,7 +118,8 @@ func holds(held bool) string {
 
 // seen is what a run came to: its causes, or the answers that are not good.
 func (a Asked) seen() []page.Seen {
-	out := []page.Seen{{Word: a.Verdict, What: "node " + a.Node, Saw: cmp.Or(strings.Join(a.answering(), ", "), "not asked")}}
+	out := []page.Seen{{Word: a.Verdict, What: "node " + a.Node,
+		Saw: cmp.Or(strings.Join(a.answering(), ", "), "not asked")}}
 	for _, r := range a.silent() {
 		out = append(out, page.Seen{Word: r.Status, What: r.Target, Saw: r.Saw})
 	}
