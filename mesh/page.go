@@ -69,6 +69,8 @@ func (t Trial) word() string {
 	switch {
 	case t.Failed:
 		return "fail"
+	case t.Received == 0 && t.Sent > 0: // nothing came back, and that is no fault
+		return "unknown"
 	case t.Received < t.Sent:
 		return "lossy"
 	}
@@ -113,7 +115,7 @@ func (r Report) findings() []page.Cause {
 			trials[[2]string{t.From, t.To}] = t
 		}
 		for _, f := range p.Findings {
-			name := f.Kind + " " + strings.Join(f.Names, " and ")
+			name, counts, _ := strings.Cut(f.Says(), ": ")
 			i, told := places[name]
 			if !told {
 				if len(out) == pageFindings {
@@ -122,8 +124,11 @@ func (r Report) findings() []page.Cause {
 				i = len(out)
 				places[name], out = i, append(out, page.Cause{Name: name, Word: "fail"})
 			}
-			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: f.counts()})
+			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: counts})
 			for _, path := range f.Paths[:min(len(f.Paths), pageTrials)] {
+				if max(path.From, path.To) >= len(r.Nodes) {
+					continue
+				}
 				from, to := r.Nodes[path.From].Name, r.Nodes[path.To].Name
 				out[i].Evidence = append(out[i].Evidence, trials[[2]string{from, to}].seen(p.Name))
 			}
@@ -194,6 +199,3 @@ func zoneOrNode(kind string) string {
 	}
 	return KindNode
 }
-
-// counts is how many of a finding's paths fail.
-func (f Finding) counts() string { return fmt.Sprintf("%d of %d paths fail", f.Failed, f.Of) }

@@ -24,7 +24,7 @@ type grid struct {
 // Path is from one node to another, by their places among the nodes of the page.
 type Path struct {
 	From, To int
-	Word     string  // fail, lossy or ok
+	Word     string  // fail, unknown, lossy or ok
 	MS       float64 // how long a packet took, 0 = not known
 	Saw      string
 }
@@ -38,9 +38,9 @@ type gridRow struct {
 
 // cell is the paths from one group to another.
 type cell struct {
-	Tried, Failed, Lossy int
-	MS                   float64 // the middle one
-	times                []float64
+	Tried, Failed, Open, Lossy int
+	MS                         float64 // the middle one
+	times                      []float64
 }
 
 // group is nodes that have one row.
@@ -61,6 +61,7 @@ const (
 const (
 	letterOK    = 'o'
 	letterLossy = 'w'
+	letterOpen  = 'u'
 	letterFail  = 'x'
 )
 
@@ -160,6 +161,8 @@ func (c *cell) add(p Path) {
 	switch p.Word {
 	case "fail":
 		c.Failed++
+	case "unknown":
+		c.Open++
 	case "lossy":
 		c.Lossy++
 	}
@@ -183,6 +186,8 @@ func (c cell) Class() string {
 		return "none"
 	case c.Failed > 0:
 		return fmt.Sprintf("bad%d", 1+(c.Failed*3)/c.Tried) // bad4 = all of them
+	case c.Open > 0:
+		return "open"
 	case c.Lossy > 0:
 		return "warn"
 	}
@@ -198,6 +203,8 @@ func (c cell) String() string {
 		return fmt.Sprintf("all %d fail", c.Tried)
 	case c.Failed > 0:
 		return fmt.Sprintf("%d of %d fail", c.Failed, c.Tried)
+	case c.Open > 0:
+		return fmt.Sprintf("%d of %d unknown", c.Open, c.Tried)
 	case c.Lossy > 0:
 		return fmt.Sprintf("%d of %d lossy", c.Lossy, c.Tried)
 	case c.MS > 0:
@@ -222,6 +229,8 @@ func (m *Matrix) plane(nodes []Node) plane {
 		switch path.Word {
 		case "fail":
 			letter = letterFail
+		case "unknown":
+			letter = letterOpen
 		case "lossy":
 			letter = letterLossy
 		}

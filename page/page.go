@@ -146,11 +146,14 @@ func Texts(texts ...string) []Cell {
 var pages embed.FS
 
 var templates = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"class": class, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
+	"class": class, "short": short, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
 	"join":   func(texts []string) string { return strings.Join(texts, ", ") },
 	"style":  func() template.CSS { return template.CSS(style) },
 	"script": func() template.JS { return template.JS(script) }, "policy": func() string { return Policy },
 }).ParseFS(pages, "*.html"))
+
+// short tells a text for which a column is never too narrow.
+func short(text string) bool { return len(text) <= 24 }
 
 // drawn is a Page with what is made of it.
 type drawn struct {

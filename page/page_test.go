@@ -80,7 +80,11 @@ func skeleton(t testing.TB, text string) []string {
 			line := n.Data
 			for _, a := range n.Attr {
 				line += " " + a.Key
-				if !slices.Contains([]string{"title", "aria-label", "href"}, a.Key) {
+				if a.Key == "class" && n.Data == "td" { // by the length of the text
+					line = strings.TrimSuffix(line, " class")
+					a.Val = strings.TrimSuffix("="+a.Val, "=short")
+					line += a.Val
+				} else if !slices.Contains([]string{"title", "aria-label", "href"}, a.Key) {
 					line += "=" + a.Val
 				}
 				if a.Key == "href" && strings.ContainsAny(a.Val, ":<>\"") {

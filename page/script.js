@@ -132,9 +132,11 @@ function matrix(box, plane) {
   };
   const says = all => {
     const bad = all.filter(k => plane.w[k] === 'x').length, lossy = all.filter(k => plane.w[k] === 'w').length;
+    const open = all.filter(k => plane.w[k] === 'u').length;
     const ms = plane.ms ? all.map(k => plane.ms[k]).filter(Boolean).sort((a, b) => a - b) : [];
     const time = ms.length ? ' ' + (ms[ms.length >> 1] < 10 ? ms[ms.length >> 1].toFixed(1) : Math.round(ms[ms.length >> 1])) + ' ms' : '';
     if (bad) return ['bad' + (1 + Math.floor(bad * 3 / all.length)), bad === all.length ? 'all ' + bad + ' fail' : bad + ' of ' + all.length + ' fail'];
+    if (open) return ['open', open + ' of ' + all.length + ' unknown'];
     if (lossy) return ['warn', lossy + ' of ' + all.length + ' lossy'];
     return ['good', 'ok' + time];
   };
@@ -162,7 +164,7 @@ function matrix(box, plane) {
   const pair = (from, to, all) => {
     const out = el('ul', 'seen pair');
     for (const k of all) {
-      const word = {o: 'ok', w: 'lossy', x: 'fail'}[plane.w[k]];
+      const word = {o: 'ok', w: 'lossy', u: 'unknown', x: 'fail'}[plane.w[k]];
       const ms = plane.ms && plane.ms[k] ? plane.ms[k] + ' ms' : '';
       out.append(el('li', classOf(word), el('b', '', word), ' ', el('span', '', from + ' to ' + to), ' ', el('code', '', (plane.saw && plane.saw[k]) || ms)));
     }

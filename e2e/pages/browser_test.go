@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -109,6 +110,12 @@ func ask[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp
 		_, err := cdp.Call(ctx, t, command, params)
 		return err
 	})
+}
+
+// slash is that key as a keyboard has it: one event, which a page may keep from being typed.
+func slash() chromedp.Action[chromedp.Void] {
+	return ask(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown,
+		Key: "/", Code: "Slash", Text: "/"})
 }
 
 // heard notes what happens in the tab.

@@ -35,18 +35,24 @@ func TestDocsScreenshots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := open(t, in, html, c.view)
-		l.painted()
-		if c.top != "" {
-			l.run(chromedp.Evaluate[chromedp.Void](
-				"scrollBy(0, document.querySelector('" + c.top + "').getBoundingClientRect().top - 100)"))
-		}
-		png, err := chromedp.Run(l.ctx, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, c.name+".png"), png, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		shot(t, open(t, in, html, c.view), c.top, filepath.Join(folder, c.name+".png"))
+	}
+	shot(t, openURL(t, in, served(t), view{wide: 1200, high: 520}), "", filepath.Join(folder, "page-serve.png"))
+}
+
+// shot writes what a window shows of a page.
+func shot(t *testing.T, l *looked, top, file string) {
+	t.Helper()
+	l.painted()
+	if top != "" {
+		l.run(chromedp.Evaluate[chromedp.Void](
+			"scrollBy(0, document.querySelector('" + top + "').getBoundingClientRect().top - 100)"))
+	}
+	png, err := chromedp.Run(l.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, png, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

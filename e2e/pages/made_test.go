@@ -188,18 +188,21 @@ func sessions(nodes, cut int) map[mesh.Path]mesh.Trial {
 }
 
 // nodePage is the page of the run that the README shows.
-func nodePage(t testing.TB) []byte {
+func nodePage(t testing.TB) []byte { t.Helper(); return saved(t, "html") }
+
+// saved is that run in a format.
+func saved(t testing.TB, format string) []byte {
 	t.Helper()
-	saved, err := report.Load(bytes.NewReader(recorded(t, "docs/example.ndjson")))
+	all, err := report.Load(bytes.NewReader(recorded(t, "docs/example.ndjson")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	sink, err := report.New("html", &out, false)
+	sink, err := report.New(format, &out, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := examine.Replay(saved.Runs[0], sink)
+	c, err := examine.Replay(all.Runs[0], sink)
 	if err == nil {
 		err = c.Conclude()
 	}

@@ -3,12 +3,15 @@
 package pages
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/calico-probe/calico-probe/page"
 )
 
 // most is how large a page may be, whatever it tells of.
@@ -50,7 +53,7 @@ func TestWithoutScript(t *testing.T) {
 		wants []string
 	}{
 		"a node":  {nodePage(t), []string{"node-b", "fault", "address-second-nic IPv4", "Fix", "kubectl -n kube-system set env"}},
-		"a fleet": {fleetPage(t, 60), []string{"60 nodes", "fault", "address-second-nic", "2 of 60 nodes", nameOf(25)}},
+		"a fleet": {fleetPage(t, 60), []string{"60 nodes", "fault", "address-second-nic", "1 of 60 nodes", nameOf(25)}},
 		"a mesh":  {meshPage(t, 60), []string{"60 nodes", "fault", "node " + nameOf(30), "between nodes", "eu-1a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +80,7 @@ func TestSearch(t *testing.T) {
 	if strings.Contains(before, nameOf(4321)) {
 		t.Fatal("what is looked for is there anyway")
 	}
-	l.run(chromedp.KeyEvent("/"), chromedp.KeyEvent(nameOf(4321)))
+	l.run(slash(), chromedp.KeyEvent(nameOf(4321)))
 	l.until("document.getElementById('hits').value === '1 hit'")
 	if got := l.shown(); !strings.Contains(got, nameOf(4321)) || strings.Contains(got, "Fix") {
 		t.Errorf("after the search: %s", got)
@@ -87,7 +90,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("after Esc it is not as it was: %s", got)
 	}
 	one := open(t, in, nodePage(t), view{wide: 1200, high: 900})
-	one.run(chromedp.KeyEvent("/"), chromedp.KeyEvent("swap"))
+	one.run(slash(), chromedp.KeyEvent("swap"))
 	if got := one.shown(); !strings.Contains(got, "node-swap") || strings.Contains(got, "pod-ping") {
 		t.Errorf("what is folded is not found: %s", got)
 	}
@@ -171,4 +174,35 @@ func BenchmarkFirstPaint(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestHostileInABrowser has nodes say what would run, load or ask for something, and wants none of it to, also of what
+// the script makes of them.
+func TestHostileInABrowser(t *testing.T) {
+	const evil = `<img src=http://127.0.0.1:1/x onerror="pwned=1"></script><script>pwned=1;alert(1)</script>"'><b id=b>`
+	p := page.Page{Kind: evil, Subject: evil, Verdict: page.Verdict{Word: "fault", Says: evil}, Notes: []string{evil},
+		Causes: []page.Cause{{Name: evil, Says: evil, Evidence: []page.Seen{{Word: evil, What: evil, Saw: evil}},
+			Fix: page.Fix{Says: evil, Blocks: []page.Block{{If: evil, Commands: []string{evil}}}}}}}
+	m := &page.Matrix{}
+	for i := range 30 {
+		p.Nodes = append(p.Nodes, page.Node{Name: fmt.Sprint(evil, i), Zone: evil, Word: "fault", Says: evil,
+			Seen: []page.Seen{{Word: evil, What: evil, Saw: evil}}})
+		m.Paths = append(m.Paths, page.Path{From: i, To: (i + 1) % 30, Word: "fail", Saw: evil})
+	}
+	p.Parts = []page.Part{{Title: evil, Matrix: m}, {Title: evil, Topology: &page.Topology{
+		Sessions: []page.Session{{A: evil, B: "b"}}}}}
+	var out bytes.Buffer
+	if err := page.Write(&out, p); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, browser(t), out.Bytes(), view{wide: 1200, high: 900})
+	l.run(chromedp.KeyEvent("e"), chromedp.Click(chromedp.CSS("#list button")), slash(), chromedp.KeyEvent("<img"),
+		chromedp.KeyEvent(kb.Escape), chromedp.Evaluate[chromedp.Void]("document.querySelector('.matrix td.bad4').click()"))
+	if l.text("document.querySelectorAll('.pair li').length") != "1" {
+		t.Error("no pair is shown")
+	}
+	if n := l.text("document.querySelectorAll('img, b#b, iframe, a').length + ' ' + typeof pwned"); n != "0 undefined" {
+		t.Errorf("elements of a node's own, and what it set: %s", n)
+	}
+	l.clean()
 }
