@@ -14,8 +14,9 @@ const mostPacked = 900_000
 
 // data is what only the script shows: single nodes, and single paths.
 type data struct {
-	Nodes  []Node  `json:"nodes"`
-	Planes []plane `json:"planes,omitempty"`
+	Nodes   []Node            `json:"nodes"`
+	Planes  []plane           `json:"planes,omitempty"`
+	Classes map[string]string `json:"classes"` // by word
 }
 
 // plane is the paths of one matrix, in columns.
@@ -36,7 +37,7 @@ type packed struct {
 
 // pack packs what the script shows, nil where it shows nothing. It leaves out more and more until it fits.
 func pack(p Page) (*packed, error) {
-	d := data{Nodes: p.Nodes}
+	d := data{Nodes: p.Nodes, Classes: classes}
 	for _, part := range p.Parts {
 		if m := part.Matrix; m != nil {
 			d.Planes = append(d.Planes, m.plane(p.Nodes))

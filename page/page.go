@@ -9,6 +9,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -208,20 +209,16 @@ func cleaned(v reflect.Value) reflect.Value {
 	return out
 }
 
-// class is the class of the style sheet for a word. There are no others: what a node said is no class.
-func class(word string) string {
-	switch word {
-	case "fail", "fault", "not ready", "worse", "high":
-		return "bad"
-	case "unknown", "incomplete", "not asked", "vanished":
-		return "open"
-	case "warn", "warnings", "lossy", "medium", "low", "fact":
-		return "warn"
-	case "ok", "healthy", "ready", "better", "up":
-		return "good"
-	}
-	return "quiet"
+// classes are those of the style sheet, by word.
+var classes = map[string]string{
+	"fail": "bad", "fault": "bad", "not ready": "bad", "worse": "bad",
+	"unknown": "open", "incomplete": "open", "not asked": "open", "vanished": "open",
+	"warn": "warn", "warnings": "warn", "lossy": "warn", "fact": "warn",
+	"ok": "good", "healthy": "good", "ready": "good", "better": "good",
 }
+
+// class is the class for a word. There are no others: what a node said is no class.
+func class(word string) string { return cmp.Or(classes[word], "quiet") }
 
 // rank orders words, what is to be read first before the others.
 func rank(word string) int {

@@ -8,10 +8,7 @@ const el = (tag, cls, ...inside) => {
   e.append(...inside);
   return e;
 };
-// The same words as in page.go.
-const classes = {fail: 'bad', fault: 'bad', 'not ready': 'bad', unknown: 'open', incomplete: 'open', 'not asked': 'open',
-  warn: 'warn', warnings: 'warn', lossy: 'warn', ok: 'good', healthy: 'good', ready: 'good'};
-const classOf = word => classes[word] || 'quiet';
+const classOf = word => data.classes[word] || 'quiet';
 const rank = word => ['bad', 'open', 'warn', 'quiet', 'good'].indexOf(classOf(word));
 
 const search = $('#search'), hits = $('#hits'), list = $('#list'), pointed = $('#pointed');

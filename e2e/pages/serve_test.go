@@ -109,7 +109,8 @@ func fire(t testing.TB, at string, pairs ...string) {
 	resp.Body.Close()
 }
 
-// TestServe wants the pages of serve to fit, to ask for nothing, to break no word, and to lead from the list to a report.
+// TestServe wants the pages of serve to fit, to ask for nothing, to break no word, and to lead from the list to a
+// report.
 func TestServe(t *testing.T) {
 	at := served(t)
 	in := browser(t)
@@ -123,7 +124,8 @@ func TestServe(t *testing.T) {
 		}
 		l.clean()
 		l.run(chromedp.Click(chromedp.CSS("tr.bad a")), chromedp.WaitReady(chromedp.CSS(".cause")))
-		if text := l.shown(); !strings.Contains(text, "address-second-nic IPv4") || !strings.Contains(text, "KubeNodeNotReady") {
+		text := l.shown()
+		if !strings.Contains(text, "address-second-nic IPv4") || !strings.Contains(text, "KubeNodeNotReady") {
 			t.Errorf("the report: %s", text)
 		}
 		l.fits()
