@@ -32,7 +32,10 @@ func (r Report) Page() page.Page {
 	}
 	p.Facts = append(p.Facts, page.Fact{Name: "begun", Value: r.Time.UTC().Format("2006-01-02 15:04:05 UTC")},
 		page.Fact{Name: "took", Value: r.Elapsed.Round(100 * time.Millisecond).String()})
-	p.Causes = r.findings()
+	var left int
+	if p.Causes, left = r.findings(); left > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d more were found: -o json has them, and the maps below show their paths.", left))
+	}
 	p.Nodes = r.members()
 	page.Ordered(p.Nodes)
 	at := map[string]int{}
@@ -105,9 +108,8 @@ func (p Plane) topology(nodes []Member) *page.Topology {
 	return t
 }
 
-// findings are those of all planes; what several have found is told once.
-func (r Report) findings() []page.Cause {
-	var out []page.Cause
+// findings are those of all planes, as far as there is room; what several have found is told once.
+func (r Report) findings() (out []page.Cause, left int) {
 	places := map[string]int{}
 	for _, p := range r.Planes {
 		trials := map[[2]string]Trial{}
@@ -119,6 +121,7 @@ func (r Report) findings() []page.Cause {
 			i, told := places[name]
 			if !told {
 				if len(out) == pageFindings {
+					left++
 					continue
 				}
 				i = len(out)
@@ -134,7 +137,7 @@ func (r Report) findings() []page.Cause {
 			}
 		}
 	}
-	return out
+	return out, left
 }
 
 // members are the nodes. One is at fault where a finding names it, or its zone and it has paths that fail: every node
@@ -155,7 +158,7 @@ func (r Report) members() []page.Node {
 		out = append(out, page.Node{Name: n.Name, Zone: n.Zone, Word: "healthy"})
 	}
 	for _, p := range r.Planes {
-		tried, failed := make([]int, len(out)), make([]int, len(out))
+		tried, failed, seen := make([]int, len(out)), make([]int, len(out)), make([]int, len(out))
 		for _, t := range p.Trials {
 			for _, name := range []string{t.From, t.To} {
 				i, known := at[name]
@@ -165,7 +168,8 @@ func (r Report) members() []page.Node {
 				if tried[i]++; t.Failed {
 					failed[i]++
 				}
-				if t.word() != "ok" && failed[i] <= pageTrials {
+				if t.word() != "ok" && seen[i] < pageTrials {
+					seen[i]++
 					out[i].Seen = append(out[i].Seen, t.seen(p.Name))
 				}
 			}

@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// staticNodes is how many nodes have a row without script.
-const staticNodes = 12
+// What a page has without script.
+const (
+	staticNodes = 12      // that have a row
+	mostDrawn   = 40      // zones that have a picture of their own
+	mostNames   = 150_000 // bytes of a list of names
+)
 
 // list is what a page shows of its nodes by itself.
 type list struct {
@@ -57,6 +62,10 @@ func listed(nodes []Node) *list {
 		}
 		l.Zones = append(l.Zones, l.zone(nodes[at:end], at))
 		at = end
+	}
+	if n := len(l.Zones); n > mostDrawn { // some label that is another one on each node
+		l.Zones = []zoneOf{l.zone(nodes, 0)}
+		l.Zones[0].Name = fmt.Sprintf("%d zones", n)
 	}
 	for _, n := range nodes {
 		if class(n.Word) == "good" {
@@ -113,4 +122,19 @@ func counted(nodes []Node) []Count {
 	}
 	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(rank(a.Word), rank(b.Word)) })
 	return out
+}
+
+// joined is a list of names, as far as there is room.
+func joined(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if b.Len() > mostNames {
+			return b.String() + fmt.Sprintf(" and %d more", len(names)-i)
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name)
+	}
+	return b.String()
 }

@@ -2,10 +2,12 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -50,7 +52,7 @@ func pack(p Page) (*packed, error) {
 	for _, next := range []struct {
 		says string
 		less func(*data)
-	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"what was seen on each node", withoutSeen},
+	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"what was seen on all but the worst nodes", withoutSeen},
 		{"what was seen of each path", withoutSaw}, {"paths that work", withoutGood}, {"single paths", withoutPaths}} {
 		next.less(&d)
 		if next.says != "" {
@@ -83,12 +85,20 @@ func squeezed(v any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// withoutSeen keeps what was seen on the worst nodes that are on the page anyway.
+// keptSeen is of how many nodes, the worst, what was seen there stays.
+const keptSeen = 100
+
 func withoutSeen(d *data) {
-	nodes := make([]Node, len(d.Nodes))
-	for i, n := range d.Nodes {
-		n.Seen = nil
-		nodes[i] = n
+	order := make([]int, len(d.Nodes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank(d.Nodes[a].Word), rank(d.Nodes[b].Word))
+	})
+	nodes := slices.Clone(d.Nodes)
+	for _, i := range order[min(len(order), keptSeen):] {
+		nodes[i].Seen = nil
 	}
 	d.Nodes = nodes
 }

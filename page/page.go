@@ -15,7 +15,6 @@ import (
 	"html/template"
 	"io"
 	"reflect"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -148,7 +147,7 @@ var pages embed.FS
 
 var templates = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"class": class, "short": short, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
-	"join":   func(texts []string) string { return strings.Join(texts, ", ") },
+	"join":   joined,
 	"style":  func() template.CSS { return template.CSS(style) },
 	"script": func() template.JS { return template.JS(script) }, "policy": func() string { return Policy },
 }).ParseFS(pages, "*.html"))

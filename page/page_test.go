@@ -228,12 +228,12 @@ func TestSize(t *testing.T) {
 		nodes, seen int
 		lacks       []string
 	}{
-		{50, 3, nil}, {5000, 12, []string{"the times", "on each node"}},
+		{50, 3, nil}, {5000, 12, []string{"the times", "but the worst nodes", "more</p>"}},
 	} {
 		p := Page{Subject: "nodes"}
 		m := &Matrix{}
 		for i := range c.nodes {
-			n := Node{Name: fmt.Sprintf("node-%04d", i), Zone: string(rune('a' + i%5)), Word: "fault",
+			n := Node{Name: fmt.Sprintf("node-%04d-%0200d", i, 0), Zone: fmt.Sprint(i % (c.nodes / 2)), Word: "fault",
 				Says: "bgp-filtered (high)"}
 			for range c.seen {
 				n.Seen = append(n.Seen, Seen{Word: "fail", What: "bgp-session " + noise(), Saw: noise()})
@@ -252,6 +252,9 @@ func TestSize(t *testing.T) {
 		d := unpacked(t, text)
 		if len(d.Nodes) != c.nodes || len(d.Planes) != 1 {
 			t.Errorf("%d of %d nodes, %d planes", len(d.Nodes), c.nodes, len(d.Planes))
+		}
+		if len(d.Nodes[0].Seen) != c.seen || c.nodes > keptSeen && len(d.Nodes[c.nodes-1].Seen) > 0 {
+			t.Errorf("%d nodes: %d and %d answers", c.nodes, len(d.Nodes[0].Seen), len(d.Nodes[c.nodes-1].Seen))
 		}
 		for _, lack := range c.lacks {
 			if !strings.Contains(text, lack) {

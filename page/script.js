@@ -16,7 +16,7 @@ let data = null, sorted = [], shown = 0, found = [];
 $('.tools').hidden = false;
 
 // What is searched beside the nodes: everything with a text of its own.
-const rows = () => $$('.item').filter(e => !list || !list.contains(e));
+const rows = () => $$('.item').filter(e => !data || !list.contains(e)); // which have a list of their own
 const wordsOf = text => text.toLowerCase().split(/\s+/).filter(Boolean);
 let opened = [];
 

@@ -28,7 +28,7 @@ func (t Timeline) Left(b Bar) int {
 	if t.Total <= 0 {
 		return 0
 	}
-	return int(min(max(0, b.From), t.Total) * wide / t.Total)
+	return int(float64(min(max(0, b.From), t.Total)) / float64(t.Total) * wide)
 }
 
 // Width is how long it is.
@@ -36,7 +36,7 @@ func (t Timeline) Width(b Bar) int {
 	if t.Total <= 0 {
 		return 0
 	}
-	return max(3, min(int(b.Took*wide/t.Total), wide-t.Left(b)))
+	return max(3, min(int(float64(min(b.Took, t.Total))/float64(t.Total)*wide), wide-t.Left(b)))
 }
 
 // Text is what it took, in words.
