@@ -34,7 +34,7 @@ BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine faults soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages chromium screenshots faults soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -117,7 +117,7 @@ test-all: $(PARTS) ## every test there is (an hour, as root): when its family wa
 	go test ./...
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
-	@$(MAKE) --no-print-directory machine
+	@$(MAKE) --no-print-directory machine pages
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
 
@@ -160,6 +160,18 @@ gate-lab:
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./e2e
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./e2e
 
+# Chromium is 126 MB to load and nothing else needs it, so the tests do without it where it is not.
+pages: # the pages of -o html and serve, in a real browser, where there is one
+	@command -v chromium >/dev/null || echo "skipped: there is no chromium to look at pages of HTML: 'make chromium'"
+	go test -tags e2e -count=1 -timeout 10m ./e2e/pages
+
+chromium: ## install Debian's Chromium, for the tests of pages of HTML (as root)
+	@command -v chromium >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+
+screenshots: chromium ## make the pictures of pages in docs/ anew
+	SCREENSHOTS=$(CURDIR)/docs go test -tags e2e -count=1 -timeout 10m -run '^TestDocsScreenshots$$' ./e2e/pages
+
 faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
 	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e
 
@@ -185,7 +197,7 @@ soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./prompt/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/... ./prompt/... ./runbook/... ./alerts/... ./page/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 BENCHED := $(CACHE)/bench.txt

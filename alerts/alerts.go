@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -25,6 +26,8 @@ type Cluster struct {
 	// Tell says on the node what came of it; false = the node got too many of late. Of a
 	// job in which the program was killed it may be called once more.
 	Tell func(ctx context.Context, job Job) (bool, error)
+	// Page makes a page of what Look has given as JSON, also an older version's; nil = there is none.
+	Page func(json []byte) (page.Page, error)
 }
 
 // The verdicts of a report.

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/calico-probe/calico-probe/page"
 )
 
 const token = "0123456789abcdef"
@@ -35,6 +37,7 @@ type lab struct {
 	told   []Job
 	look   func(ctx context.Context, job Job) (Report, error)
 	asking error // what the cluster answers instead
+	page   func([]byte) (page.Page, error)
 }
 
 func nodesOf(n int) *lab {
@@ -47,6 +50,7 @@ func nodesOf(n int) *lab {
 
 func (l *lab) cluster() Cluster {
 	return Cluster{
+		Page: l.page,
 		Node: func(_ context.Context, name string) (string, error) {
 			if slices.Contains(l.nodes, name) {
 				return name, nil

@@ -586,7 +586,7 @@ func TestAlerts(t *testing.T) {
 	})
 	book := s.jobs(t)[0]
 	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") ||
-		!strings.Contains(text, "runbook `ours`") {
+		!strings.Contains(text, "<dt>runbook</dt><dd>ours</dd>") {
 		t.Errorf("the runbook's report: %s", text)
 	}
 	if shown := events(t, "node-b"); !strings.Contains(shown, "fault: bird-dead") ||

@@ -94,11 +94,7 @@ const (
 
 // write shows a plane: what was found, and zone by zone how many paths fail.
 func (p Plane) write(b *strings.Builder, nodes []Member) {
-	fmt.Fprintf(b, "\n%s: %d of %d paths fail", planeSays[p.Name], p.Failed, p.Tried)
-	if p.Lossy > 0 {
-		fmt.Fprintf(b, ", %d lose packets", p.Lossy)
-	}
-	fmt.Fprintln(b)
+	fmt.Fprintf(b, "\n%s: %s\n", planeSays[p.Name], p.sum())
 	for i, f := range p.Findings {
 		if i == shownFindings {
 			fmt.Fprintf(b, "  %d more with -o json\n", len(p.Findings)-i)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -321,7 +322,7 @@ const mostRows = 12
 // DiffFormats lists the forms of a Difference.
 func DiffFormats() []Format {
 	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"},
-		{Name: "yaml", For: "the same"}}
+		{Name: "yaml", For: "the same"}, {Name: "html", For: "one page"}}
 }
 
 // WriteDiff writes a difference in one of DiffFormats.
@@ -331,6 +332,8 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		return WriteJSON(w, "  ", d)
 	case "yaml":
 		return WriteYAML(w, d)
+	case "html":
+		return page.Write(w, d.page())
 	}
 	var b strings.Builder
 	d.A.head(&b, "A")

@@ -75,6 +75,8 @@ type Segment struct {
 	Time     time.Time `json:"time,omitzero"`    // when it began, by the answering machine's clock
 	Access   []string  `json:"access,omitempty"` // what the probe really held
 	Complete bool      `json:"complete"`         // its answer arrived whole
+	// Elapsed is how long it took to answer, by the same clock; 0 where it did not come to its end.
+	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 }
 
 // Located is a result with the way it came, and its node where that is not the one
@@ -96,7 +98,7 @@ func (d *document) Event(ev probe.Event) error {
 	case probe.EventEnd:
 		for i := range d.started {
 			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
-				d.started[i].Complete = true
+				d.started[i].Complete, d.started[i].Elapsed = true, ev.End.Elapsed
 			}
 		}
 	case probe.EventResult:

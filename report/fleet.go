@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -30,6 +31,7 @@ type Fleet struct {
 // FleetNode is one node of a Fleet.
 type FleetNode struct {
 	Node string `json:"node"`
+	Zone string `json:"zone,omitempty"`
 	*probe.Verdict
 	Causes  []probe.Cause `json:"causes"`
 	Results []Located     `json:"results"` // the answers that are fail, warn or unknown
@@ -53,6 +55,7 @@ func (f *fleet) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventRun:
 		if ev.Node != "" {
+			f.now.Zone = zoneOf(ev.Start.Attributes)
 			return nil
 		}
 		f.all.Run, f.all.Time, f.all.Cluster = ev.Start.Run, ev.Start.Time, ev.Start.Cluster
@@ -80,6 +83,16 @@ func (f *fleet) Event(ev probe.Event) error {
 		f.all.Nodes, f.now = append(f.all.Nodes, f.now), FleetNode{}
 	}
 	return nil
+}
+
+// zoneOf is the zone among what is known of a node, "" = it has none.
+func zoneOf(attributes []string) string {
+	for _, pair := range attributes {
+		if zone, is := strings.CutPrefix(pair, "zone="); is {
+			return zone
+		}
+	}
+	return ""
 }
 
 func (f *fleet) write(ev probe.Event) error {

@@ -45,6 +45,7 @@ func Formats() []Format {
 		{Name: "yaml", For: "the same", Sink: tree(WriteYAML)},
 		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
 		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit, nil), Joined: writeJUnits},
+		{Name: "html", For: "one page to send or to keep: the verdict first, evidence folded; it loads nothing", Sink: whole(writeHTML, writeFleetHTML)},
 		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
 		{Name: "go-template", For: "the same by a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}

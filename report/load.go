@@ -254,5 +254,6 @@ func (d Document) end(s Segment) []probe.Event {
 	if !s.Complete {
 		return nil
 	}
-	return []probe.Event{{Type: probe.EventEnd, Node: d.nodeOf(s.Node), Way: s.Way, End: &probe.End{}}}
+	return []probe.Event{{Type: probe.EventEnd, Node: d.nodeOf(s.Node), Way: s.Way,
+		End: &probe.End{Elapsed: s.Elapsed}}}
 }

@@ -24,7 +24,7 @@ func TestImportsRunForward(t *testing.T) {
 		}
 	}
 	// What anybody may import: none of them imports more than probe, or Kubernetes.
-	leaves := []string{own + "probe/facts", own + "suggest", own + "filelock", own + "serverclock"}
+	leaves := []string{own + "probe/facts", own + "suggest", own + "filelock", own + "serverclock", own + "page"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for pkg, forbidden := range map[string][]string{
 		// What is on the node, and what asks there.
@@ -58,6 +58,8 @@ func TestImportsRunForward(t *testing.T) {
 		"suggest":     {own, "k8s.io/"},
 		"filelock":    {own, "k8s.io/"},
 		"serverclock": {own, "k8s.io/"},
+		"page": {own + "cluster", own + "diagnose", own + "examine", own + "fleet", own + "injector", own + "mesh",
+			own + "report", own + "probe/", "k8s.io/"},
 		// Beside it.
 		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
 		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},

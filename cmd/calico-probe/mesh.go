@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/fleet"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -40,7 +41,8 @@ two zones or the pair that the failing paths have in common.
 	f := cmd.Flags()
 	several.choosing(f)
 	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: what was found, and zone by zone how many paths fail"},
-		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same"}})
+		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same"},
+		{Name: "html", For: "one page, from a map of the zones down to a pair"}})
 	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.imaging(cmd)
 	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
@@ -83,6 +85,8 @@ func (o *runFlags) mesh(cmd *cobra.Command, several *severalNodes, out *output.S
 				return report.WriteJSON(to, "  ", found)
 			case "yaml":
 				return report.WriteYAML(to, found)
+			case "html":
+				return page.Write(to, found.Page())
 			}
 			return found.Write(to)
 		})

@@ -90,7 +90,7 @@ func TestOutputsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, says string }{
-		{"-o xml", "use one of table, wide, markdown, name, json, yaml, ndjson, junit, jsonpath=, go-template="},
+		{"-o xml", "use one of table, wide, markdown, name, json, yaml, ndjson, junit, html, jsonpath=, go-template="},
 		{"-o xml=" + folder + "/x", "unknown output format \"xml\""},
 		{"-o table -o json", "both go to stdout"},
 		{"-o json -o json=" + folder + "/a -o yaml", "both go to stdout"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -309,6 +310,7 @@ func recordFormats() []report.Format {
 	return []report.Format{
 		{Name: "text", For: "for people, every step as it happens", Lives: true},
 		{Name: "markdown", For: "to paste into a ticket"},
+		{Name: "html", For: "one page, every step"},
 		{Name: "json", For: "the whole record as one document"},
 		{Name: "ndjson", For: "every step as it happens, one a line, and what it came to", Lives: true},
 	}
@@ -343,6 +345,8 @@ func writeEnd(out *output.Set, r *runbook.Record) error {
 			return runbook.WriteMarkdown(to, r)
 		case to.Name == "json":
 			return report.WriteJSON(to, "  ", r)
+		case to.Name == "html":
+			return page.Write(to, r.Page())
 		case r.Outcome == nil:
 			return nil
 		case to.Name == "ndjson":

@@ -281,6 +281,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 			return teller.Write(ctx, job.ID, job.Node, job.Verdict == alerts.Fault ||
 				job.Verdict == alerts.Incomplete, reason, note)
 		},
+		Page: storedPage,
 	}, log)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -286,6 +287,15 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 	}
 	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(),
 		Markdown: text.kept.Bytes()}, nil
+}
+
+// storedPage is the page of a report as reported and plainRun make them.
+func storedPage(b []byte) (page.Page, error) {
+	p, err := report.ReadPage(b)
+	if err != nil {
+		return runbook.ReadPage(b)
+	}
+	return p, nil
 }
 
 // bounded keeps in memory only as much of a report as shows that it is more than is stored.
