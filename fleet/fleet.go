@@ -197,7 +197,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 			client.Note("cleaning up: %v", left)
 		}
 	}()
-	all, err = r.judgeAll(ctx, r.byProbe(client, wave), probed, inFlight, start)
+	all, err = r.judgeAll(ctx, r.byProbe(client, wave, survey), probed, inFlight, start)
 	if err != nil {
 		return nil, err
 	}
