@@ -134,6 +134,9 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.fits(own); err != nil {
+		return err
+	}
 	before, nodes := r.resumed(nodes)
 	all, err := replay(before, r.Sink)
 	if err != nil {
@@ -149,20 +152,51 @@ func (r *Run) Do(ctx context.Context) error {
 	return conclude(all, r.Sink, time.Since(r.began), false)
 }
 
-// resumed are the runs of nodes that were judged before, whole, and the nodes that are left.
+// longAgo is how old a run may be that is gone on with: nodes change.
+const longAgo = 6 * time.Hour
+
+// fits refuses to go on with a run of another cluster, with one that has asked other questions, and with an old one:
+// what it says of a node would pass for what this run found.
+func (r *Run) fits(own probe.Start) error {
+	if r.opts.Resume == nil {
+		return nil
+	}
+	was, server := r.opts.Resume.Fleet, func(c *probe.Cluster) string {
+		if c == nil {
+			return "no cluster"
+		}
+		return c.Server
+	}
+	age := own.Time.Sub(was.Time)
+	switch {
+	case server(was.Cluster) != server(own.Cluster):
+		return ui.BadUsage("--resume: that run asked %s, and this one would ask %s", server(was.Cluster), server(own.Cluster))
+	case !slices.Equal(was.Checks, own.Checks):
+		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
+	case age.Abs() > longAgo:
+		return ui.BadUsage("--resume: that run began %v ago: after %v begin a new one", age.Round(time.Minute), longAgo)
+	}
+	return nil
+}
+
+// resumed are the runs of nodes that were judged before, whole, and the nodes that are left: also those that gave no
+// answer then.
 func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
 	if r.opts.Resume == nil {
 		return nil, nodes
 	}
-	for _, n := range nodes {
-		i := slices.IndexFunc(r.opts.Resume.Runs, func(run report.Run) bool {
-			return run.Node == n.Name && run.Verdict != nil && run.Lacks == ""
-		})
-		if i < 0 {
-			left = append(left, n)
-			continue
+	judged := map[string]report.Run{}
+	for _, run := range r.opts.Resume.Runs {
+		if run.Verdict != nil && run.Verdict.Word != report.WordIncomplete && run.Lacks == "" {
+			judged[run.Node] = run
 		}
-		before = append(before, r.opts.Resume.Runs[i])
+	}
+	for _, n := range nodes {
+		if run, is := judged[n.Name]; is {
+			before = append(before, run)
+		} else {
+			left = append(left, n)
+		}
 	}
 	return before, left
 }

@@ -150,3 +150,20 @@ func TestManyHang(t *testing.T) {
 		}
 	})
 }
+
+// TestResumedAnew asks nodes again that gave no answer, and those of which lines are missing.
+func TestResumedAnew(t *testing.T) {
+	t.Parallel()
+	run := aRun(t, nil)
+	verdict := func(word string) *probe.Verdict { return &probe.Verdict{Word: word} }
+	run.opts.Resume = &report.Saved{Fleet: &probe.Start{}, Runs: []report.Run{
+		{Node: "node-00000", Verdict: verdict(report.WordHealthy)},
+		{Node: "node-00001", Verdict: verdict(report.WordIncomplete)},
+		{Node: "node-00002", Verdict: verdict(report.WordFault), Lacks: "lines"},
+		{Node: "node-00003"}, {Node: "of-another-cluster", Verdict: verdict(report.WordFault)},
+	}}
+	before, left := run.resumed(many(5))
+	if len(before) != 1 || before[0].Node != "node-00000" || len(left) != 4 {
+		t.Errorf("%d are not asked again, %d are", len(before), len(left))
+	}
+}

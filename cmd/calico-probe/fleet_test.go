@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,40 @@ func TestResume(t *testing.T) {
 	for _, wrong := range [][]string{{"--resume", cut, "-o", "ndjson=" + cut}, {"--resume", "../../docs/example.ndjson"}} {
 		if exit, out, errs := call(t, append(args[:len(args)-2], wrong...)...); exit != report.ExitUsage || out != "" {
 			t.Errorf("%q: exit %d, %s", wrong, exit, errs)
+		}
+	}
+}
+
+// TestResumeForeign wants a run of another cluster, one that asked other questions and an old one not to pass for this.
+func TestResumeForeign(t *testing.T) {
+	t.Parallel()
+	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
+	whole := filepath.Join(dir, "whole.ndjson")
+	args := []string{"run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig}
+	call(t, append(args, "-o", "ndjson="+whole)...)
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(b), "\n")
+	began := regexp.MustCompile(`"time":"[^"]+"`)
+	for want, spoilt := range map[string]string{
+		"that run asked https://elsewhere": regexp.MustCompile(`"server":"[^"]+"`).ReplaceAllString(head,
+			`"server":"https://elsewhere"`),
+		"that run asked no cluster": regexp.MustCompile(`,"cluster":\{[^}]+\}`).ReplaceAllString(head, ""),
+		"asked other checks":        strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
+		"h0m0s ago":                 began.ReplaceAllString(head, `"time":"`+time.Now().Add(-7*time.Hour).UTC().Format(time.RFC3339)+`"`),
+	} {
+		file := filepath.Join(dir, "foreign.ndjson")
+		if spoilt == head {
+			t.Fatalf("%s: nothing is spoilt in %s", want, head)
+		}
+		if err := os.WriteFile(file, []byte(spoilt+"\n"+rest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		exit, out, errs := call(t, append(args, "--resume", file)...)
+		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s%s", want, exit, out, errs)
 		}
 	}
 }
