@@ -2,11 +2,9 @@ package injector
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -200,17 +198,17 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 
 // podFor is the pod of one node's probe.
 func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
-	b, err := json.Marshal(plan)
+	packed, err := plan.Pack()
 	if err != nil {
 		return nil, err
 	}
 	pod := podFor(o, w.owner)
 	c := &pod.Spec.Containers[0]
 	c.Stdin, c.StdinOnce = false, false
-	// The kubelet replaces $(NAME) in arguments.
-	text := strings.ReplaceAll(string(b), "$", `\u0024`)
-	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--plan", text,
-		"--summary", corev1.TerminationMessagePathDefault}
+	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--summary", corev1.TerminationMessagePathDefault}
+	for _, piece := range packed {
+		c.Args = append(c.Args, "--plan", piece)
+	}
 	return pod, nil
 }
 
