@@ -144,7 +144,8 @@ func TestBusy(t *testing.T) {
 		_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`) // seen by the client
 	}))
 	t.Cleanup(server.Close)
-	client := NewClient(Config{Rest: func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }}, io.Discard)
+	to := func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }
+	client := NewClient(Config{Rest: to}, io.Discard)
 	config, err := client.Busy().Rest()
 	if err != nil {
 		t.Fatal(err)

@@ -62,6 +62,20 @@ func group(all []judged) []probe.Group {
 			}
 		}
 	}
+	bearWitness(all, blamed, found)
+	out := make([]probe.Group, 0, len(order))
+	for _, key := range order {
+		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
+		out = append(out, *found[key])
+	}
+	slices.SortStableFunc(out, func(a, b probe.Group) int {
+		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
+	})
+	return out
+}
+
+// bearWitness gives groups their witnesses.
+func bearWitness(all []judged, blamed map[string]string, found map[string]*probe.Group) {
 	for _, n := range all {
 		for _, c := range n.causes {
 			own := blamed[c.About]
@@ -75,15 +89,6 @@ func group(all []judged) []probe.Group {
 			}
 		}
 	}
-	out := make([]probe.Group, 0, len(order))
-	for _, key := range order {
-		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
-		out = append(out, *found[key])
-	}
-	slices.SortStableFunc(out, func(a, b probe.Group) int {
-		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
-	})
-	return out
 }
 
 // blame gives each node that has a cause of its own, one that is not about another node, the ID of the first: what

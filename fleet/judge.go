@@ -29,7 +29,7 @@ type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	bad        []probe.Result // answers that are fail, warn or unknown
+	bad        []probe.Result // of each check the first answer that is fail, warn or unknown
 	verdict    probe.Verdict
 }
 
@@ -56,7 +56,8 @@ func (j *judging) Event(ev probe.Event) error {
 		j.attributes = ev.Start.Attributes
 	case ev.Type == probe.EventVerdict:
 		j.verdict = *ev.Verdict
-	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+	case ev.Type == probe.EventResult && bad(ev.Result.Status) &&
+		!slices.ContainsFunc(j.bad, func(r probe.Result) bool { return r.Check == ev.Result.Check }):
 		j.bad = append(j.bad, *ev.Result)
 	}
 	j.events = append(j.events, ev)
@@ -89,8 +90,11 @@ func (j *judging) report(to report.Sink) error {
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
 // slow is how long a node is waited for until another one is asked beside it: many that hang must not keep the others
-// waiting.
-const slow = 8 * time.Second
+// waiting. More than mostBeside times as many are never asked at once: each holds what it is asked.
+const (
+	slow       = 8 * time.Second
+	mostBeside = 4
+)
 
 // judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done. Once it is stopped,
 // or a report cannot be written, no more nodes are asked, and what is still coming is no verdict.
@@ -101,13 +105,15 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	stopped := func() bool { return errors.Is(ctx.Err(), context.Canceled) }
 	var turn sync.Mutex // held while a node is reported
 	var running sync.WaitGroup
-	room := make(chan struct{}, limit)
+	room, most := make(chan struct{}, limit), make(chan struct{}, mostBeside*limit)
 	tell := r.progress(len(nodes))
 	for _, n := range nodes {
+		most <- struct{}{}
 		if room <- struct{}{}; stopped() {
 			break
 		}
 		running.Go(func() {
+			defer func() { <-most }()
 			leave := sync.OnceFunc(func() { <-room })
 			defer leave()
 			defer time.AfterFunc(slow, leave).Stop()

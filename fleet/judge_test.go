@@ -59,7 +59,7 @@ func TestStopped(t *testing.T) {
 		broken error // of the report
 		want   error
 	}{
-		"Ctrl-C":         {nil, context.Canceled},
+		"Ctrl-C":        {nil, context.Canceled},
 		"report breaks": {errors.New("no room on the disk"), errors.New("no room on the disk")},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ type Wave struct {
 
 	mu   sync.Mutex
 	told map[string]chan podNews // by the name of the pod
-	left []error                 // pods that could not be removed
+	left map[string]error        // pods that could not be removed, by name
 }
 
 // podNews is the last that is known of a pod.
@@ -49,7 +49,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
 	}
 	ours.ResourceVersion = list.ResourceVersion
-	w := &Wave{client: c, common: common, told: map[string]chan podNews{},
+	w := &Wave{client: c, common: common, told: map[string]chan podNews{}, left: map[string]error{},
 		janitor: &placement{client: c, options: common, namespace: common.Namespace}}
 	w.owner = w.janitor.startJanitor(ctx)
 	if w.owner == nil {
@@ -191,7 +191,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if left := p.removed(err == nil, end != nil); left != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.left = append(w.left, left)
+		w.left[asked.Name] = left
 	}
 	return err
 }
@@ -290,7 +290,7 @@ func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTermina
 	return nil, ""
 }
 
-// Close removes what is left of the wave. What its Job owns goes with that.
+// Close removes what is left of the wave. What its Job owns goes with that too.
 func (w *Wave) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
@@ -298,10 +298,18 @@ func (w *Wave) Close() error {
 	err := w.janitor.stopJanitor(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owner == nil || err != nil {
-		if n := len(w.left); n > 0 {
-			err = errors.Join(err, fmt.Errorf("%d pods of probes could not be removed, the first: %w", n, w.left[0]))
+	var failed error
+	for name := range w.left {
+		again := w.client.kube.CoreV1().Pods(w.common.Namespace).Delete(ctx, name,
+			metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if again == nil || apierrors.IsNotFound(again) {
+			delete(w.left, name)
+		} else {
+			failed = again
 		}
+	}
+	if n := len(w.left); n > 0 && (w.owner == nil || err != nil) {
+		err = errors.Join(err, fmt.Errorf("%d pods of probes could not be removed: %w", n, failed))
 	}
 	if err != nil {
 		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", err, w.common.Run)

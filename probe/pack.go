@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Bounds of a plan in a program's arguments: Linux takes 128 KiB in one, and an API server with its etcd 1.5 MiB in a pod.
+// Bounds of a plan in a program's arguments: Linux takes 128 KiB in one, and etcd 1.5 MiB of a pod.
 const (
 	longestArg = 96 << 10
 	maxPacked  = 1 << 20

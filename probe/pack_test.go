@@ -19,8 +19,9 @@ func meshPlan(nodes int) Plan {
 	for i := range nodes {
 		addr := netip.AddrFrom4([4]byte{10, 16, byte(i >> 8), byte(i)})
 		name := fmt.Sprintf("ip-10-16-%d-%d.eu-central-1.compute.internal", i>>8, i&255)
-		p.Targets = append(p.Targets, Target{Kind: KindTunnel, Name: name, Node: name, Addr: addr, Attrs: map[string]string{
-			AttrDevice: "vxlan.calico", AttrOuter: addr.String(), AttrMAC: fmt.Sprintf("66:%02x:%02x:7f:1a:%02x", i&255, i>>8, i*7&255)}})
+		attrs := map[string]string{AttrDevice: "vxlan.calico", AttrOuter: addr.String(),
+			AttrMAC: fmt.Sprintf("66:%02x:%02x:7f:1a:%02x", i&255, i>>8, i*7&255)}
+		p.Targets = append(p.Targets, Target{Kind: KindTunnel, Name: name, Node: name, Addr: addr, Attrs: attrs})
 		for j := range 2 {
 			p.Targets = append(p.Targets, Target{Kind: KindBlock, Name: fmt.Sprintf("10.%d.%d.%d/26", 128+j, i>>8, i&255),
 				Node: name, Addr: addr})

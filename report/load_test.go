@@ -163,7 +163,8 @@ func TestHostileFleet(t *testing.T) {
 		s := saved.Fleet
 		for _, got := range slices.Concat([]string{s.Version, s.Run, s.Cluster.Context, s.Cluster.Server, saved.Runs[0].Node},
 			s.Checks, saved.Runs[0].Events[0].Start.Attributes) {
-			if strings.ContainsFunc(got, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+			steers := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+			if strings.ContainsFunc(got, steers) {
 				t.Errorf("%q came through as %q", text, got)
 			}
 		}
