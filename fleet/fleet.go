@@ -73,13 +73,13 @@ func New(client *examine.Client, opts Options) (*Run, error) {
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
 		return nil, ui.BadUsage("--selector %q: %w", opts.Select, err)
 	}
-	r.picked, err = opts.pick()
+	r.picked, err = opts.Picked()
 	return r, err
 }
 
-// pick are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
+// Picked are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
 // that a probe answers by itself.
-func (o Options) pick() ([]string, error) {
+func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
 		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)

@@ -121,6 +121,11 @@ func (f Fleet) unasked() int {
 	return count
 }
 
+// CollectFleet returns a sink that sets to once the verdict of a run over several nodes has come.
+func CollectFleet(to *Fleet) Sink {
+	return newFleet(nil, func(_ io.Writer, all Fleet) error { *to = all; return nil })
+}
+
 // collectEach makes a document of each node of a fleet.
 type collectEach struct {
 	all *[]Document

@@ -184,6 +184,40 @@ func TestResumeForeign(t *testing.T) {
 	}
 }
 
+// TestRunbookFleet runs a runbook that looks at all nodes, by the API alone, and one whose look cannot be.
+func TestRunbookFleet(t *testing.T) {
+	t.Parallel()
+	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
+	write := func(name, step string) string {
+		file := filepath.Join(dir, name+".yaml")
+		text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: " + name + "}\nspec:\n  title: all\n" +
+			"  steps:\n  - name: all\n    fleet: " + step + "\n  - conclude:\n      verdict: fault\n" +
+			"      says: \"${first(steps.all.groups).example} ${steps.all.lacks}\"\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	args := []string{"runbook", "run", "--kubeconfig", kubeconfig, "--node", "worker-a", "--journal",
+		filepath.Join(dir, "j")}
+	exit, out, errs := call(t, append(args, write("all", "{}"), "-o", "json")...)
+	if err := validate(compiled(t, "record"), out); err != nil {
+		t.Error(err)
+	}
+	if exit != report.ExitFault || !strings.Contains(out, `"says": "worker-`) || !strings.Contains(out, `"fleet": {`) {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+	args[len(args)-1] = filepath.Join(dir, "k")
+	exit, _, errs = call(t, append(args, write("none", "{selector: no=such}"))...)
+	if exit != report.ExitUsage || !strings.Contains(errs, "no node of 2 has the labels") {
+		t.Errorf("exit %d, %s", exit, errs)
+	}
+	exit, out, _ = call(t, "runbook", "lint", write("bad", "{checks: [pods-start]}"))
+	if exit != report.ExitUsage || !strings.Contains(out, "cannot be asked about several nodes") {
+		t.Errorf("exit %d, %s", exit, out)
+	}
+}
+
 // TestFleetUnfinished wants a run without a verdict to leave a file that says so.
 func TestFleetUnfinished(t *testing.T) {
 	t.Parallel()
