@@ -12,7 +12,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,6 +35,10 @@ type Options struct {
 	Nodes  []string // these
 	Select string   // those with these labels, as kubectl's -l
 	All    bool     // all there are
+	// Few, with All, puts probes on a few nodes of each zone: of Among, or where that names none of those of which the API
+	// knows something.
+	Few   bool
+	Among []string
 	// Resume is a run that was cut: nodes that are judged there are not asked again.
 	Resume *report.Saved
 }
@@ -213,10 +216,13 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 		return nil, err
 	}
 	probed, rest := nodes, []*corev1.Node(nil)
-	if r.opts.Select != "" {
+	if r.opts.Select != "" || r.opts.Few {
 		if probed, rest, err = r.suspects(ctx, survey, nodes, start); err != nil {
 			return nil, err
 		}
+	}
+	if len(probed) == 0 {
+		return r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
 	}
 	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
 	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
@@ -237,40 +243,6 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	}
 	others, err := r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
 	return append(all, others...), err
-}
-
-// perZone is how many nodes of each zone are asked though nothing is wrong with them by what the API says.
-const perZone = 3
-
-// suspects parts nodes into those that are worth a probe, which are what the API knows something of and a few of each
-// zone, and the rest.
-func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
-) (probed, rest []*corev1.Node, err error) {
-	well, ask := map[string][]*corev1.Node{}, r.byAPI(s) // by zone
-	for _, n := range nodes {
-		j, err := ask(ctx, n, start)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case j.verdict.Word == report.WordHealthy:
-			zone := n.Labels[corev1.LabelTopologyZone]
-			well[zone] = append(well[zone], n)
-		default:
-			probed = append(probed, n)
-		}
-	}
-	for _, zone := range slices.Sorted(maps.Keys(well)) {
-		of := well[zone]
-		few := min(perZone, len(of))
-		for i, n := range of {
-			if i*few/len(of) != (i+1)*few/len(of) {
-				probed = append(probed, n)
-			} else {
-				rest = append(rest, n)
-			}
-		}
-	}
-	return probed, rest, nil
 }
 
 // Unfinished reports that the run did not come to its end.

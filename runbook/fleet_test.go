@@ -75,7 +75,8 @@ func TestFleetStep(t *testing.T) {
 	for _, want := range []string{
 		"judged 5 nodes: 2 fault, 3 healthy", "2 of 5 nodes: kubelet-silent (medium)", "in common: zone b",
 	} {
-		if !strings.Contains(text.String(), want) || !strings.Contains(markdown.String(), strings.TrimPrefix(want, "judged ")) {
+		if !strings.Contains(text.String(), want) ||
+			!strings.Contains(markdown.String(), strings.TrimPrefix(want, "judged ")) {
 			t.Errorf("%q is not in\n%s\n%s", want, text.String(), markdown.String())
 		}
 	}
@@ -122,8 +123,8 @@ func TestFleetResumed(t *testing.T) {
 	}
 }
 
-// TestFleetFails wants a look that cannot be had to be an answer, one that is a mistake to end the runbook, and one that
-// was stopped to be had again.
+// TestFleetFails wants a look that cannot be had to be an answer, one that is a mistake to end the runbook, and one
+// that was stopped to be had again.
 func TestFleetFails(t *testing.T) {
 	t.Parallel()
 	const steps = `
