@@ -53,11 +53,15 @@ type Report struct {
 type Procedure struct {
 	Runbook string `json:"runbook,omitempty"`
 	Profile string `json:"profile,omitempty"` // of a plain run
+	Many    bool   `json:"many,omitempty"`    // that looks at all nodes at once
 }
 
 func (p Procedure) String() string {
 	if p.Runbook != "" {
 		return p.Runbook
+	}
+	if p.Many {
+		return "many-" + p.Profile
 	}
 	return "run-" + p.Profile
 }
@@ -69,10 +73,11 @@ const (
 	Done    = "done"
 )
 
-// Job is one procedure on one node, for one alert or many.
+// Job is one procedure on one node, or on many at once, for one alert or many.
 type Job struct {
-	ID        string    `json:"id"` // of letters, digits and dashes; later ones sort behind
-	Node      string    `json:"node"`
+	ID        string    `json:"id"`              // of letters, digits and dashes; later ones sort behind
+	Node      string    `json:"node"`            // ManyNodes of one that looks at many
+	Nodes     []string  `json:"nodes,omitempty"` // which its alerts are about, of such a one
 	Procedure Procedure `json:"procedure"`
 	State     string    `json:"state"`
 	Alerts    []Alert   `json:"alerts"`             // the first maxAlerts that it is for

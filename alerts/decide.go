@@ -114,6 +114,7 @@ type decision struct {
 	order    []string        // of those that are new
 	unmapped []Unmapped      // as they become
 	firings  []heard         // that are new, or heard of again
+	gathered []string        // jobs there were that became part of another one
 	refused  error           // why some are to be sent again
 }
 
@@ -122,10 +123,9 @@ type decision struct {
 func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &decision{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
-	t.counts[outcomeUnmapped] = beyond
+	t := &decision{counts: map[string]int{outcomeUnmapped: beyond}, made: map[string]*Job{}, changed: map[string]*Job{}}
 	none := newNoted(s.unmapped)
-	waiting, waits := s.waiting(), s.waitingOf()
+	waiting, waits, nodes := s.waiting(), s.waitingOf(), s.crowdOf()
 	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
 	refuse := func(why error) {
 		t.counts[outcomeRejected]++
@@ -153,6 +153,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 		case job != nil:
 			t.counts[outcomeSame]++
 			join(job, a.Alert)
+			job.addNode(a.node)
 			t.changed[job.ID], seen[a.key()] = job, job
 			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
@@ -161,17 +162,19 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 			refuse(errors.New("the job of an alert was removed meanwhile"))
 		case s.stopping:
 			refuse(errStopping)
-		case waiting >= s.limits.Queue:
+		case waiting >= s.limits.Queue && !nodes.tooMany(a.node):
 			refuse(fmt.Errorf("the queue is full: %d jobs wait", waiting))
-		case waits[a.procedure] >= share(s.limits.Queue):
+		case waits[a.procedure] >= share(s.limits.Queue) && !nodes.tooMany(a.node):
 			refuse(fmt.Errorf("the queue is full for %s: %d jobs wait", a.procedure, waits[a.procedure]))
 		default:
 			waiting++
 			waits[a.procedure]++
 			job = t.queue(a, now)
+			nodes.add(job)
 			latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job
 		}
 	}
+	s.gather(t, nodes, now)
 	t.unmapped = none.latest()
 	return t
 }
@@ -214,7 +217,10 @@ func (s *Server) belongs(
 		job = t.version(s.jobs[s.latest[key]])
 	}
 	if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
-		return nil, false
+		job = nil
+	}
+	if job == nil {
+		job = t.version(s.manyFor(a.node, now))
 	}
 	return job, false
 }
@@ -333,12 +339,13 @@ func (s *Server) accept(t *decision) error {
 	}
 	for id, j := range t.changed {
 		if t.made[id] == nil {
-			s.jobs[id].Alerts, s.jobs[id].More = j.Alerts, j.More
+			s.jobs[id].Alerts, s.jobs[id].More, s.jobs[id].Nodes = j.Alerts, j.More, j.Nodes
 		}
 	}
 	for _, f := range t.firings {
 		s.seen[f.Key] = f
 	}
+	defer s.forgetGathered(t.gathered) // which nobody begins before: turn is held
 	s.unmapped = t.unmapped
 	s.appended += len(t.firings)
 	s.mu.Unlock()

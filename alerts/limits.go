@@ -10,6 +10,7 @@ import (
 
 // Limits bound the work.
 type Limits struct {
+	Many        int           // alerts for more nodes than this that wait become one look at all nodes; 0 = never
 	Workers     int           // jobs that run at once; one node has one at most
 	Queue       int           // jobs that wait
 	RunsPerHour int           // jobs begun within any hour; others wait
@@ -27,14 +28,15 @@ type Limits struct {
 // DefaultLimits are those of a small cluster.
 func DefaultLimits() Limits {
 	return Limits{
-		Workers: 2, Queue: 100, RunsPerHour: 30, Cooldown: 15 * time.Minute, Job: 10 * time.Minute, Grace: 30 * time.Second,
-		Run: 2 * time.Minute, Peers: 2,
+		Many: 5, Workers: 2, Queue: 100, RunsPerHour: 30, Cooldown: 15 * time.Minute, Job: 10 * time.Minute,
+		Grace: 30 * time.Second, Run: 2 * time.Minute, Peers: 2,
 	}
 }
 
 // UnmarshalJSON reads limits, durations as 90s or 5m; what is left out stays as it was.
 func (l *Limits) UnmarshalJSON(b []byte) error {
 	fields := struct {
+		Many        *int      `json:"many"`
 		Workers     *int      `json:"workers"`
 		Queue       *int      `json:"queue"`
 		RunsPerHour *int      `json:"runsPerHour"`
@@ -46,7 +48,7 @@ func (l *Limits) UnmarshalJSON(b []byte) error {
 		Check       *duration `json:"checkTimeout"`
 		Peers       *int      `json:"peers"`
 	}{
-		&l.Workers, &l.Queue, &l.RunsPerHour, (*duration)(&l.Cooldown), (*duration)(&l.Job), (*duration)(&l.Grace),
+		&l.Many, &l.Workers, &l.Queue, &l.RunsPerHour, (*duration)(&l.Cooldown), (*duration)(&l.Job), (*duration)(&l.Grace),
 		(*duration)(&l.Run), (*duration)(&l.Start), (*duration)(&l.Check), &l.Peers,
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -73,8 +75,8 @@ func (l Limits) check() error {
 	switch {
 	case l.Workers < 1 || l.Queue < 1 || l.RunsPerHour < 1:
 		return errors.New("workers, queue and runsPerHour must be 1 or more")
-	case l.Cooldown < 0 || l.Grace < 0 || l.Start < 0 || l.Check < 0 || l.Peers < 0:
-		return errors.New("cooldown, grace, startTimeout, checkTimeout and peers must not be negative")
+	case l.Many < 0 || l.Cooldown < 0 || l.Grace < 0 || l.Start < 0 || l.Check < 0 || l.Peers < 0:
+		return errors.New("many, cooldown, grace, startTimeout, checkTimeout and peers must not be negative")
 	case l.Job < 10*time.Second:
 		return errors.New("jobTimeout must be 10s or more")
 	case l.Run < time.Second:

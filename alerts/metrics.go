@@ -22,6 +22,7 @@ type metrics struct {
 	registry     *prometheus.Registry
 	alerts       *prometheus.CounterVec
 	truncated    prometheus.Counter
+	gathered     prometheus.Counter
 	requests     *prometheus.CounterVec
 	unauthorized prometheus.Counter
 	crowded      prometheus.Counter
@@ -41,6 +42,7 @@ func newMetrics(s *Server) *metrics {
 		registry:     prometheus.NewRegistry(),
 		alerts:       prometheus.NewCounterVec(counter("alerts_total", "Alerts received, by what was made of them; one sent again counts again."), []string{"outcome"}),
 		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): they were never seen.")),
+		gathered:     prometheus.NewCounter(counter("jobs_gathered_total", "Jobs that waited and became part of one look at many nodes (spec.limits.many).")),
 		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
 		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests refused for want of valid credentials.")),
 		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed for newer ones: idle ones, or such as had shown no credentials.")),
@@ -70,8 +72,8 @@ func newMetrics(s *Server) *metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "build_info", Help: "The version of this program; always 1.", ConstLabels: prometheus.Labels{"version": probe.Release}})
 	info.Set(1)
-	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last,
-		m.nodeEvents, m.storeErrors, info,
+	m.registry.MustRegister(m.alerts, m.truncated, m.gathered, m.requests, m.unauthorized, m.crowded, m.runs,
+		m.duration, m.last, m.nodeEvents, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
 		gauge("jobs_queued_limit", "Jobs that may wait (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),

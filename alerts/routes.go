@@ -39,11 +39,12 @@ type RoutesSpec struct {
 	Limits Limits  `json:"limits,omitzero"`
 }
 
-// Route is for the alerts that all its matchers match; one of Runbook and Profile is set.
+// Route is for the alerts that all its matchers match; one of Runbook, Profile and Many is set.
 type Route struct {
 	Match   []string `json:"match"`             // as in Alertmanager: alertname=~"Kube.*"
 	Runbook string   `json:"runbook,omitempty"` // its name
 	Profile string   `json:"profile,omitempty"` // of a plain run: quick, standard or deep
+	Many    bool     `json:"many,omitempty"`    // one look at all nodes, whatever node the alert names, if any
 	// Node is the labels that tell the node, the first that an alert has; nil = defaultNodeLabels.
 	Node []string `json:"node,omitempty"`
 
@@ -83,8 +84,8 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 			return Routes{}, fmt.Errorf("route %d: %w", i+1, err)
 		}
 		switch {
-		case (route.Runbook == "") == (route.Profile == ""):
-			return Routes{}, fmt.Errorf("route %d: name a runbook or a profile, one of both", i+1)
+		case !route.one():
+			return Routes{}, fmt.Errorf("route %d: name a runbook or a profile, or say many: true, one of these", i+1)
 		case route.Runbook != "" && !slices.Contains(runbooks, route.Runbook):
 			return Routes{}, fmt.Errorf("route %d: there is no runbook %q; there are %s", i+1, route.Runbook, strings.Join(runbooks, ", "))
 		case route.Profile != "" && !slices.Contains(profiles, route.Profile):
@@ -92,6 +93,17 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 		}
 	}
 	return r, nil
+}
+
+// one tells whether a route says one thing to do.
+func (r Route) one() bool {
+	said := 0
+	for _, does := range []bool{r.Runbook != "", r.Profile != "", r.Many} {
+		if does {
+			said++
+		}
+	}
+	return said == 1
 }
 
 // Answer says which runbook answers an alert.
@@ -157,6 +169,9 @@ func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) 
 		return Procedure{}, "", unmapped("no route matches it")
 	}
 	route := r.Spec.Routes[i]
+	if route.Many {
+		return manyProcedure, ManyNodes, nil
+	}
 	node, err := route.nodeOf(ctx, c, alert)
 	return Procedure{Runbook: route.Runbook, Profile: route.Profile}, node, err
 }

@@ -91,7 +91,7 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	if until := s.heldUp(now); !until.IsZero() {
 		return nil, until
 	}
-	begun := map[Procedure]int{}
+	begun, soon := map[Procedure]int{}, time.Time{}
 	for _, b := range s.begun {
 		begun[b.procedure]++
 	}
@@ -101,11 +101,18 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 		if j.State != Queued || busy[j.Node] || j.Attempts > 0 && len(busy) > 0 || !s.limited(j.Procedure, now).IsZero() {
 			continue
 		}
+		if full := j.Queued.Add(manyWait); j.Procedure.Many && j.Attempts == 0 && now.Before(full) {
+			soon = full
+			continue
+		}
 		if next == nil || begun[j.Procedure] < begun[next.Procedure] {
 			next = j
 		}
 	}
-	return next, time.Time{}
+	if next != nil {
+		soon = time.Time{}
+	}
+	return next, soon
 }
 
 // Run has jobs done until ctx ends. Those that run may then go on for the grace, are
@@ -264,6 +271,9 @@ func (r *Report) bound() {
 
 // tell returns why the node was not told, "" = it was.
 func (s *Server) tell(ctx context.Context, job Job) string {
+	if job.Procedure.Many && len(job.Nodes) == 0 {
+		return "no node is named"
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
 	told, err := s.cluster.Tell(ctx, job)

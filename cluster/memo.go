@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // memo is what follows from a Survey alone, worked out once however many of its nodes are judged. A Snapshot whose
@@ -22,6 +24,8 @@ type memo struct {
 	ready       func() []*corev1.Node                // those of Linux
 	unready     func() []*corev1.Node                // the same that are not
 	internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
+	tunnels     func() []probe.Target                // as they are asked about on any node
+	blocks      func() []probe.Target
 }
 
 func newMemo(s *Survey) *memo {
@@ -36,6 +40,8 @@ func newMemo(s *Survey) *memo {
 		ready:       sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, true) }),
 		unready:     sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, false) }),
 		internal:    sync.OnceValue(func() map[netip.Addr][]*corev1.Node { return byInternalIP(s.Nodes) }),
+		tunnels:     sync.OnceValue(func() []probe.Target { return tunnelsOf(s.Nodes) }),
+		blocks:      sync.OnceValue(func() []probe.Target { return blocksOf(s) }),
 	}
 	m.peers = sync.OnceValues(func() ([]peer, error) { return bgpPeers(s, m.speakers()) })
 	m.idle = sync.OnceValue(func() []string { return idlePeers(s, m.speakers()) })

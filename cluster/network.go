@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -63,11 +65,24 @@ var tunnels = []struct {
 	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", annotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
 }
 
+// tunnelTargets are the ends of tunnels, those of the node itself marked.
 func tunnelTargets(s *Snapshot) []probe.Target {
+	out := slices.Clone(s.known().tunnels())
+	for i, t := range out {
+		if t.Node == s.Node.Name {
+			out[i].Attrs = maps.Clone(t.Attrs)
+			out[i].Attrs[probe.AttrOwn] = "true"
+		}
+	}
+	return out
+}
+
+// tunnelsOf are the ends of tunnels of all nodes.
+func tunnelsOf(nodes []corev1.Node) []probe.Target {
 	const prefix = "projectcalico.org/"
 	var out []probe.Target
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
+	for i := range nodes {
+		n := &nodes[i]
 		for _, w := range tunnels {
 			a, ok := addressOf(n.Annotations[prefix+w.addr])
 			if !ok {
@@ -81,19 +96,31 @@ func tunnelTargets(s *Snapshot) []probe.Target {
 			if v := n.Annotations[prefix+w.extra]; w.extra != "" && v != "" {
 				t.Attrs[w.attr] = v
 			}
-			if n.Name == s.Node.Name {
-				t.Attrs[probe.AttrOwn] = "true"
-			}
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// blockTargets are the blocks of nodes that have a registered address of the
+// blockTargets are the node's own blocks, and those of nodes that have a registered address of the
 // block's family: others are left over from nodes that are gone, and nobody can
 // say where they should lead.
 func blockTargets(s *Snapshot) []probe.Target {
+	all := s.known().blocks()
+	out := make([]probe.Target, 0, len(all))
+	for _, t := range all {
+		if t.Node == s.Node.Name {
+			t.Attrs = map[string]string{probe.AttrOwn: "true"}
+		} else if !t.Addr.IsValid() {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// blocksOf are all blocks, each with its node's registered address of its family, if any.
+func blocksOf(s *Survey) []probe.Target {
 	at := map[string][2]netip.Addr{}
 	states := map[string]map[string]string{}
 	for i := range s.Nodes {
@@ -103,19 +130,14 @@ func blockTargets(s *Snapshot) []probe.Target {
 		v6, _ := registered(n, annotationIPv6)
 		at[n.Name] = [2]netip.Addr{v4.Addr(), v6.Addr()}
 	}
-	var out []probe.Target
+	out := make([]probe.Target, 0, len(s.blocks))
 	for _, b := range s.blocks {
 		addr := at[b.node][0]
 		if b.cidr.Addr().Is6() {
 			addr = at[b.node][1]
 		}
-		t := probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr, Attrs: states[b.node]}
-		if b.node == s.Node.Name {
-			t.Attrs = map[string]string{probe.AttrOwn: "true"}
-		} else if !addr.IsValid() {
-			continue
-		}
-		out = append(out, t)
+		out = append(out, probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr,
+			Attrs: states[b.node]})
 	}
 	return out
 }

@@ -670,9 +670,10 @@ func TestAlertsKilled(t *testing.T) {
 }
 
 type storedJob struct {
-	Node, State, Verdict string
-	Attempts             int
-	Alerts               []struct{ Fingerprint string }
+	ID, Node, State, Verdict string
+	Nodes                    []string
+	Attempts                 int
+	Alerts                   []struct{ Fingerprint string }
 }
 
 func stored(t testing.TB, dir string) []storedJob {
@@ -805,7 +806,7 @@ func TestAlertsBurst(t *testing.T) {
 		t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
 	}
 	dir := t.TempDir()
-	s, _ := serve(t, freePort(t), append(withRoutes(t, "workers: 3, queue: 10, runsPerHour: 1000"), "--store", dir, "--via", "api")...)
+	s, _ := serve(t, freePort(t), append(withRoutes(t, "many: 0, workers: 3, queue: 10, runsPerHour: 1000"), "--store", dir, "--via", "api")...)
 	counted := &counting{requests: map[int]int{}}
 	am := startAlertmanager(t, plainly(t, counted.before(t, s)))
 	var list []map[string]any

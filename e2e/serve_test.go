@@ -70,7 +70,7 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	pid, _ := process(t, file("bin/calico-probe"),
 		append([]string{"serve", "--listen", main, "--health-listen", health, "--store", dir, "--via", "api",
 			"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key},
-			withRoutes(t, "runsPerHour: 1000")...)...)
+			withRoutes(t, "many: 0, runsPerHour: 1000")...)...)
 	_, port, _ := strings.Cut(main, ":")
 	s := serving{"https://localhost:" + port, "http://" + health, trusting(t, cert)}
 	s.ready(t)

@@ -64,10 +64,11 @@ func (c *Client) Quiet() *Client {
 	return &own
 }
 
-// Busy is the same Client with a rate of requests that suits many nodes at once.
+// Busy is the same Client with a rate of requests that suits many nodes at once, and that is held back where the API
+// server says so.
 func (c *Client) Busy() *Client {
 	const perSecond = 300
-	own := *c
+	own, pace := *c, &pacer{}
 	own.Config.Rest = func() (*rest.Config, error) {
 		config, err := c.Rest()
 		if err != nil {
@@ -75,6 +76,7 @@ func (c *Client) Busy() *Client {
 		}
 		config = rest.CopyConfig(config)
 		config.QPS, config.Burst = perSecond, perSecond
+		config.Wrap(pace.transport)
 		return config, nil
 	}
 	return &own

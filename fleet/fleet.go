@@ -12,7 +12,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,6 +35,10 @@ type Options struct {
 	Nodes  []string // these
 	Select string   // those with these labels, as kubectl's -l
 	All    bool     // all there are
+	// Few, with All, puts probes on a few nodes of each zone: of Among, or where that names none of those of which the API
+	// knows something.
+	Few   bool
+	Among []string
 	// Resume is a run that was cut: nodes that are judged there are not asked again.
 	Resume *report.Saved
 }
@@ -73,13 +76,13 @@ func New(client *examine.Client, opts Options) (*Run, error) {
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
 		return nil, ui.BadUsage("--selector %q: %w", opts.Select, err)
 	}
-	r.picked, err = opts.pick()
+	r.picked, err = opts.Picked()
 	return r, err
 }
 
-// pick are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
+// Picked are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
 // that a probe answers by itself.
-func (o Options) pick() ([]string, error) {
+func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
 		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
@@ -134,6 +137,9 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.fits(own); err != nil {
+		return err
+	}
 	before, nodes := r.resumed(nodes)
 	all, err := replay(before, r.Sink)
 	if err != nil {
@@ -149,20 +155,51 @@ func (r *Run) Do(ctx context.Context) error {
 	return conclude(all, r.Sink, time.Since(r.began), false)
 }
 
-// resumed are the runs of nodes that were judged before, whole, and the nodes that are left.
+// longAgo is how old a run may be that is gone on with: nodes change.
+const longAgo = 6 * time.Hour
+
+// fits refuses to go on with a run of another cluster, with one that has asked other questions, and with an old one:
+// what it says of a node would pass for what this run found.
+func (r *Run) fits(own probe.Start) error {
+	if r.opts.Resume == nil {
+		return nil
+	}
+	was, server := r.opts.Resume.Fleet, func(c *probe.Cluster) string {
+		if c == nil {
+			return "no cluster"
+		}
+		return c.Server
+	}
+	age := own.Time.Sub(was.Time)
+	switch {
+	case server(was.Cluster) != server(own.Cluster):
+		return ui.BadUsage("--resume: that run asked %s, and this one would ask %s", server(was.Cluster), server(own.Cluster))
+	case !slices.Equal(was.Checks, own.Checks):
+		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
+	case age.Abs() > longAgo:
+		return ui.BadUsage("--resume: that run began %v ago: after %v begin a new one", age.Round(time.Minute), longAgo)
+	}
+	return nil
+}
+
+// resumed are the runs of nodes that were judged before, whole, and the nodes that are left: also those that gave no
+// answer then.
 func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
 	if r.opts.Resume == nil {
 		return nil, nodes
 	}
-	for _, n := range nodes {
-		i := slices.IndexFunc(r.opts.Resume.Runs, func(run report.Run) bool {
-			return run.Node == n.Name && run.Verdict != nil && run.Lacks == ""
-		})
-		if i < 0 {
-			left = append(left, n)
-			continue
+	judged := map[string]report.Run{}
+	for _, run := range r.opts.Resume.Runs {
+		if run.Verdict != nil && run.Verdict.Word != report.WordIncomplete && run.Lacks == "" {
+			judged[run.Node] = run
 		}
-		before = append(before, r.opts.Resume.Runs[i])
+	}
+	for _, n := range nodes {
+		if run, is := judged[n.Name]; is {
+			before = append(before, run)
+		} else {
+			left = append(left, n)
+		}
 	}
 	return before, left
 }
@@ -179,10 +216,13 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 		return nil, err
 	}
 	probed, rest := nodes, []*corev1.Node(nil)
-	if r.opts.Select != "" {
+	if r.opts.Select != "" || r.opts.Few {
 		if probed, rest, err = r.suspects(ctx, survey, nodes, start); err != nil {
 			return nil, err
 		}
+	}
+	if len(probed) == 0 {
+		return r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
 	}
 	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
 	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
@@ -197,46 +237,12 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 			client.Note("cleaning up: %v", left)
 		}
 	}()
-	all, err = r.judgeAll(ctx, r.byProbe(client, wave), probed, inFlight, start)
+	all, err = r.judgeAll(ctx, r.byProbe(client, wave, survey), probed, inFlight, start)
 	if err != nil {
 		return nil, err
 	}
 	others, err := r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
 	return append(all, others...), err
-}
-
-// perZone is how many nodes of each zone are asked though nothing is wrong with them by what the API says.
-const perZone = 3
-
-// suspects parts nodes into those that are worth a probe, which are what the API knows something of and a few of each
-// zone, and the rest.
-func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
-) (probed, rest []*corev1.Node, err error) {
-	well, ask := map[string][]*corev1.Node{}, r.byAPI(s) // by zone
-	for _, n := range nodes {
-		j, err := ask(ctx, n, start)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case j.verdict.Word == report.WordHealthy:
-			zone := n.Labels[corev1.LabelTopologyZone]
-			well[zone] = append(well[zone], n)
-		default:
-			probed = append(probed, n)
-		}
-	}
-	for _, zone := range slices.Sorted(maps.Keys(well)) {
-		of := well[zone]
-		few := min(perZone, len(of))
-		for i, n := range of {
-			if i*few/len(of) != (i+1)*few/len(of) {
-				probed = append(probed, n)
-			} else {
-				rest = append(rest, n)
-			}
-		}
-	}
-	return probed, rest, nil
 }
 
 // Unfinished reports that the run did not come to its end.

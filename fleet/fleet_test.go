@@ -229,6 +229,52 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
+// TestFew wants a few nodes of each zone: of those that are named, or else of those that the API knows something of.
+func TestFew(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	for i := range 20 {
+		w.add(fmt.Sprintf("zone-%d", i%2), i < 12)
+	}
+	client := w.client(t)
+	reader, err := client.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	survey, err := reader.ReadAll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		among []string
+		most  int
+		ok    func(i int) bool
+	}{
+		{nil, 2 * perZone, func(i int) bool { return i < 12 }},
+		{[]string{"node-01", "node-13", "node-15", "node-17", "not-there"}, perZone, func(i int) bool { return i%2 == 1 }},
+	} {
+		opts := options()
+		opts.Via, opts.Few, opts.Among = examine.ViaAuto, true, c.among
+		run, err := New(client, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := run.choose(survey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		probed, rest, err := run.suspects(t.Context(), survey, nodes, probe.Start{})
+		if err != nil || len(probed) != c.most || len(probed)+len(rest) != 20 {
+			t.Errorf("%v: %v, %d probed and %d not", c.among, err, len(probed), len(rest))
+		}
+		for _, n := range probed {
+			if i := slices.IndexFunc(w.nodes, func(o corev1.Node) bool { return o.Name == n.Name }); !c.ok(i) {
+				t.Errorf("%v: %s is probed", c.among, n.Name)
+			}
+		}
+	}
+}
+
 func TestHealthyFleet(t *testing.T) {
 	t.Parallel()
 	w := &world{}

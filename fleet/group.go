@@ -11,6 +11,9 @@ import (
 // mostAbouts bounds how many of the things that a group is about are named.
 const mostAbouts = 5
 
+// mostWitnesses bounds how many of the witnesses of a group are named: of a node that is dead that may be all others.
+const mostWitnesses = 100
+
 // apart is by how much the share of nodes with an attribute has to be greater in a group than among the others: what
 // half of the others have as well sets nobody apart.
 const apart = 0.5
@@ -18,6 +21,7 @@ const apart = 0.5
 // group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. What
 // failed comes before what is unknown and what is a warning, then the larger group, then the surer one.
 func group(all []judged) []probe.Group {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b judged) int { return strings.Compare(a.name, b.name) })
 	var order []string
 	found := map[string]*probe.Group{}
 	member := func(key string, n judged) *probe.Group {
@@ -26,7 +30,7 @@ func group(all []judged) []probe.Group {
 			g = &probe.Group{Of: len(all)}
 			found[key], order = g, append(order, key)
 		}
-		if !slices.Contains(g.Nodes, n.name) {
+		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // they come node by node
 			g.Nodes = append(g.Nodes, n.name)
 		}
 		return g
@@ -58,17 +62,9 @@ func group(all []judged) []probe.Group {
 			}
 		}
 	}
-	for _, n := range all {
-		for _, c := range n.causes {
-			if own := blamed[c.About]; own != "" && c.About != n.name {
-				g := found["cause/"+own]
-				g.Witnesses = append(g.Witnesses, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
-			}
-		}
-	}
+	bearWitness(all, blamed, found)
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
-		slices.Sort(found[key].Nodes)
 		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
 		out = append(out, *found[key])
 	}
@@ -76,6 +72,23 @@ func group(all []judged) []probe.Group {
 		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
 	})
 	return out
+}
+
+// bearWitness gives groups their witnesses.
+func bearWitness(all []judged, blamed map[string]string, found map[string]*probe.Group) {
+	for _, n := range all {
+		for _, c := range n.causes {
+			own := blamed[c.About]
+			if own == "" || c.About == n.name {
+				continue
+			}
+			if g := found["cause/"+own]; len(g.Witnesses) < mostWitnesses {
+				g.Witnesses = append(g.Witnesses, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
+			} else {
+				g.MoreWitnesses++
+			}
+		}
+	}
 }
 
 // blame gives each node that has a cause of its own, one that is not about another node, the ID of the first: what

@@ -29,7 +29,7 @@ type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	bad        []probe.Result // answers that are fail, warn or unknown
+	bad        []probe.Result // of each check the first answer that is fail, warn or unknown
 	verdict    probe.Verdict
 }
 
@@ -56,7 +56,8 @@ func (j *judging) Event(ev probe.Event) error {
 		j.attributes = ev.Start.Attributes
 	case ev.Type == probe.EventVerdict:
 		j.verdict = *ev.Verdict
-	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+	case ev.Type == probe.EventResult && bad(ev.Result.Status) &&
+		!slices.ContainsFunc(j.bad, func(r probe.Result) bool { return r.Check == ev.Result.Check }):
 		j.bad = append(j.bad, *ev.Result)
 	}
 	j.events = append(j.events, ev)
@@ -88,59 +89,96 @@ func (j *judging) report(to report.Sink) error {
 // An asker collects what there is to know of a node.
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
-// judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done.
+// slow is how long a node is waited for until another one is asked beside it: many that hang must not keep the others
+// waiting. More than mostBeside times as many are never asked at once: each holds what it is asked.
+const (
+	slow       = 8 * time.Second
+	mostBeside = 4
+)
+
+// judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done. Once it is stopped,
+// or a report cannot be written, no more nodes are asked, and what is still coming is no verdict.
 func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
 ) (all []judged, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stopped := func() bool { return errors.Is(ctx.Err(), context.Canceled) }
 	var turn sync.Mutex // held while a node is reported
 	var running sync.WaitGroup
-	room := make(chan struct{}, limit)
+	room, most := make(chan struct{}, limit), make(chan struct{}, mostBeside*limit)
 	tell := r.progress(len(nodes))
 	for _, n := range nodes {
-		room <- struct{}{}
+		most <- struct{}{}
+		if room <- struct{}{}; stopped() {
+			break
+		}
 		running.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-most }()
+			leave := sync.OnceFunc(func() { <-room })
+			defer leave()
+			defer time.AfterFunc(slow, leave).Stop()
 			own := start
 			own.Attributes = attributesOf(n)
 			began := time.Now()
 			j, failed := ask(ctx, n, own)
 			turn.Lock()
 			defer turn.Unlock()
-			if failed == nil && err == nil {
+			if failed == nil && !stopped() {
 				failed = j.report(r.Sink)
 			}
-			if err = errors.Join(err, failed); err == nil {
+			if failed != nil {
+				stop(failed)
+			}
+			if !stopped() {
 				all = append(all, j.judged)
 				tell(n.Name, time.Since(began))
 			}
 		})
 	}
 	running.Wait()
-	if errors.Is(context.Cause(ctx), context.Canceled) {
+	if stopped() {
 		return nil, context.Cause(ctx)
 	}
-	return all, err
+	return all, nil
 }
 
 // byAPI judges nodes by what was read of all of them.
 func (r *Run) byAPI(s *cluster.Survey) asker {
-	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
-		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
-	})
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
-		j := &judging{judged: judged{name: n.Name}}
-		c := examine.NewCollector(n.Name, j)
-		c.Strict, c.Ignores = r.opts.FailOn == examine.FailOnWarn, ofAnother
-		failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
-		runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
-		plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
-		runner.Run(ctx, plan, func(ev probe.Event) { failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev)) })
-		return j, cmp.Or(failed, j.conclude(c))
+		return r.judgeByAPI(ctx, s, n, start, nil)
 	}
 }
 
+// judgeByAPI judges a node by what was read of all; late is why no probe is put there although one was to be, nil where
+// none was. It asks nobody, so that it is done although the time of the run is over.
+func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
+) (*judging, error) {
+	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
+		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
+	})
+	j := &judging{judged: judged{name: n.Name}}
+	c := examine.NewCollector(n.Name, j)
+	c.Strict, c.Ignores = r.opts.FailOn == examine.FailOnWarn, ofAnother
+	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
+	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
+	runner.Run(context.WithoutCancel(ctx), plan, func(ev probe.Event) {
+		failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev))
+	})
+	if late != nil {
+		placed := probe.Found(probe.Unknown, "no probe was put there: %v", late).On(injector.MethodPod)
+		placed.Check = probe.CheckPlaced
+		failed = cmp.Or(failed, c.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &placed}))
+	}
+	return j, cmp.Or(failed, j.conclude(c))
+}
+
 // byProbe judges nodes by that, by their pods, and by what a probe on each of them answers.
-func (r *Run) byProbe(client *examine.Client, wave *examine.Wave) asker {
+func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Survey) asker {
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		if ctx.Err() != nil {
+			return r.judgeByAPI(ctx, s, n, start, context.Cause(ctx))
+		}
 		j := &judging{judged: judged{name: n.Name}}
 		run, err := r.one(client, n, j)
 		if err == nil {
@@ -169,7 +207,8 @@ func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*ex
 
 // ofAnother tells whether an event says what is wrong with another node, which is judged by itself.
 func ofAnother(ev probe.Event) bool {
-	return ev.Result != nil && ev.Result.Facts.Str(probe.FactReason) == string(facts.ReasonPeer)
+	r := ev.Result
+	return r != nil && r.Check == facts.CheckIPRegistered && r.Facts.Str(probe.FactReason) == facts.ReasonPeer
 }
 
 // progress tells a person who waits how many nodes are done, and which took longest.

@@ -2,11 +2,9 @@ package injector
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +29,7 @@ type Wave struct {
 
 	mu   sync.Mutex
 	told map[string]chan podNews // by the name of the pod
+	left map[string]error        // pods that could not be removed, by name
 }
 
 // podNews is the last that is known of a pod.
@@ -50,7 +49,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
 	}
 	ours.ResourceVersion = list.ResourceVersion
-	w := &Wave{client: c, common: common, told: map[string]chan podNews{},
+	w := &Wave{client: c, common: common, told: map[string]chan podNews{}, left: map[string]error{},
 		janitor: &placement{client: c, options: common, namespace: common.Namespace}}
 	w.owner = w.janitor.startJanitor(ctx)
 	if w.owner == nil {
@@ -156,6 +155,9 @@ func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Eve
 // Ask puts a probe on a node, has read see its answer once it has ended, and removes the pod. The error is read's, or
 // a *PlacementError where the probe did not come to its end.
 func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err // nothing is made, and so nothing is to be removed
+	}
 	asked, err := w.podFor(o, plan)
 	if err != nil {
 		return err
@@ -178,7 +180,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 			apierrors.IsAlreadyExists(err) {
 			p.pod = "" // certainly not created by this
 		}
-		return errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove(false, false))
+		return errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
 	}
 	s := &startup{placement: p, pod: pod}
 	end, err := s.awaitEnd(ctx, news)
@@ -186,25 +188,27 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image,
 			Pod: o.Namespace + "/" + pod.Name, log: p.openLog})
 	}
-	if left := p.remove(err == nil, end != nil); left != nil {
-		o.Note(left.Error())
+	if left := p.removed(err == nil, end != nil); left != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.left[asked.Name] = left
 	}
 	return err
 }
 
 // podFor is the pod of one node's probe.
 func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
-	b, err := json.Marshal(plan)
+	packed, err := plan.Pack()
 	if err != nil {
 		return nil, err
 	}
 	pod := podFor(o, w.owner)
 	c := &pod.Spec.Containers[0]
 	c.Stdin, c.StdinOnce = false, false
-	// The kubelet replaces $(NAME) in arguments.
-	text := strings.ReplaceAll(string(b), "$", `\u0024`)
-	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--plan", text,
-		"--summary", corev1.TerminationMessagePathDefault}
+	c.Args = []string{"run", "--root", "/host", "--node", o.Node, "--summary", corev1.TerminationMessagePathDefault}
+	for _, piece := range packed {
+		c.Args = append(c.Args, "--plan", piece)
+	}
 	return pod, nil
 }
 
@@ -216,61 +220,99 @@ const (
 
 // awaitEnd waits until the probe has ended. The error says why it did not, or not well.
 func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.ContainerStateTerminated, error) {
-	late, ran := time.NewTimer(s.options.Start), false
+	late, over, ran := time.NewTimer(s.options.Start), false, false
 	defer late.Stop()
 	for {
-		if what := s.altered(s.pod); what != "" {
-			return nil, alteredBy(what).And("so its answer is not read")
+		end, running, err := s.ended()
+		if end != nil || err != nil {
+			return end, err
 		}
-		if end := endOf(s.pod, s.container); end != nil {
-			s.image = containerStateOf(s.pod, s.container, nil).image
-			if end.ExitCode != 0 {
-				return end, refuse(facts.ReasonRejected, "the probe ended: %s, exit code %d: %s", end.Reason, end.ExitCode,
-					probe.OneLine(end.Message))
-			}
-			return end, nil
-		}
-		state := containerStateOf(s.pod, s.container, s.events)
-		if state.refusal != nil {
-			return nil, state.refusal
+		switch {
+		case !over:
+		case !running:
+			s.events, _ = s.readEvents(ctx, s.pod)
+			return nil, s.gaveUp(ctx, context.DeadlineExceeded)
+		case ran:
+			return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not said within %v that it ended",
+				waveAnswerLimit)
+		default:
+			over, ran = false, true
+			late.Reset(waveAnswerLimit)
 		}
 		select {
 		case n := <-news:
-			s.pod = n.pod
-			if n.gone {
+			if n.pod.UID != s.pod.UID {
+				continue // another one of that name
+			}
+			if s.pod = n.pod; n.gone {
 				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ended", s.namespace, s.pod.Name)
 			}
-		case <-late.C:
-			switch {
-			case !state.running:
-				s.events, _ = s.readEvents(ctx, s.pod)
-				return nil, s.gaveUp(ctx, context.DeadlineExceeded)
-			case ran:
-				return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not said within %v that it ended",
-					waveAnswerLimit)
+		case <-late.C: // the watch may have broken, for which no kubelet is to blame
+			if err := s.readPod(ctx); err != nil {
+				return nil, err
 			}
-			ran = true
-			late.Reset(waveAnswerLimit)
+			over = true
 		case <-ctx.Done():
-			return nil, s.gaveUp(ctx, ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for the probe, %v after its pod was made: %w",
+				time.Since(s.began).Round(100*time.Millisecond), context.Cause(ctx))
 		}
 	}
 }
 
-// endOf is how a container of a pod ended, nil while it has not.
-func endOf(pod *corev1.Pod, container string) *corev1.ContainerStateTerminated {
+// ended is how the probe of a pod has ended, nil while it has not, and whether it runs. The error says that it will not
+// end, or not well.
+func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, err error) {
+	if what := s.altered(s.pod); what != "" {
+		return nil, false, alteredBy(what).And("so its answer is not read")
+	}
+	if end, image := endOf(s.pod, s.container); end != nil {
+		s.image = probe.OneLine(image)
+		if end.ExitCode != 0 {
+			return end, false, refuse(facts.ReasonRejected, "the probe ended: %s, exit code %d: %s", end.Reason, end.ExitCode,
+				probe.OneLine(end.Message))
+		}
+		return end, false, nil
+	}
+	state := containerStateOf(s.pod, s.container, s.events)
+	if state.refusal != nil {
+		return nil, false, state.refusal
+	}
+	return nil, state.running, nil
+}
+
+// endOf is how a container of a pod ended, nil while it has not, and the image that it ran from.
+func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTerminated, image string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
-			return c.State.Terminated
+			return c.State.Terminated, c.ImageID
 		}
 	}
-	return nil
+	return nil, ""
 }
 
-// Close removes what is left of the wave.
+// Close removes what is left of the wave. What its Job owns goes with that too.
 func (w *Wave) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
 	w.stop()
-	return w.janitor.stopJanitor(ctx)
+	err := w.janitor.stopJanitor(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var failed error
+	for name := range w.left {
+		again := w.client.kube.CoreV1().Pods(w.common.Namespace).Delete(ctx, name,
+			metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if again == nil || apierrors.IsNotFound(again) {
+			delete(w.left, name)
+		} else {
+			failed = again
+		}
+	}
+	if n := len(w.left); n > 0 && (w.owner == nil || err != nil) {
+		err = errors.Join(err, fmt.Errorf("%d pods of probes could not be removed: %w", n, failed))
+	}
+	if err != nil {
+		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", err, w.common.Run)
+	}
+	return nil
 }

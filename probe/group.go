@@ -12,7 +12,8 @@ type Group struct {
 	Example    Example    `json:"example"`              // one of them
 	// Witnesses are nodes whose own causes say that something is wrong with a node of the group: they are in no group
 	// for that.
-	Witnesses []Witness `json:"witnesses,omitempty"`
+	Witnesses     []Witness `json:"witnesses,omitempty"`
+	MoreWitnesses int       `json:"more_witnesses,omitempty"` // how many there are beside those
 }
 
 // Witness is a node with a cause that is about another one.

@@ -34,9 +34,14 @@ type FleetNode struct {
 	Zone string `json:"zone,omitempty"`
 	*probe.Verdict
 	Causes  []probe.Cause `json:"causes"`
-	Results []Located     `json:"results"` // the answers that are fail, warn or unknown
-	Ways    []string      `json:"ways"`    // by which it was asked
+	Results []Located     `json:"results"`                // the answers that are fail, warn or unknown
+	More    int           `json:"more_results,omitempty"` // how many more there were
+	Ways    []string      `json:"ways"`                   // by which it was asked
 }
+
+// mostOfNode is how many bad answers of a node are kept: one that says everything is bad is not to take the memory of
+// thousands.
+const mostOfNode = 200
 
 // fleet collects the events of a run over several nodes, and hands them over with the fleet's verdict.
 type fleet struct {
@@ -62,7 +67,11 @@ func (f *fleet) Event(ev probe.Event) error {
 	case probe.EventStart:
 		f.now.Ways = appendWay(f.now.Ways, ev.Way)
 	case probe.EventResult:
-		if !quiet(ev.Result.Status) {
+		switch {
+		case quiet(ev.Result.Status):
+		case len(f.now.Results) == mostOfNode:
+			f.now.More++
+		default:
 			f.now.Results = append(f.now.Results, Located{Way: ev.Way, Result: *ev.Result})
 		}
 	case probe.EventCause:
@@ -123,6 +132,11 @@ func (f Fleet) unasked() int {
 		}
 	}
 	return count
+}
+
+// CollectFleet returns a sink that sets to once the verdict of a run over several nodes has come.
+func CollectFleet(to *Fleet) Sink {
+	return newFleet(nil, func(_ io.Writer, all Fleet) error { *to = all; return nil })
 }
 
 // collectEach makes a document of each node of a fleet.

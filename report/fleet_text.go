@@ -89,7 +89,7 @@ func groupLines(g probe.Group, width int) []string {
 		out = append(out, worded("about", []string{strings.Join(g.Abouts, ", ")}, width)...)
 	}
 	if len(g.Witnesses) > 0 {
-		out = append(out, worded("seen by", []string{witnesses(g.Witnesses)}, width)...)
+		out = append(out, worded("seen by", []string{witnesses(g)}, width)...)
 	}
 	if len(g.Nodes) > 1 {
 		out = append(out, worded("example", []string{g.Example.Node}, width)...)
@@ -104,13 +104,16 @@ func groupLines(g probe.Group, width int) []string {
 }
 
 // witnesses names the nodes that find something wrong with those of a group, and what that is.
-func witnesses(all []probe.Witness) string {
+func witnesses(g probe.Group) string {
 	var nodes, causes []string
-	for _, w := range all {
+	for _, w := range g.Witnesses {
 		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, w.Cause)
 	}
 	text := strings.Join(nodes[:min(len(nodes), shownNodes)], ", ")
-	if n := len(nodes) - shownNodes; n > 0 {
+	switch n := len(nodes) - shownNodes; {
+	case n > 0 && g.MoreWitnesses > 0:
+		text += fmt.Sprintf(" and more than %d more", n)
+	case n > 0:
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	return text + ": " + strings.Join(causes, ", ")

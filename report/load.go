@@ -47,6 +47,9 @@ type Saved struct {
 // texts are cleaned: somebody else may have made the file.
 func Load(r io.Reader) (Saved, error) {
 	saved, err := load(r, longestRun)
+	if saved.Fleet != nil {
+		saved.Fleet = probe.Event{Type: probe.EventRun, Start: saved.Fleet}.Cleaned().Start
+	}
 	for i := range saved.Runs {
 		run := &saved.Runs[i]
 		run.Node, run.Version = probe.Line(run.Node), probe.Line(run.Version)

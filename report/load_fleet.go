@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
+
+// mostFleetHeld is what the answers of all nodes may take in memory: some 20,000 nodes have most of it.
+const mostFleetHeld = 1 << 30
 
 // loadFleet reads a run over several nodes that was saved with -o ndjson, each node as a run of its own; is = false
 // where it is no such run.
@@ -16,7 +20,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
 	}
 	d := probe.NewDecoder(bytes.NewReader(b))
-	next, whole := int64(0), false
+	next, held, whole := int64(0), 0, false
 	var run *Run
 	for {
 		ev, err := d.Next()
@@ -31,6 +35,9 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		}
 		if saved.Fleet == nil && (ev.Type != probe.EventRun || ev.Node != "") {
 			return saved, false, nil
+		}
+		if held += ev.Held(); held > mostFleetHeld {
+			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostFleetHeld>>20)
 		}
 		lost := ev.Seq != next
 		next = ev.Seq + 1

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -141,5 +143,30 @@ func TestLoadIsBounded(t *testing.T) {
 	if _, err := Load(strings.NewReader(strings.Repeat(line, 250))); err == nil ||
 		!strings.Contains(err.Error(), "MiB of answers") {
 		t.Error(err)
+	}
+}
+
+// TestHostileFleet wants what somebody else wrote into a file of several nodes to steer no terminal.
+func TestHostileFleet(t *testing.T) {
+	t.Parallel()
+	for _, text := range hostile {
+		var file bytes.Buffer
+		enc := probe.NewEncoder(&file)
+		enc.Encode(probe.Event{Type: probe.EventRun, Start: &probe.Start{V: 1, Version: text, Run: text,
+			Checks: []string{text}, Cluster: &probe.Cluster{Context: text, Server: text}}})
+		enc.Encode(probe.Event{Type: probe.EventRun, Node: "n" + text, Start: &probe.Start{V: 1, Attributes: []string{text}}})
+		enc.Encode(probe.Event{Type: probe.EventVerdict, Node: "n" + text, Verdict: &probe.Verdict{Word: text}})
+		saved, err := Load(&file)
+		if err != nil || saved.Fleet == nil || len(saved.Runs) != 1 {
+			t.Fatalf("%v, %+v", err, saved)
+		}
+		s := saved.Fleet
+		for _, got := range slices.Concat([]string{s.Version, s.Run, s.Cluster.Context, s.Cluster.Server, saved.Runs[0].Node},
+			s.Checks, saved.Runs[0].Events[0].Start.Attributes) {
+			steers := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+			if strings.ContainsFunc(got, steers) {
+				t.Errorf("%q came through as %q", text, got)
+			}
+		}
 	}
 }

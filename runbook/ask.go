@@ -8,6 +8,15 @@ import (
 	"strings"
 )
 
+// Question is what a person is asked.
+type Question struct {
+	Step    string
+	Text    string
+	Options []string // nil = any text
+	Default *string  // for an empty answer
+	Wrong   string   // what was answered before, and is no option
+}
+
 func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
 	e.Text = w.sight().say(ctx, s.Ask.Question)
 	var before Answer

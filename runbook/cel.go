@@ -38,13 +38,14 @@ var variables = []struct {
 	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
 	{Word{"causes", "list of causes", "what that run named, the likeliest first; load behind whatever else is more than suspected"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
-	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); empty before`}, cel.MapType(cel.StringType, seenType)},
+	{Word{"steps", "map of what steps saw", `of an earlier run, fleet, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); of a fleet also .groups, nodes with the same cause, .causes being those of their examples and .verdicts only those of nodes that are not healthy; empty before`}, cel.MapType(cel.StringType, seenType)},
 }
 
 var (
 	seenType   = cel.ObjectType("runbook.Seen")
 	resultType = cel.ObjectType("runbook.Result")
 	causeType  = cel.ObjectType("runbook.Cause")
+	groupType  = cel.ObjectType("runbook.Group")
 )
 
 // functions ask what was seen last of the node; steps.STEP.FUNCTION(...) what a step saw.
@@ -67,7 +68,7 @@ var functions = []struct {
 var asJSON = Word{"json", "string", `json(TEXT): it in quotes, as JSON writes it: for the body of a webhook`}
 
 // first spares a condition the question whether a list has an item at all.
-var first = Word{"first", "cause or result", `first(causes), first(results): the first of the list; where there is none, one whose fields are all empty`}
+var first = Word{"first", "cause, result or group", `first(causes), first(results), first(steps.STEP.groups): the first of the list; where there is none, one whose fields are all empty`}
 
 // firstOf is first() for the lists of a type; empty stands for the item that is not there.
 func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
@@ -86,7 +87,7 @@ func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
 
 // Words are the variables and functions expressions can use, and the fields of results
 // and causes.
-func Words() (vars, funcs []Word, results, causes []string) {
+func Words() (vars, funcs []Word, results, causes, groups []string) {
 	for _, v := range variables {
 		vars = append(vars, v.Word)
 	}
@@ -95,7 +96,7 @@ func Words() (vars, funcs []Word, results, causes []string) {
 	}
 	funcs = append(funcs, first, asJSON)
 	causes = slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
-	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), causes
+	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), causes, fieldsOf(reflect.TypeFor[Group]())
 }
 
 // lastSeen is what the functions without a step read; no runbook can name it.
@@ -109,7 +110,8 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 		ext.NativeTypes(reflect.TypeFor[Seen](), ext.ParseStructTag("json")),
 		ext.Strings(), ext.Lists(),
 		cel.Variable(lastSeen, seenType),
-		cel.Function(first.Name, firstOf(causeType, empty(Cause{})), firstOf(resultType, empty(Result{}))),
+		cel.Function(first.Name, firstOf(causeType, empty(Cause{})), firstOf(resultType, empty(Result{})),
+			firstOf(groupType, empty(Group{}))),
 	}
 	options = append(options, cel.Function(asJSON.Name,
 		cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {

@@ -19,7 +19,7 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars, funcs, results, causes := runbook.Words()
+	vars, funcs, results, causes, groups := runbook.Words()
 	guide := string(b)
 	fill := func(mark, with string) {
 		if *update {
@@ -36,6 +36,7 @@ func TestGuide(t *testing.T) {
 	ticked := func(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 	for mark, with := range map[string]string{
 		"VARIABLES": rows(vars), "FUNCTIONS": rows(funcs), "RESULTS": ticked(results), "CAUSES": ticked(causes),
+		"GROUPS": ticked(groups),
 	} {
 		fill(mark, with)
 		if !strings.Contains(guide, with) {

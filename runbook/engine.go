@@ -30,6 +30,8 @@ const (
 type World struct {
 	// Run asks a node as 'calico-probe run' does. With an error, what was had is in the run.
 	Run func(ctx context.Context, node string, r Run) (report.Run, error)
+	// Fleet asks many nodes as 'calico-probe run --all-nodes' does. With an error, what was had is in the run.
+	Fleet func(ctx context.Context, f Fleet) (report.Fleet, error)
 	// Nodes names the nodes a selector or a number of others picks, without the one given.
 	Nodes func(ctx context.Context, n Nodes, besides string) ([]string, error)
 	// Ask puts a question to a person; ErrNoPerson where there is none.
@@ -59,15 +61,6 @@ type Mistake struct{ Err error }
 
 func (m Mistake) Error() string { return m.Err.Error() }
 func (m Mistake) Unwrap() error { return m.Err }
-
-// Question is what a person is asked.
-type Question struct {
-	Step    string
-	Text    string
-	Options []string // nil = any text
-	Default *string  // for an empty answer
-	Wrong   string   // what was answered before, and is no option
-}
 
 // Proposal is an action a person is to confirm.
 type Proposal struct {
@@ -132,7 +125,7 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 		switch {
 		case s.Ask != nil:
 			w.answers[s.Name] = ""
-		case s.Name != "" && (s.Run != nil || s.Wait != nil || s.Check != nil):
+		case s.Name != "" && (s.Run != nil || s.Fleet != nil || s.Wait != nil || s.Check != nil):
 			w.steps[s.Name] = seen()
 		}
 	})
@@ -287,6 +280,8 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	switch {
 	case s.Run != nil:
 		err = w.run(ctx, &e, s)
+	case s.Fleet != nil:
+		err = w.fleet(ctx, &e, s)
 	case s.Check != nil:
 		err = w.check(ctx, &e, s)
 	case s.Note != "":
@@ -310,7 +305,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	case err == nil:
 	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was shown when it was stopped
 		e = *then.Entry
-	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Wait != nil):
+	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Fleet != nil || s.Wait != nil):
 		e.cut()
 		w.cut = &e
 	case e.Held == nil && e.Deed == nil: // it has not come to its end; what was stopped for says why
@@ -322,7 +317,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 // cut makes an entry that of a run or a wait that was stopped: what came of it is no answer.
 func (e *Entry) cut() {
 	const again = "stopped before its end: it is asked again where this is gone on with"
-	if e.Kind == "run" {
+	if e.Kind != "wait" {
 		e.Asked, e.Text = nil, again
 		return
 	}

@@ -2,7 +2,6 @@ package runbook
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +13,9 @@ type Known struct {
 	Causes []string
 	Checks []string // IDs a result can have
 	// Selects are the IDs of the checks that --checks, --skip and --profile of a run pick.
-	Selects  func(checks, skip []string, profile string) ([]string, error)
+	Selects func(checks, skip []string, profile string) ([]string, error)
+	// Together are those that can be asked of many nodes; an error where none can, or one that is named cannot.
+	Together func(Fleet) ([]string, error)
 	Methods  []string
 	Profiles []string
 }
@@ -169,6 +170,9 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 	case s.Run != nil:
 		l.run(at+".run", s.Run, in)
 		in.asks(s.Name, s.Run.On, l.checksOf(s.Run))
+	case s.Fleet != nil:
+		l.fleet(at+".fleet", s.Fleet, in)
+		in.steps[s.Name] = nil // it has causes, and no results
 	case s.Check != nil:
 		l.check(at+".check", s.Check, in)
 		in.checks(s.Name, s.Check.ID)
@@ -379,12 +383,6 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 	}
 	l.text(at+".url", w.URL, in)
 	l.text(at+".body", w.Body, in)
-}
-
-// isHTTP tells whether a text is where something can be posted.
-func isHTTP(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
 func (l *linter) isKebab(at, name string) {

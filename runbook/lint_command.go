@@ -2,6 +2,7 @@ package runbook
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -258,4 +259,10 @@ var (
 func (*linter) holdsValues(text string) bool {
 	parts, err := pieces(text)
 	return err == nil && slices.ContainsFunc(parts, func(p piece) bool { return p.expression != "" })
+}
+
+// isHTTP tells whether a text is where something can be posted.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }

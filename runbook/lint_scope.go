@@ -102,7 +102,7 @@ func (l *linter) index(line int, of *compiled, c ast.CallExpr) {
 	}
 	kind := of.kindOf(list.ID())
 	if name == "" || kind.Kind() != types.ListKind ||
-		!kind.Parameters()[0].IsExactType(causeType) && !kind.Parameters()[0].IsExactType(resultType) {
+		!slices.ContainsFunc([]*types.Type{causeType, resultType, groupType}, kind.Parameters()[0].IsExactType) {
 		return
 	}
 	l.warnAt(line, "%s may have no such item, and a condition that reads it stops the runbook then: first(%s) is empty instead", name, name)

@@ -84,6 +84,8 @@ func (e Entry) markdown(b *strings.Builder) {
 		for _, a := range e.Asked {
 			a.markdown(b)
 		}
+	case e.Fleet != nil:
+		e.Fleet.markdown(b)
 	case e.Result != nil:
 		fmt.Fprintf(b, ": %s\n  - **%s** %s: %s\n", report.Code(e.Text), e.Result.Status, report.Code(e.Result.Check),
 			report.Code(e.Result.Saw))

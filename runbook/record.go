@@ -34,7 +34,7 @@ type Record struct {
 type Entry struct {
 	Step string    `json:"step"`           // where it stands: 1, 3.swap.2
 	Name string    `json:"name,omitempty"` // its name in the runbook
-	Kind string    `json:"kind"`           // run, check, note, ask, assert, wait, notify, action, choose or conclude
+	Kind string    `json:"kind"`           // what it does: run, fleet, check, note, ...
 	At   time.Time `json:"at,omitzero"`    // when it was done, of what takes time or has an effect
 	// LeftOut is the condition that did not hold; nothing below is there then.
 	LeftOut string `json:"left_out,omitempty"`
@@ -44,6 +44,7 @@ type Entry struct {
 	Held     *bool     `json:"held,omitempty"`   // whether it did
 	Tries    int       `json:"tries,omitempty"`  // of a wait
 	Asked    []Asked   `json:"asked,omitempty"`  // of a run, and the last of a wait
+	Fleet    *Looked   `json:"fleet,omitempty"`  // of a fleet
 	Result   *Result   `json:"result,omitempty"` // of a check
 	Answer   *Answer   `json:"answer,omitempty"` // to an ask
 	Choice   *Choice   `json:"choice,omitempty"`

@@ -77,6 +77,7 @@ type Step struct {
 	When string `json:"when,omitempty"` // CEL, bool: else the step is left out
 
 	Run      *Run      `json:"run,omitempty"`
+	Fleet    *Fleet    `json:"fleet,omitempty"`
 	Check    *Check    `json:"check,omitempty"`
 	Note     string    `json:"note,omitempty"` // a text for the record
 	Ask      *Ask      `json:"ask,omitempty"`

@@ -167,11 +167,12 @@ type Seen struct {
 	Verdict  string            `json:"verdict"`  // the worst where several nodes were asked, "" where none was
 	Verdicts map[string]string `json:"verdicts"` // of each node
 	Lacks    string            `json:"lacks"`    // why there is no whole answer, "" where there is
+	Groups   []Group           `json:"groups"`   // of a fleet
 }
 
 // seen puts together what several nodes were asked.
 func seen(all ...Asked) Seen {
-	s := Seen{Results: []Result{}, Causes: []Cause{}, Verdicts: map[string]string{}}
+	s := Seen{Results: []Result{}, Causes: []Cause{}, Verdicts: map[string]string{}, Groups: []Group{}}
 	for _, a := range all {
 		s.Results = append(s.Results, a.Results...)
 		s.Causes = append(s.Causes, a.Causes...)

@@ -32,6 +32,8 @@ func WriteEntry(w io.Writer, e Entry) error {
 		if e.Text != "" {
 			para(0, head+": "+e.Text)
 		}
+	case e.Fleet != nil:
+		e.Fleet.write(para, head)
 	case e.Kind == "wait":
 		state := fmt.Sprintf("it holds, at attempt %d: %s", e.Tries, e.That)
 		if !*e.Held {
@@ -60,18 +62,23 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Deed != nil:
 		e.Deed.write(&b, para, head)
 	case e.Kind == "conclude": // the outcome says it
-	case e.Kind == "note": // indented: no line that a node put in passes for a step
+	case e.Kind == "note":
 		para(0, head+":")
-		for line := range strings.Lines(e.Text) {
-			if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
-				b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
-				continue
-			}
-			para(4, line)
-		}
+		writeNote(&b, para, e.Text)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeNote indents a note: no line that a node put in passes for a step.
+func writeNote(b *strings.Builder, para func(int, string), text string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
+			b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
+			continue
+		}
+		para(4, line)
+	}
 }
 
 func writeAsked(para func(int, string), head string, a Asked) {

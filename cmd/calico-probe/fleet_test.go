@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,74 @@ func TestResume(t *testing.T) {
 		if exit, out, errs := call(t, append(args[:len(args)-2], wrong...)...); exit != report.ExitUsage || out != "" {
 			t.Errorf("%q: exit %d, %s", wrong, exit, errs)
 		}
+	}
+}
+
+// TestResumeForeign wants a run of another cluster, one that asked other questions and an old one not to pass for this.
+func TestResumeForeign(t *testing.T) {
+	t.Parallel()
+	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
+	whole := filepath.Join(dir, "whole.ndjson")
+	args := []string{"run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig}
+	call(t, append(args, "-o", "ndjson="+whole)...)
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(b), "\n")
+	began, old := regexp.MustCompile(`"time":"[^"]+"`), time.Now().Add(-7*time.Hour).UTC().Format(time.RFC3339)
+	for want, spoilt := range map[string]string{
+		"that run asked https://elsewhere": regexp.MustCompile(`"server":"[^"]+"`).ReplaceAllString(head,
+			`"server":"https://elsewhere"`),
+		"that run asked no cluster": regexp.MustCompile(`,"cluster":\{[^}]+\}`).ReplaceAllString(head, ""),
+		"asked other checks":        strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
+		"h0m0s ago":                 began.ReplaceAllString(head, `"time":"`+old+`"`),
+	} {
+		file := filepath.Join(dir, "foreign.ndjson")
+		if spoilt == head {
+			t.Fatalf("%s: nothing is spoilt in %s", want, head)
+		}
+		if err := os.WriteFile(file, []byte(spoilt+"\n"+rest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		exit, out, errs := call(t, append(args, "--resume", file)...)
+		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s%s", want, exit, out, errs)
+		}
+	}
+}
+
+// TestRunbookFleet runs a runbook that looks at all nodes, by the API alone, and one whose look cannot be.
+func TestRunbookFleet(t *testing.T) {
+	t.Parallel()
+	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
+	write := func(name, step string) string {
+		file := filepath.Join(dir, name+".yaml")
+		text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: " + name + "}\nspec:\n  title: all\n" +
+			"  steps:\n  - name: all\n    fleet: " + step + "\n  - conclude:\n      verdict: fault\n" +
+			"      says: \"${first(steps.all.groups).example} ${steps.all.lacks}\"\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	args := []string{"runbook", "run", "--kubeconfig", kubeconfig, "--node", "worker-a", "--journal",
+		filepath.Join(dir, "j")}
+	exit, out, errs := call(t, append(args, write("all", "{}"), "-o", "json")...)
+	if err := validate(compiled(t, "record"), out); err != nil {
+		t.Error(err)
+	}
+	if exit != report.ExitFault || !strings.Contains(out, `"says": "worker-`) || !strings.Contains(out, `"fleet": {`) {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+	args[len(args)-1] = filepath.Join(dir, "k")
+	exit, _, errs = call(t, append(args, write("none", "{selector: no=such}"))...)
+	if exit != report.ExitUsage || !strings.Contains(errs, "no node of 2 has the labels") {
+		t.Errorf("exit %d, %s", exit, errs)
+	}
+	exit, out, _ = call(t, "runbook", "lint", write("bad", "{checks: [pods-start]}"))
+	if exit != report.ExitUsage || !strings.Contains(out, "cannot be asked about several nodes") {
+		t.Errorf("exit %d, %s", exit, out)
 	}
 }
 

@@ -41,6 +41,7 @@ func knownToRunbooks() runbook.Known {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
 			return examine.CheckIDs(picked), err
 		},
+		Together: together,
 		Methods:  examine.ViaWords(),
 		Profiles: examine.ProfileNames(),
 	}

@@ -305,7 +305,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
-			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
+			Run: o.runOn, Fleet: o.lookAt, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
 			Show: func(e runbook.Entry) error {
 				return o.out.Each(func(to *output.Place) error { return writeStep(to, e) })
 			},

@@ -278,8 +278,8 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
 			reason, note := toldOf(job, o.external)
-			return teller.Write(ctx, job.ID, job.Node, job.Verdict == alerts.Fault ||
-				job.Verdict == alerts.Incomplete, reason, note)
+			bad := job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete
+			return tellEach(job, func(id, node string) (bool, error) { return teller.Write(ctx, id, node, bad, reason, note) })
 		},
 		Page: storedPage,
 	}, log)
@@ -310,6 +310,9 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 	}
 	run.Node, run.Profile = job.Node, job.Procedure.Profile
 	run.Reason = "alert " + probe.OneLine(job.Alerts[0].Name) + ", job " + job.ID
+	if job.Procedure.Many {
+		return o.lookAtMany(ctx, client, run, job)
+	}
 	if job.Procedure.Runbook != "" {
 		run.Profile = string(probe.Standard) // of runs that name none
 		return o.follow(ctx, log, client, run, job, folder)

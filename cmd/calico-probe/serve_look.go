@@ -145,6 +145,12 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 			r.Via = o.viaOf(r.Via)
 			return by.runOn(ctx, node, r)
 		},
+		Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
+			if o.Via != examine.ViaAuto { // the administrator holds it back
+				f.Via = ""
+			}
+			return by.lookAt(ctx, f)
+		},
 		Nodes:    by.nodes,
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },

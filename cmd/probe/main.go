@@ -3,7 +3,7 @@
 // also runs by hand on a node.
 //
 //	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
-//	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON] [--summary FILE] [--text]
+//	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text]
 //	probe version
 //
 // # Wire format, version 1
@@ -80,6 +80,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -303,13 +304,15 @@ func (l listener) Read(b []byte) (int, error) {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
 	want := o.String("checks", "", "only these checks: IDs, how they begin, globs or tags, separated by commas (empty: all)")
-	given := o.String("plan", "", "answer this plan instead, JSON as a session takes it")
+	var given []string
+	o.Func("plan", "answer this plan instead, JSON as a session takes it, or packed (gzip, base64); of several the pieces",
+		func(piece string) error { given = append(given, piece); return nil })
 	summary := o.String("summary", "", "a file to write what the answer came to into, once it is complete")
 	text := o.Bool("text", false, "write for people instead of JSON")
 	if err := o.parse(args); err != nil {
 		return err
 	}
-	plan, err := planOf(*given, *want)
+	plan, err := planOf(given, *want)
 	if err != nil {
 		return usageError{err}
 	}
@@ -342,15 +345,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // planOf is the plan that is given, or one of the checks that are wanted.
-func planOf(given, want string) (probe.Plan, error) {
+func planOf(given []string, want string) (probe.Plan, error) {
 	plan := probe.Plan{Way: "hand"}
-	if given != "" {
+	if len(given) > 0 {
 		if want != "" {
 			return plan, errors.New("--plan names its checks: leave out --checks")
 		}
-		if err := json.Unmarshal([]byte(given), &plan); err != nil {
+		plan, err := probe.UnpackPlan(given)
+		if err != nil {
 			return plan, fmt.Errorf("--plan: %w", err)
 		}
+		plan.Way = cmp.Or(plan.Way, "hand")
 		return plan, nil
 	}
 	var patterns []string

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,12 +103,14 @@ func (k *Kubelets) run(ctx context.Context, pod *corev1.Pod, nights map[string][
 
 // answer is what the real probe writes for its arguments where its checks see what was recorded.
 func answer(args []string, recorded []probe.Result) (log []byte, summary string, err error) {
-	at := slices.Index(args, "--plan")
-	if at < 0 {
-		return nil, "", fmt.Errorf("no plan in %q", args)
+	var packed []string
+	for i, arg := range args {
+		if arg == "--plan" {
+			packed = append(packed, args[i+1])
+		}
 	}
-	var plan probe.Plan
-	if err := json.Unmarshal([]byte(args[at+1]), &plan); err != nil {
+	plan, err := probe.UnpackPlan(packed)
+	if err != nil {
 		return nil, "", err
 	}
 	var suite []*probe.Check

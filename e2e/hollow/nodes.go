@@ -38,7 +38,9 @@ func (c *Cluster) Nodes(t testing.TB, n, port int) {
 func (c *Cluster) node(ctx context.Context, i, port int) error {
 	addr := fmt.Sprintf("10.%d.%d.%d", 16+i>>16, i>>8&255, i&255)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i),
-		Annotations: map[string]string{"projectcalico.org/IPv4Address": addr + "/12"},
+		Annotations: map[string]string{"projectcalico.org/IPv4Address": addr + "/12",
+			"projectcalico.org/IPv4VXLANTunnelAddr": fmt.Sprintf("10.%d.%d.%d", 128+i>>16, i>>8&255, i&255),
+			"projectcalico.org/VXLANTunnelMACAddr":  fmt.Sprintf("66:%02x:%02x:7f:%02x:1a", i&255, i>>8, i*7&255)},
 		Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: nodeName(i),
 			corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%zones), "rack": fmt.Sprintf("r%d", i%23)}}}
 	made, err := c.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/fleet"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// manyNodes are the options that a runbook's look at many nodes stands for.
+func manyNodes(one examine.Options, f runbook.Fleet) fleet.Options {
+	one.Node, one.Via, one.FailOn = "", injector.MethodAPI, examine.FailOnFail
+	if f.Via != "" {
+		one.Via = f.Via
+	}
+	return fleet.Options{Options: one, Nodes: f.Names, Select: f.Selector, All: len(f.Names) == 0 && f.Selector == ""}
+}
+
+// together are the checks that a runbook's look at many nodes asks.
+func together(f runbook.Fleet) ([]string, error) {
+	return manyNodes(examine.Options{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, f).Picked()
+}
+
+// lookAt asks many nodes.
+func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
+	var out report.Fleet
+	if o.Via == injector.MethodLocal {
+		return out, errors.New("--via local asks no API, which knows the other nodes")
+	}
+	opts := manyNodes(o.once(runbook.Run{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}), f)
+	err := fleetRun(ctx, o.speaking(), opts, report.CollectFleet(&out))
+	if errors.As(err, new(ui.UsageError)) {
+		err = runbook.Mistake{Err: err}
+	} else if err != nil {
+		err = errors.New(cluster.Explain(err))
+	}
+	return out, err
+}
+
+// fleetRun is one run over many nodes, up to its verdict.
+func fleetRun(ctx context.Context, client *examine.Client, opts fleet.Options, sink report.Sink) error {
+	run, err := fleet.New(client, opts)
+	if err != nil {
+		return err
+	}
+	run.Sink = sink
+	ctx, cancel := opts.Deadline(ctx)
+	defer cancel()
+	err = run.Do(ctx)
+	var over examine.TimeoutError
+	switch {
+	case err == nil, errors.As(err, new(ui.Exit)):
+		return nil
+	case errors.As(context.Cause(ctx), &over):
+		return over
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package probe
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Bounds of a plan in a program's arguments: Linux takes 128 KiB in one, and etcd 1.5 MiB of a pod.
+const (
+	longestArg = 96 << 10
+	maxPacked  = 1 << 20
+)
+
+// Pack makes a plan arguments of a program: JSON as long as that is one argument, which an auditor can read in a pod,
+// else the same compressed (gzip) in base64, in several.
+func (p Plan) Pack() ([]string, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("writing a plan: %w", err)
+	}
+	// The kubelet replaces $(NAME) in arguments.
+	text := strings.ReplaceAll(string(b), "$", `\u0024`)
+	if len(text) <= longestArg {
+		return []string{text}, nil
+	}
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // a level there is
+	if _, err := z.Write(b); err != nil {
+		return nil, fmt.Errorf("packing a plan: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("packing a plan: %w", err)
+	}
+	text = base64.StdEncoding.EncodeToString(packed.Bytes())
+	if len(text) > maxPacked {
+		return nil, fmt.Errorf("what the probe is to be asked takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
+	}
+	var out []string
+	for len(text) > 0 {
+		piece := text[:min(len(text), longestArg)]
+		out, text = append(out, piece), text[len(piece):]
+	}
+	return out, nil
+}
+
+// UnpackPlan reads a plan that Pack has written.
+func UnpackPlan(args []string) (Plan, error) {
+	text, plan := strings.Join(args, ""), Plan{}
+	b := []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+		if err != nil {
+			return plan, fmt.Errorf("neither JSON nor a packed plan: %w", err)
+		}
+		if b, err = io.ReadAll(io.LimitReader(z, maxPlan+1)); err != nil {
+			return plan, fmt.Errorf("unpacking a plan: %w", err)
+		}
+		if len(b) > maxPlan {
+			return plan, errors.New("a plan is not that large")
+		}
+	}
+	if err := json.Unmarshal(b, &plan); err != nil {
+		return plan, fmt.Errorf("reading a plan: %w", err)
+	}
+	return plan, nil
+}
