@@ -107,7 +107,7 @@ func groupPage(g probe.Group) page.Cause {
 		fact("about", strings.Join(g.Abouts, ", "))
 	}
 	if len(g.Witnesses) > 0 {
-		fact("seen by", witnesses(g.Witnesses))
+		fact("seen by", witnesses(g))
 	}
 	if len(g.Nodes) > 1 {
 		fact("example", g.Example.Node)
