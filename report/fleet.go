@@ -112,6 +112,11 @@ func (f Fleet) unasked() int {
 	return count
 }
 
+// CollectFleet returns a sink that puts a run over several nodes into all.
+func CollectFleet(all *Fleet) Sink {
+	return newFleet(nil, func(_ io.Writer, f Fleet) error { *all = f; return nil })
+}
+
 // collectEach makes a document of each node of a fleet.
 type collectEach struct {
 	all *[]Document

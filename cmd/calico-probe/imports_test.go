@@ -58,12 +58,12 @@ func TestImportsRunForward(t *testing.T) {
 		"suggest":     {own, "k8s.io/"},
 		"filelock":    {own, "k8s.io/"},
 		"serverclock": {own, "k8s.io/"},
-		"gate": append(kubernetes, own+"cluster", own+"injector", own+"alerts", own+"report", own+"probe/"),
+		"gate":        append(kubernetes, own+"cluster", own+"injector", own+"alerts", own+"report", own+"probe/"),
 		// Beside it.
 		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
 		"agents": {own + "cluster", own + "injector", own + "diagnose", own + "examine", own + "fleet", own + "session",
 			own + "alerts", own + "probe/", "github.com/spf13/cobra", "k8s.io/"},
-		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
+		"alerts": {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
 		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", own + "examine",
 			own + "session", own + "preflight", "k8s.io/"},
 	} {
