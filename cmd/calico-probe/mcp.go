@@ -63,7 +63,7 @@ line on stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.serve(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.probes, "allow-probes", false, "let the agent put read-only probe pods on nodes")
+	f.BoolVar(&o.probes, "allow-probes", false, "let the agent put read-only probes on nodes, by the access methods of --via")
 	f.BoolVar(&o.offline, "offline", false, "ask no cluster: only the saved runs that are named")
 	f.StringVar(&o.listen, "listen", "", "serve by HTTP at this address, HOST:PORT, instead of stdin and stdout")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "with --listen: file with the bearer tokens that are accepted, one a line")
@@ -74,11 +74,12 @@ line on stderr.`,
 		"with --listen: names by which it is reached; a request for any other is refused")
 	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may ask, as https://HOST; no other may")
 	folders(cmd, &o.dirs)
-	f.StringVar(&o.Reason, "reason", "an agent's question", "why this is run; written on what is created, for auditors")
-	o.placing(cmd)
-	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "limit of each examination")
+	o.asking(cmd)
+	reason := f.Lookup("reason")
+	reason.DefValue, o.Reason = "an agent's question", "an agent's question"
+	f.Lookup("timeout").Usage = "limit of each examination"
 	a.connecting(cmd)
-	completions(cmd, map[string]completer{"via": viaMethods})
+	o.completions(cmd)
 	return cmd
 }
 

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/agents"
@@ -78,8 +81,16 @@ func (o *mcpOptions) triage(ctx context.Context, nodes []string, selector string
 
 func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (report.Run, report.Document, error) {
 	opts := o.Options
-	opts.Node, opts.Checks = node, how.Checks
-	opts.Via, opts.Profile = cmp.Or(how.Via, opts.Via), cmp.Or(how.Profile, opts.Profile)
+	opts.Node, opts.Profile = node, cmp.Or(how.Profile, opts.Profile)
+	if len(how.Checks) > 0 {
+		opts.Checks = how.Checks
+	}
+	if how.Via != "" {
+		if !o.allows(how.Via) {
+			return report.Run{}, report.Document{}, fmt.Errorf("calico-probe mcp was started with --via %s: %q is not among these", opts.Via, how.Via)
+		}
+		opts.Via = how.Via
+	}
 	var docs []report.Document
 	run, err := examine.Record(ctx, o.client, opts, report.Collect(&docs))
 	if err == nil && len(docs) == 0 {
@@ -89,6 +100,19 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 		return run, report.Document{}, sentence(err)
 	}
 	return run, docs[0], nil
+}
+
+// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
+func (o *mcpOptions) allows(via string) bool {
+	if o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
+		return true
+	}
+	for method := range strings.SplitSeq(via, ",") {
+		if !slices.Contains(strings.Split(o.Via, ","), method) {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
