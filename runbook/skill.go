@@ -20,8 +20,8 @@ type SkillCall struct {
 	If        string         `json:"-"` // in words, "" = always
 }
 
-// SkillCalls are the calls by which an agent follows the runbook with the tools of 'calico-probe mcp': what its first run
-// asks, the cause explained, and where that is not sure the evidence of the worst check.
+// SkillCalls are the calls by which an agent follows the runbook with the tools of 'calico-probe mcp': what its first
+// run asks, the cause explained, and where that is not sure the evidence of the worst check.
 func (rb *Runbook) SkillCalls() []SkillCall {
 	args := map[string]any{"node": "NODE"}
 	if i := slices.IndexFunc(rb.Spec.Steps, func(s Step) bool { return s.Run != nil && s.Run.On == nil }); i >= 0 {

@@ -76,7 +76,8 @@ func lintSkill(t *testing.T, name, text string) {
 		t.Errorf("%s is too long, or has an expression left:\n%s", name, body)
 	}
 	tools := map[string][]string{
-		"run": {"node", "profile", "via", "checks"}, "explain": {"id"}, "result": {"id", "check"}, "triage": {"nodes", "selector"},
+		"run": {"node", "profile", "via", "checks"}, "explain": {"id"}, "result": {"id", "check"},
+		"triage": {"nodes", "selector"},
 	}
 	calls := regexp.MustCompile("(?m)^[0-9]+\\. `([a-z]+)` with `([^`]*)`").FindAllStringSubmatch(body, -1)
 	if len(calls) == 0 || len(calls) > 3 {
