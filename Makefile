@@ -96,11 +96,11 @@ unit: ## fast tests: no root, under a minute
 	go test ./...
 	go test -C images ./...
 
-# kubectl and helm, for tests on machines that have none: without cgo, so that most of it was
+# kubectl and helm, for tests on machines that have none, and what counts tokens: without cgo, so that most of it was
 # compiled for the client.
 .PHONY: clients
 clients:
-	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
+	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl ./tokens helm.sh/helm/v4/cmd/helm
 
 PARTS := build image toolbox-here client-here sandbox clients
 

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"mime"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/calico-probe/calico-probe/gate"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -25,15 +24,12 @@ const PathAlerts = "/v1/alerts"
 // How long one request may take: to wait for its turn, to be read, and to ask the cluster
 // about its pods, which takes the most of it.
 const (
-	headerLimit  = 5 * time.Second // also of a TLS handshake
 	turnLimit    = 10 * time.Second
 	readLimit    = 15 * time.Second
 	placeLimit   = 25 * time.Second
-	requestLimit = headerLimit + turnLimit + readLimit + placeLimit + 5*time.Second
+	requestLimit = gate.HeaderLimit + turnLimit + readLimit + placeLimit + 5*time.Second
 	pageLimit    = 20 * time.Second // to send a page: a slow reader holds one of few turns
-	idleLimit    = 2 * time.Minute  // of clients that have shown credentials
 	healthLimit  = 10 * time.Second // of a request whether this lives
-	maxHeader    = 16 << 10
 )
 
 // How many requests have their body or their page in memory at once. Each may take some MB.
@@ -52,20 +48,12 @@ const (
 // Serve answers on the listener, and on the other one whether this lives, and has jobs done
 // until ctx ends and they have, too.
 func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
-	main, beside := newGate(l, s.gaveWay), newGate(health, s.gaveWay)
-	errs := slog.NewLogLogger(s.log.Handler(), slog.LevelDebug) // of handshakes: anybody can make as many as they like
-	// One request at a time on a connection: by HTTP/2 a stranger would have hundreds.
-	only := new(http.Protocols)
-	only.SetHTTP1(true)
-	server := &http.Server{
-		Handler: s.Handler(), TLSConfig: s.access.config(), Protocols: only,
-		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit + turnLimit, WriteTimeout: requestLimit,
-		IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ConnState: main.state, ErrorLog: errs,
-	}
+	server, main := s.access.Server(l, s.Handler(), s.observer())
+	server.ReadTimeout, server.WriteTimeout = gate.HeaderLimit+turnLimit, requestLimit
+	beside := s.access.Bound(health, s.observer())
 	living := &http.Server{
-		Handler: s.HealthHandler(), Protocols: only, ReadTimeout: headerLimit, WriteTimeout: healthLimit,
-		MaxHeaderBytes: maxHeader, ErrorLog: errs,
+		Handler: s.HealthHandler(), Protocols: server.Protocols, ReadTimeout: gate.HeaderLimit, WriteTimeout: healthLimit,
+		MaxHeaderBytes: gate.MaxHeader, ErrorLog: server.ErrorLog,
 	}
 	living.SetKeepAlivesEnabled(false)
 	failed := make(chan error, 2)
@@ -89,7 +77,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	case <-ctx.Done():
 	}
 	<-ended
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), headerLimit)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), gate.HeaderLimit)
 	defer cancel()
 	if err != nil {
 		return fmt.Errorf("serving: %w", errors.Join(err, server.Close()))
@@ -100,12 +88,9 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	return nil
 }
 
-// gaveWay notes a connection that was closed for a newer one.
-func (s *Server) gaveWay(from net.Addr) {
-	s.metrics.crowded.Inc()
-	if n, due := s.crowded.due(time.Now()); due {
-		s.log.Warn("too many connections at once: old ones without credentials, or idle ones, were closed for new ones", "connections", n, "last", from.String())
-	}
+// observer counts what the gate keeps out.
+func (s *Server) observer() gate.Observer {
+	return gate.Observer{Refused: s.metrics.unauthorized.Inc, Crowded: s.metrics.crowded.Inc}
 }
 
 // HealthHandler tells everybody whether this lives and is ready.
@@ -123,7 +108,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /metrics", s.paged(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
 	mux.Handle("GET /{$}", s.paged(http.HandlerFunc(s.overview)))
 	mux.Handle("GET /reports/{file}", s.paged(http.HandlerFunc(s.report)))
-	guarded := s.guard(mux)
+	guarded := s.access.Guard(mux, s.observer())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -157,62 +142,6 @@ func (s *Server) paged(next http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageLimit)) // what is no connection has no deadline
 		next.ServeHTTP(w, r)
 	})
-}
-
-// guard lets no request pass without credentials.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := s.access.admits(r, time.Now())
-		if err != nil { // no connection is kept for who has shown no credentials
-			w.Header().Set("Connection", "close")
-		}
-		switch {
-		case errors.Is(err, errCredentials):
-			s.metrics.unauthorized.Inc()
-			if n, due := s.refused.due(time.Now()); due {
-				s.log.Warn("credentials were refused", "requests", n, "last", r.RemoteAddr)
-			}
-			if s.access.TokenFile != "" {
-				w.Header().Add("WWW-Authenticate", `Bearer realm="calico-probe"`)
-				w.Header().Add("WWW-Authenticate", `Basic realm="calico-probe: any name, the token as password", charset="UTF-8"`)
-			}
-			refuse(w, http.StatusUnauthorized, err)
-		case err != nil:
-			if n, due := s.unchecked.due(time.Now()); due {
-				s.log.Error("every request is refused: credentials cannot be checked", "requests", n, "last", r.RemoteAddr, "error", err.Error())
-			}
-			refuse(w, http.StatusServiceUnavailable, errors.New("credentials cannot be checked now"))
-		case !admitted(r):
-			w.Header().Set("Connection", "close")
-			w.Header().Set("Retry-After", "10")
-			refuse(w, http.StatusServiceUnavailable, errors.New("too many connections of clients with credentials are busy"))
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// refusedEvery is how often refused requests are logged: anybody can send as
-// many requests as they like.
-const refusedEvery = time.Minute
-
-// refusals counts them.
-type refusals struct {
-	mu     sync.Mutex
-	since  int       // the last line
-	logged time.Time // the last line
-}
-
-// due counts one more, and is how many there were since the last line where the next is due.
-func (f *refusals) due(now time.Time) (requests int, due bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.since++
-	if now.Sub(f.logged) < refusedEvery {
-		return 0, false
-	}
-	requests, f.since, f.logged = f.since, 0, now
-	return requests, true
 }
 
 func refuse(w http.ResponseWriter, code int, why error) {

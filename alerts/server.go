@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/calico-probe/calico-probe/gate"
 )
 
 // What is kept of the past, and how often it is tried.
@@ -52,14 +54,10 @@ type Server struct {
 	log     *slog.Logger
 	store   *store
 	metrics *metrics
-	access  *access
+	access  *gate.Keeper
 	wake    chan struct{} // has one when something may be begun
 	taking  chan struct{} // one for each notification that is read
 	reading chan struct{} // one for each page that is made and sent
-
-	refused   refusals // of who has no credentials
-	unchecked refusals // whatever they had
-	crowded   refusals // connections that were closed for others
 
 	// turn is held by the goroutine that changes what is below and in the store, so that both agree;
 	// mu by one that looks at it or changes it, never while something is written.
@@ -91,7 +89,7 @@ type start struct {
 
 // New opens the store. What was queued or running when the program ended is queued again.
 func New(
-	dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger,
+	dir string, routes Routes, limits Limits, access gate.Access, cluster Cluster, log *slog.Logger,
 ) (_ *Server, err error) {
 	s := &Server{
 		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
@@ -99,7 +97,7 @@ func New(
 		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{},
 		owed: map[string]bool{},
 	}
-	if s.access, err = openAccess(access, log); err != nil {
+	if s.access, err = gate.Open(access, log); err != nil {
 		return nil, err
 	}
 	if s.store, err = openStore(dir); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/calico-probe/calico-probe/gate"
 	"github.com/calico-probe/calico-probe/page"
 )
 
@@ -108,13 +109,13 @@ func anyAlert(t testing.TB) Routes {
 	return r
 }
 
-func tokens(t testing.TB) Access {
+func tokens(t testing.TB) gate.Access {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(name, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Access{TokenFile: name}
+	return gate.Access{TokenFile: name}
 }
 
 func opened(t testing.TB, dir string, limits Limits, l *lab) *Server {

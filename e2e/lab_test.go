@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,7 +159,13 @@ func eachFault(t *testing.T, ours func(name string) bool) {
 			if row != "" {
 				row = fmt.Sprintf("| `%s` | %s | %s", name, incident, row)
 			}
-			record(t, name, want.cause, row)
+			record(t, faultsPage, name, want.cause, row)
+			if incident != "" && !t.Failed() {
+				if row = followsSkill(t, node, want); row != "" {
+					row = fmt.Sprintf("| `%s` | %s | `%s` | %s |", name, incident, want.book.runbook, row)
+				}
+				record(t, agentsPage, name, want.cause, row)
+			}
 		})
 		if !ran { // what is left of it would be the next one's fault too
 			mustSandbox(t, "fault", "heal")
@@ -352,7 +359,10 @@ func (d document) String() string {
 	return b.String()
 }
 
-const faultsHead = `# Faults, as runs name them
+// page is one that the lab writes: a head, and a row for each fault.
+type page struct{ file, head string }
+
+var faultsPage = page{"docs/faults.md", `# Faults, as runs name them
 
 Written by 'make faults': each fault is made for real on the sandbox ('sandbox fault inject NAME'),
 and ` + "`calico-probe run --node X`" + ` has to name its cause. F1 to F7 are the incidents of the field that this
@@ -362,14 +372,24 @@ Where a runbook is named, it was started on the fault too, with nobody to ask, a
 
 | fault | incident | first cause named | confidence | by run | runbook and branch |
 |---|---|---|---|---|---|
-`
+`}
 
-// record has docs/faults.md say what was seen of a fault: with FAULTS=write its row is put
+var agentsPage = page{"docs/agents-trials.md", `# What an agent needs to find the cause
+
+Written by 'make faults', and without a model: on each incident of the field, made for real on the sandbox, a program
+calls the tools of ` + "`calico-probe mcp`" + ` exactly as the [skill](../skills) of its runbook prescribes. At most three calls and
+6,000 tokens of answers (vocabulary o200k_base) are allowed; a text of more than 2,000 fails the test.
+
+| fault | incident | skill of | first cause | calls | tokens |
+|---|---|---|---|---|---|
+`}
+
+// record has a page say what was seen of a fault: with FAULTS=write its row is put
 // there, and taken out where the fault failed (""); else the row that is there has to name
 // the same cause. What is there of no fault of the lab goes.
-func record(t *testing.T, fault, cause, row string) {
+func record(t *testing.T, p page, fault, cause, row string) {
 	t.Helper()
-	path := file("docs/faults.md")
+	path := file(p.file)
 	if os.Getenv("FAULTS") != "write" {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -380,7 +400,7 @@ func record(t *testing.T, fault, cause, row string) {
 			return name == fault && strings.Contains(line, "| `"+cause+"` |")
 		}
 		if row != "" && !slices.ContainsFunc(strings.Split(string(text), "\n"), there) {
-			t.Errorf("docs/faults.md has no row for %s with %s: 'make faults' writes it", fault, cause)
+			t.Errorf("%s has no row for %s with %s: 'make faults' writes it", p.file, fault, cause)
 		}
 		return
 	}
@@ -393,7 +413,7 @@ func record(t *testing.T, fault, cause, row string) {
 		t.Fatal(err)
 	}
 	old, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	rows := map[string]string{}
@@ -406,7 +426,7 @@ func record(t *testing.T, fault, cause, row string) {
 	if row != "" {
 		rows[fault] = row
 	}
-	out := faultsHead
+	out := p.head
 	for line := range strings.Lines(mustSandbox(t, "fault", "list")) {
 		if row := rows[strings.Fields(line)[0]]; row != "" {
 			out += row + "\n"

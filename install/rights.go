@@ -81,6 +81,8 @@ func Uses() []Use {
 			lost(Probe, "", "pods", []string{"delete"}, "pods that were left stay until their deadline"),
 			lost(Probe, "batch", "jobs", []string{"delete"}, "jobs that were left go by themselves, within 40 seconds"),
 		)},
+		{Name: "conditions", Does: "write what is found of each node as a condition of its own",
+			Rights: lost(Cluster, "", "nodes/status", []string{"patch"}, "")},
 		{Name: "serve", Does: "take alerts, and say on nodes what came of them", Rights: slices.Concat(
 			lost(Default, "", "events", []string{"create"}, "what came of an alert is not said on its node"),
 			lost(Default, "", "events", []string{"patch"}, "of a job that was done again, after a kill, the event says what came of it first"),
@@ -194,10 +196,10 @@ func Names() []string {
 	return out
 }
 
-// People lists the uses that people have: all but that of 'serve', which has an account of
-// its own.
+// People lists the uses that people have: all but those of programs that go on by themselves, which have accounts of
+// their own.
 func People() []string {
-	return slices.DeleteFunc(Names(), func(name string) bool { return name == "serve" })
+	return slices.DeleteFunc(Names(), func(name string) bool { return name == "serve" || name == "conditions" })
 }
 
 // rulesIn are the rules of a use in a scope, resources with the same verbs together.

@@ -232,6 +232,9 @@ func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 		}
 		return []byte(text), err
 	}
+	if h.As != "" {
+		return w.record.message(h.As)
+	}
 	return json.Marshal(w.record)
 }
 

@@ -381,6 +381,12 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 			l.find(at+"."+f, "%q is no name of an environment variable", name)
 		}
 	}
+	if w.As != "" && !slices.Contains(chats, w.As) {
+		l.find(at+".as", "%q is none of %s", w.As, strings.Join(chats, ", "))
+	}
+	if w.As != "" && w.Body != "" {
+		l.find(at, "a webhook has as or body: not both")
+	}
 	l.text(at+".url", w.URL, in)
 	l.text(at+".body", w.Body, in)
 }

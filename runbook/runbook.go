@@ -156,6 +156,7 @@ type Webhook struct {
 	URLFrom  string `json:"urlFrom,omitempty"`  // environment variable that holds it, where it is a secret
 	AuthFrom string `json:"authFrom,omitempty"` // environment variable with the Authorization header
 	Body     string `json:"body,omitempty"`     // a text instead of the record
+	As       string `json:"as,omitempty"`       // slack or teams: a message as these take it, instead of the record
 }
 
 // Action is a repair. It runs only where --allow-actions names its step, and after the

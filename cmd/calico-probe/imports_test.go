@@ -60,9 +60,13 @@ func TestImportsRunForward(t *testing.T) {
 		"serverclock": {own, "k8s.io/"},
 		"page": {own + "cluster", own + "diagnose", own + "examine", own + "fleet", own + "injector", own + "mesh",
 			own + "report", own + "probe/", "k8s.io/"},
+		"gate": append(kubernetes, own+"cluster", own+"injector", own+"alerts", own+"report", own+"probe/"),
 		// Beside it.
-		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
-		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
+		"install":    {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"conditions": append(kubernetes, own+"cluster", own+"injector", own+"examine", own+"fleet"),
+		"agents": {own + "cluster", own + "injector", own + "diagnose", own + "examine", own + "fleet", own + "session",
+			own + "alerts", own + "probe/", "github.com/spf13/cobra", "k8s.io/"},
+		"alerts": {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
 		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", own + "examine",
 			own + "session", own + "preflight", "k8s.io/"},
 	} {
@@ -79,7 +83,7 @@ func TestImportsRunForward(t *testing.T) {
 				continue
 			}
 			// -o jsonpath is kubectl's; its package has no Kubernetes in it but a template parser.
-			if slices.Contains([]string{"report", "output", "runbook", "alerts"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
+			if slices.Contains([]string{"report", "output", "runbook", "alerts", "agents"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
 				continue
 			}
 			if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(dep, f) }) {

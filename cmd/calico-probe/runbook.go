@@ -23,11 +23,12 @@ import (
 
 func (a *app) runbook() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "runbook run|list|show|lint|record", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
+		Use: "runbook run|list|show|lint|record|skill", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
 		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.runbookRun(), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
+	cmd.AddCommand(a.runbookRun(), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord(),
+		a.runbookSkill())
 	return cmd
 }
 
@@ -159,6 +160,26 @@ func (a *app) runbookShow() *cobra.Command {
 			}
 			_, err = fmt.Fprint(a.Out, probe.Plain(string(it.Text)))
 			return err
+		},
+	}
+	folders(cmd, &dirs)
+	return cmd
+}
+
+func (a *app) runbookSkill() *cobra.Command {
+	var dirs []string
+	cmd := &cobra.Command{
+		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for an agent that has the tools of 'calico-probe mcp'",
+		Long: `Prints a runbook as a SKILL.md: which tools of 'calico-probe mcp' an agent calls, in which
+order, and what is to be said beside each cause. Those of the built-in runbooks are in the
+folder skills of calico-probe's sources.`,
+		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			it, err := findRunbook(args[0], dirs)
+			if err != nil {
+				return err
+			}
+			return runbook.WriteSkill(a.Out, it)
 		},
 	}
 	folders(cmd, &dirs)

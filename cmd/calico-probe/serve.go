@@ -20,6 +20,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/alerts"
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/gate"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -41,7 +42,7 @@ type serveOptions struct {
 	external    string   // where people reach this
 	dirs        []string // of runbooks
 	books       map[string]runbook.Item
-	access      alerts.Access
+	access      gate.Access
 	asks        *probe.Cluster
 }
 

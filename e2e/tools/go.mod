@@ -5,6 +5,7 @@ go 1.26.6
 tool helm.sh/helm/v4/cmd/helm
 
 require (
+	github.com/tiktoken-go/tokenizer v0.10.0
 	k8s.io/component-base v0.37.1
 	k8s.io/kubectl v0.37.1
 )
@@ -31,6 +32,7 @@ require (
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/distribution/reference v0.6.0 // indirect
+	github.com/dlclark/regexp2/v2 v2.5.1 // indirect
 	github.com/dylibso/observe-sdk/go v0.0.0-20240819160327-2d926c5d788a // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect

@@ -1,4 +1,10 @@
-package alerts
+// Package gate lets clients in that have credentials, and keeps strangers from taking all the room: a listener that
+// bounds its connections, and a handler that asks for a token, a certificate, or both.
+//
+//	keeper, err := gate.Open(access, log) // an error where everybody would be let in
+//	server, bounded := keeper.Server(listener, keeper.Guard(handler, told), told)
+//	err = server.Serve(bounded)
+package gate
 
 import (
 	"context"
@@ -18,11 +24,11 @@ const (
 	maxFromAddress = maxOfKind / 2
 )
 
-// gate is a listener that bounds its connections. It never lets a new one wait: where there
+// Gate is a listener that bounds its connections. It never lets a new one wait: where there
 // are too many, the oldest stranger is closed for it, first of the address that has the most.
 // So an address that opens one connection gets in whatever others do, and behind an address
 // that many share (a proxy, NAT) the latest do.
-type gate struct {
+type Gate struct {
 	net.Listener
 	closed func(from net.Addr) // is told of each that was closed for another one
 
@@ -34,15 +40,15 @@ type gate struct {
 // entered is a connection that is counted.
 type entered struct {
 	net.Conn
-	gate   *gate
+	gate   *Gate
 	from   netip.Addr
 	number uint64 // lower = longer without a request; of a stranger, older
 	known  bool
 	busy   bool // a known client's request is being answered
 }
 
-func newGate(l net.Listener, closed func(from net.Addr)) *gate {
-	return &gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
+func newGate(l net.Listener, closed func(from net.Addr)) *Gate {
+	return &Gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
 }
 
 // network is what counts as one address: of IPv6 a /64, of which one machine has all.
@@ -55,7 +61,7 @@ func network(a netip.Addr) netip.Addr {
 }
 
 // Accept takes the next connection, as a stranger's.
-func (g *gate) Accept() (net.Conn, error) {
+func (g *Gate) Accept() (net.Conn, error) {
 	c, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -98,7 +104,7 @@ func (e *entered) admit() bool {
 
 // surplus is the connection to close so that there is room for e among those of its kind;
 // false = there is no room, and none that may be closed. mu is held.
-func (g *gate) surplus(e *entered) (drop *entered, room bool) {
+func (g *Gate) surplus(e *entered) (drop *entered, room bool) {
 	all, from := 0, map[netip.Addr]int{}
 	for c := range g.open {
 		if c != e && c.known == e.known {
@@ -121,7 +127,7 @@ func (g *gate) surplus(e *entered) (drop *entered, room bool) {
 	return drop, drop != nil
 }
 
-func (g *gate) drop(c *entered) {
+func (g *Gate) drop(c *entered) {
 	if c != nil {
 		_ = c.Close() // it is given up in any case
 		g.closed(c.RemoteAddr())
@@ -129,10 +135,10 @@ func (g *gate) drop(c *entered) {
 }
 
 // next is a number higher than all before. mu is held.
-func (g *gate) next() uint64 { g.last++; return g.last }
+func (g *Gate) next() uint64 { g.last++; return g.last }
 
 // state follows which connections are idle; it is a server's ConnState.
-func (g *gate) state(c net.Conn, is http.ConnState) {
+func (g *Gate) state(c net.Conn, is http.ConnState) {
 	e := enteredOf(c)
 	if e == nil || is != http.StateActive && is != http.StateIdle {
 		return

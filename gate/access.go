@@ -1,4 +1,4 @@
-package alerts
+package gate
 
 import (
 	"bytes"
@@ -19,8 +19,7 @@ import (
 	"time"
 )
 
-// Access says who may post alerts and read reports: a client that has what is required here,
-// all of it. The files may change at any time.
+// Access says who may ask: a client that has what is required here, all of it. The files may change at any time.
 type Access struct {
 	TokenFile string // one token a line; "" = none is asked for
 	// ReadTokenFile has tokens that let read, and not post; "" = there are none. The file may
@@ -34,8 +33,8 @@ type Access struct {
 // shortestToken keeps out what can be guessed.
 const shortestToken = 16
 
-// access is Access with the files as they are now.
-type access struct {
+// Keeper lets those in who have what Access asks for, with the files as they are now.
+type Keeper struct {
 	Access
 	log     *slog.Logger
 	reading sync.Mutex // of tokens and CAs
@@ -43,11 +42,15 @@ type access struct {
 	mu      sync.Mutex
 	tls     *tls.Config // as of
 	asOf    string      // what the files were then
+
+	refused   refusals // of who has no credentials
+	unchecked refusals // whatever they had
+	crowded   refusals // connections that were closed for others
 }
 
-// openAccess refuses what would let everybody in, and files that cannot be used.
-func openAccess(from Access, log *slog.Logger) (*access, error) {
-	a := &access{Access: from, log: log}
+// Open refuses what would let everybody in, and files that cannot be used.
+func Open(from Access, log *slog.Logger) (*Keeper, error) {
+	a := &Keeper{Access: from, log: log}
 	switch {
 	case from.TokenFile == "" && from.ClientCA == "":
 		return nil, errors.New("no authentication is configured: name a file of tokens, or a CA of client certificates")
@@ -78,7 +81,7 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 
 // tokens reads them anew each time: it is a small file, and what was taken out of it is
 // not to be accepted a second longer.
-func (a *access) tokens(name string) ([][]byte, error) {
+func (a *Keeper) tokens(name string) ([][]byte, error) {
 	a.reading.Lock() // many requests at once take one file number
 	defer a.reading.Unlock()
 	b, err := os.ReadFile(name)
@@ -101,7 +104,7 @@ func (a *access) tokens(name string) ([][]byte, error) {
 
 // readers are the tokens that only let read, beside those that let post. What is odd about
 // their file is said once, until that changes.
-func (a *access) readers(posting [][]byte) [][]byte {
+func (a *Keeper) readers(posting [][]byte) [][]byte {
 	if a.ReadTokenFile == "" {
 		return nil
 	}
@@ -130,7 +133,7 @@ func (a *access) readers(posting [][]byte) [][]byte {
 }
 
 // clients is the CA of clients, read anew each time as tokens are.
-func (a *access) clients() (*x509.CertPool, error) {
+func (a *Keeper) clients() (*x509.CertPool, error) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	b, err := os.ReadFile(a.ClientCA)
@@ -147,9 +150,9 @@ func (a *access) clients() (*x509.CertPool, error) {
 // errCredentials is all that somebody without is told.
 var errCredentials = errors.New("credentials are wanted")
 
-// admits returns errCredentials where the request has not what is asked for; another
+// Admits returns errCredentials where the request has not what is asked for; another
 // error where that cannot be told.
-func (a *access) admits(r *http.Request, now time.Time) error {
+func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	if a.ClientCA != "" {
 		if err := a.signed(r.TLS, now); err != nil {
 			return err
@@ -184,7 +187,7 @@ func (a *access) admits(r *http.Request, now time.Time) error {
 }
 
 // signed wants a certificate of the CA as it is now: a connection may be older than that.
-func (a *access) signed(by *tls.ConnectionState, now time.Time) error {
+func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	pool, err := a.clients()
 	if err != nil {
 		return err
@@ -206,7 +209,7 @@ func (a *access) signed(by *tls.ConnectionState, now time.Time) error {
 }
 
 // config is for a server: each connection gets what the files are then.
-func (a *access) config() *tls.Config {
+func (a *Keeper) config() *tls.Config {
 	if a.Cert == "" {
 		return nil
 	}
@@ -217,7 +220,7 @@ func (a *access) config() *tls.Config {
 
 // current reads the files if they have changed; where they cannot be used, what was read
 // before goes on.
-func (a *access) current() (*tls.Config, error) {
+func (a *Keeper) current() (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.stamp()
@@ -238,7 +241,7 @@ func (a *access) current() (*tls.Config, error) {
 }
 
 // stamp differs when the files do.
-func (a *access) stamp() string {
+func (a *Keeper) stamp() string {
 	var out strings.Builder
 	for _, name := range []string{a.Cert, a.Key, a.ClientCA} {
 		if info, err := os.Stat(name); err == nil {
@@ -248,7 +251,7 @@ func (a *access) stamp() string {
 	return out.String()
 }
 
-func (a *access) load() (*tls.Config, error) {
+func (a *Keeper) load() (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)

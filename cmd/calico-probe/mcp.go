@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/agents"
+	"github.com/calico-probe/calico-probe/docs/schema"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/gate"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// mcpOptions are the flags of the mcp verb.
+type mcpOptions struct {
+	*runFlags
+	client  *examine.Client
+	dirs    []string // of runbooks
+	probes  bool
+	offline bool
+	listen  string
+	access  gate.Access
+	plain   bool // tokens are taken without TLS
+	front   agents.Front
+}
+
+const mcpExample = `  # what an agent starts: it judges nodes by the API, and creates nothing
+  calico-probe mcp
+
+  # it may put probes on nodes too
+  calico-probe mcp --allow-probes
+
+  # saved runs alone, without a cluster
+  calico-probe mcp --offline good.ndjson night.ndjson
+
+  # over HTTP, for agents that run elsewhere
+  calico-probe mcp --listen 127.0.0.1:8090 --token-file token`
+
+func (a *app) mcp() *cobra.Command {
+	o := &mcpOptions{runFlags: &runFlags{app: a, Options: examine.Options{
+		FailOn: examine.FailOnFail, Profile: string(probe.Standard), Timeout: 2 * time.Minute, Baselines: 2,
+	}}}
+	cmd := &cobra.Command{
+		Use: "mcp [FILE...]", Short: "Offer an agent a few tools, by the Model Context Protocol", Example: mcpExample,
+		Long: `Answers an agent (a program that speaks MCP) on stdin and stdout, or by HTTP at ` + agents.Path + `.
+Its tools judge nodes, examine one, explain causes and checks, compare runs and show
+runbooks. There is no tool that repairs, runs a command or opens a shell, and without
+--allow-probes nothing is created; with it, a client that can is to ask its user first.
+FILEs are saved runs (-o ndjson or json) that it can be asked about.
+
+What nodes, pods and API objects say is marked as data in every answer. Each call is a
+line on stderr.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.serve(cmd.Context(), args) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.probes, "allow-probes", false, "let the agent put read-only probes on nodes, by the access methods of --via")
+	f.BoolVar(&o.offline, "offline", false, "ask no cluster: only the saved runs that are named")
+	f.StringVar(&o.listen, "listen", "", "serve by HTTP at this address, HOST:PORT, instead of stdin and stdout")
+	f.StringVar(&o.access.TokenFile, "token-file", "", "with --listen: file with the bearer tokens that are accepted, one a line")
+	f.StringVar(&o.access.Cert, "tls-cert", "", "with --listen: certificate to serve with")
+	f.StringVar(&o.access.Key, "tls-key", "", "its key")
+	f.BoolVar(&o.plain, "insecure-http", false, "with --listen: take tokens without TLS on an address that others reach")
+	f.StringSliceVar(&o.front.Hosts, "allow-host", []string{"localhost", "127.0.0.1", "::1", "[::1]"},
+		"with --listen: names by which it is reached; a request for any other is refused")
+	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may ask, as https://HOST; no other may")
+	folders(cmd, &o.dirs)
+	o.asking(cmd)
+	reason := f.Lookup("reason")
+	reason.DefValue, o.Reason = "an agent's question", "an agent's question"
+	f.Lookup("timeout").Usage = "limit of each examination"
+	a.connecting(cmd)
+	o.completions(cmd)
+	return cmd
+}
+
+// serve answers until the client goes or the program is stopped.
+func (o *mcpOptions) serve(ctx context.Context, files []string) error {
+	if err := o.check(files); err != nil {
+		return err
+	}
+	world, err := o.world()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	server, err := agents.New(world, log)
+	if err != nil {
+		return err
+	}
+	if err := o.keep(server, files); err != nil {
+		return err
+	}
+	if o.listen == "" {
+		return server.Stdio(ctx, io.NopCloser(o.In), o.Out)
+	}
+	keeper, err := gate.Open(o.access, log)
+	if err != nil {
+		return ui.BadUsage("%w", err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	log.Info("serving", "address", l.Addr().String(), "path", agents.Path, "version", probe.Release)
+	return server.HTTP(ctx, l, keeper, o.front)
+}
+
+// check refuses flags that cannot be right.
+func (o *mcpOptions) check(files []string) error {
+	switch {
+	case o.offline && o.probes:
+		return ui.BadUsage("--offline asks no node: leave out --allow-probes, or --offline")
+	case o.offline && len(files) == 0:
+		return ui.BadUsage("--offline takes the files of saved runs")
+	case o.listen == "" && (o.access != gate.Access{} || o.plain || len(o.front.Origins) > 0):
+		return ui.BadUsage("--token-file, --tls-cert, --tls-key, --insecure-http and --allow-origin go with --listen")
+	case o.listen == "":
+	case o.access.TokenFile == "":
+		return ui.BadUsage("no authentication is configured: name a file of tokens with --token-file")
+	case o.access.Cert == "" && !o.plain && !isLoopback(o.listen):
+		return ui.BadUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
+			"name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
+	default:
+		if _, _, err := listened("--listen", o.listen); err != nil {
+			return err
+		}
+	}
+	return o.Validate()
+}
+
+// keep offers saved runs.
+func (o *mcpOptions) keep(server *agents.Server, files []string) error {
+	runs, _, err := o.loadRuns(files)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		var docs []report.Document
+		c, err := examine.Replay(run.Run, report.Collect(&docs))
+		if err == nil {
+			err = concluded(c.Conclude())
+		}
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			ui.Say(o.ErrOut, "%s is %s, node %s", server.Keep(run.Run, doc), source(run.file), probe.Line(doc.Node))
+		}
+	}
+	return nil
+}
+
+// mcpSchemas are the schemas of what tools give, by their names.
+func mcpSchemas() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for tool, name := range map[string]string{"run": "report", "triage": "fleet"} {
+		b, err := schema.Of(name)
+		if err != nil {
+			return nil, err
+		}
+		out[tool] = b
+	}
+	return out, nil
+}
+
+// explained is what explain prints of a check or a cause.
+func explained(id string) (string, error) {
+	var b strings.Builder
+	err := explainID(&b, id)
+	return b.String(), err
+}
+
+// readable are the runbooks that are right.
+func readable(dirs []string) ([]runbook.Item, error) {
+	items, err := library(dirs)
+	if err != nil {
+		return nil, err
+	}
+	var out []runbook.Item
+	for _, it := range items {
+		if it.Err == nil {
+			out = append(out, it)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// TestMCPOffline has an agent ask about a saved run, where there is no cluster.
+func TestMCPOffline(t *testing.T) {
+	t.Parallel()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	var said bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(t.Context(), genericiooptions.IOStreams{In: in, Out: out, ErrOut: &said},
+			[]string{"mcp", "--offline", "../../docs/example.ndjson"})
+	}()
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(name string, args map[string]any) string {
+		t.Helper()
+		r, err := c.CallTool(context.WithoutCancel(t.Context()), &mcp.CallToolParams{Name: name, Arguments: args})
+		if err != nil || r.IsError {
+			t.Fatalf("%s: %v %+v", name, err, r)
+		}
+		return r.Content[0].(*mcp.TextContent).Text
+	}
+	for _, want := range []string{"verdict: fault", "address-second-nic (high)"} {
+		if got := text("result", map[string]any{"id": "saved-1"}); !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	if got := text("explain", map[string]any{"id": "address-second-nic"}); !strings.Contains(got, "fix:") {
+		t.Errorf("%s", got)
+	}
+	tools, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.Tools {
+		if !tool.Annotations.ReadOnlyHint {
+			t.Errorf("%s is offered", tool.Name)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if code := <-ended; code != report.ExitHealthy {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
+
+// TestMCPRefuses wants wrong usage said in a line.
+func TestMCPRefuses(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--offline":                         "takes the files of saved runs",
+		"--offline --allow-probes x":        "asks no node",
+		"--token-file x":                    "go with --listen",
+		"--listen 127.0.0.1:0":              "no authentication is configured",
+		"--listen :0 --token-file x":        "without TLS",
+		"--listen here --token-file x":      "without TLS",
+		"--listen 127.0.0.1 --token-file x": "without TLS",
+		"--via pigeon":                      "unknown access method",
+		"--offline nosuchfile":              "no such file",
+	} {
+		var out, errOut bytes.Buffer
+		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
+			append([]string{"mcp"}, strings.Fields(args)...))
+		if code != report.ExitUsage || !strings.Contains(errOut.String(), want) || strings.Count(errOut.String(), "\n") != 1 {
+			t.Errorf("mcp %s: %d %q, want %q", args, code, errOut.String(), want)
+		}
+	}
+}

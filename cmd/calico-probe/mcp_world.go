@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/agents"
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/fleet"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/mesh"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// agent is who runs a runbook for an agent.
+const agent = "calico-probe mcp"
+
+// world is what an agent's tools can do, as the flags say.
+func (o *mcpOptions) world() (agents.World, error) {
+	schemas, err := mcpSchemas()
+	if err != nil {
+		return agents.World{}, err
+	}
+	w := agents.World{Probes: o.probes, Explain: explained, Schemas: schemas}
+	if w.Runbooks, err = readable(o.dirs); err != nil || o.offline {
+		return w, err
+	}
+	client, err := o.app.client()
+	if err != nil {
+		return w, err
+	}
+	o.client = client.Quiet()
+	w.Triage, w.Run, w.Mesh, w.Follow = o.triage, o.runNode, o.meshOf, o.follow
+	return w, nil
+}
+
+// sentence is an error in the words that the program would print.
+func sentence(err error) error {
+	if err == nil || errors.As(err, new(ui.Exit)) {
+		return nil
+	}
+	return errors.New(cluster.Explain(err))
+}
+
+// concluded is the error of a run but for its exit code, which its report has.
+func concluded(err error) error {
+	if errors.As(err, new(ui.Exit)) {
+		return nil
+	}
+	return err
+}
+
+// over is a fleet of the nodes that a tool was asked about, by an access method.
+func (o *mcpOptions) over(via string, nodes []string, selector string) (*fleet.Run, examine.Options, error) {
+	opts := o.Options
+	opts.Via = via
+	all := len(nodes) == 0 && selector == ""
+	run, err := fleet.New(o.client, fleet.Options{Options: opts, Nodes: nodes, Select: selector, All: all})
+	return run, opts, err
+}
+
+func (o *mcpOptions) triage(ctx context.Context, nodes []string, selector string) (report.Fleet, error) {
+	var out report.Fleet
+	run, opts, err := o.over(injector.MethodAPI, nodes, selector)
+	if err != nil {
+		return out, err
+	}
+	run.Sink = report.CollectFleet(&out)
+	ctx, cancel := opts.Deadline(ctx)
+	defer cancel()
+	return out, sentence(run.Do(ctx))
+}
+
+func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (report.Run, report.Document, error) {
+	opts := o.Options
+	opts.Node, opts.Profile = node, cmp.Or(how.Profile, opts.Profile)
+	if len(how.Checks) > 0 {
+		opts.Checks = how.Checks
+	}
+	if how.Via != "" {
+		if !o.allows(how.Via) {
+			return report.Run{}, report.Document{}, fmt.Errorf("calico-probe mcp was started with --via %s: %q is not among these", opts.Via, how.Via)
+		}
+		opts.Via = how.Via
+	}
+	var docs []report.Document
+	run, err := examine.Record(ctx, o.client, opts, report.Collect(&docs))
+	if err == nil && len(docs) == 0 {
+		err = errors.New("the run came to no verdict")
+	}
+	if err != nil {
+		return run, report.Document{}, sentence(err)
+	}
+	return run, docs[0], nil
+}
+
+// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
+func (o *mcpOptions) allows(via string) bool {
+	if o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
+		return true
+	}
+	for method := range strings.SplitSeq(via, ",") {
+		if !slices.Contains(strings.Split(o.Via, ","), method) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
+	opts := o.Options
+	opts.Checks, opts.Via = fleet.MeshChecks(), injector.MethodPod
+	run, err := fleet.New(o.client, fleet.Options{Options: opts, Nodes: nodes, Select: selector,
+		All: len(nodes) == 0 && selector == ""})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, meshLimit)
+	defer cancel()
+	found, err := run.Mesh(ctx)
+	if found != nil {
+		return found, nil
+	}
+	return nil, sentence(err)
+}
+
+// follow carries out a runbook for an agent: there is nobody to ask, no command is started and nothing is changed.
+func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Record, error) {
+	it, err := findRunbook(name, o.dirs)
+	if err != nil {
+		return nil, err
+	}
+	if err := unattended(it.Runbook.Spec.Steps); err != nil {
+		return nil, err
+	}
+	params, _, err := it.Runbook.Given(nil, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	at, err := o.client.Asked(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: o.Options}, client: o.client, runTimeout: o.Timeout}
+	j := runbook.NewJournal(runbook.Begun{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
+		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
+	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
+		Run: by.runOn, Nodes: by.nodes,
+		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
+		Show:     func(runbook.Entry) error { return nil },
+		Progress: func(string) {}, Waits: func(string) {}, Say: func(string) {}, Who: agent, Unattended: true,
+	}}
+	return e.Do(ctx)
+}

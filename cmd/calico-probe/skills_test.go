@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// TestDocsSkills wants the skills to be what the built-in runbooks say, one each, and right: a head that can be read,
+// tools and arguments that there are, causes that there are.
+func TestDocsSkills(t *testing.T) {
+	t.Parallel()
+	items, err := library(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, it := range items {
+		var b bytes.Buffer
+		if err := runbook.WriteSkill(&b, it); err != nil {
+			t.Fatal(err)
+		}
+		name := runbook.SkillName(it.Name)
+		want = append(want, name)
+		file := filepath.Join("../../skills", name, "SKILL.md")
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(is, b.Bytes()) {
+			t.Errorf("skills/%s is not what the runbook says (%v): 'make docs' writes it", name, err)
+		}
+		lintSkill(t, name, b.String())
+	}
+	var got []string
+	folders, err := os.ReadDir("../../skills")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		got = append(got, f.Name())
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("there are the skills %q, want %q", got, want)
+	}
+}
+
+// lintSkill holds a skill to what agents' programs accept, and its words to what there is.
+func lintSkill(t *testing.T, name, text string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(text, "---\n")
+	head, body, ok := strings.Cut(rest, "---\n")
+	var front struct{ Name, Description string }
+	if err := yaml.Unmarshal([]byte(head), &front); err != nil || !ok {
+		t.Fatalf("%s: its head: %v", name, err)
+	}
+	if front.Name != name || len(name) > 64 || len(front.Description) < 40 || len(front.Description) > 1024 {
+		t.Errorf("%s: %+v", name, front)
+	}
+	if strings.Count(body, "\n") > 200 || strings.Contains(body, "${") {
+		t.Errorf("%s is too long, or has an expression left:\n%s", name, body)
+	}
+	tools := map[string][]string{
+		"run": {"node", "profile", "via", "checks"}, "explain": {"id"}, "result": {"id", "check"},
+		"triage": {"nodes", "selector"},
+	}
+	calls := regexp.MustCompile("(?m)^[0-9]+\\. `([a-z]+)` with `([^`]*)`").FindAllStringSubmatch(body, -1)
+	if len(calls) == 0 || len(calls) > 3 {
+		t.Errorf("%s has %d calls", name, len(calls))
+	}
+	for _, c := range calls {
+		var args map[string]any
+		if err := json.Unmarshal([]byte(c[2]), &args); err != nil || tools[c[1]] == nil {
+			t.Errorf("%s: %s: %v", name, c[0], err)
+		}
+		for arg := range args {
+			if !slices.Contains(tools[c[1]], arg) {
+				t.Errorf("%s: %s takes no %s", name, c[1], arg)
+			}
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(body, -1) {
+		for _, id := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !slices.Contains(causeIDs(), id[1]) {
+				t.Errorf("%s: there is no cause %s", name, id[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Brief is a run in plain lines that nothing breaks: the likeliest causes with evidence and fix, then what is bad, the
+// worst first. A healthy run has none.
+func (d Document) Brief() []string {
+	var out []string
+	for i, c := range d.Causes {
+		if i == shownCauses {
+			out = append(out, fmt.Sprintf("%d more causes", len(d.Causes)-i))
+			break
+		}
+		out = append(out, briefCause(fmt.Sprintf("cause %d: %s", i+1, strings.TrimSpace(c.ID+" "+c.About)), c)...)
+	}
+	if len(d.Unexplained) > 0 {
+		out = append(out, "not accounted for: "+printable(strings.Join(d.Unexplained, ", ")))
+	}
+	return append(out, briefResults(d.own())...)
+}
+
+// briefCause are the lines about a cause, under a head.
+func briefCause(head string, c probe.Cause) []string {
+	out := append([]string{printable(head)}, causeLines(c, 0)...)
+	for _, block := range c.Fix.Blocks() {
+		if block.If != "" {
+			out = append(out, "only if   "+printable(block.If))
+		}
+		for _, command := range block.Commands {
+			out = append(out, "  "+printable(command))
+		}
+	}
+	return out
+}
+
+// briefResults are the answers that are not good, the worst first.
+func briefResults(all []Located) []string {
+	var out []string
+	for _, s := range probe.Statuses() {
+		for _, r := range all {
+			if r.Status == s && !quiet(s) {
+				out = append(out, fmt.Sprintf("%s %s: %s", s, r.named(), printable(r.Saw)))
+			}
+		}
+	}
+	return out
+}
+
+// Brief is a run over several nodes in such lines: the groups, each with one example.
+func (f Fleet) Brief() []string {
+	var out []string
+	for i, g := range f.Groups {
+		if i == shownGroups {
+			out = append(out, fmt.Sprintf("%d more groups", len(f.Groups)-i))
+			break
+		}
+		out = append(out, printable(fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(g))))
+		out = append(out, groupLines(g, 0)...)
+		if c := g.Example.Cause; c != nil {
+			out = append(out, briefCause("fix", probe.Cause{Fix: c.Fix})[1:]...)
+		}
+	}
+	return out
+}
+
+// Of what a document holds, Shortened leaves so much.
+const (
+	shortResults = 20
+	shortClues   = 5
+	shortNodes   = 20
+)
+
+// Shortened is the document with what one reads first: the likeliest causes, and of the answers about the node those
+// that are not good, without what they were read from.
+func (d Document) Shortened() Document {
+	d.Causes = shortCauses(d.Causes)
+	d.Results = shortLocated(d.own())
+	d.Contrast, d.Log = d.Contrast[:min(len(d.Contrast), shortClues)], d.Log[:min(len(d.Log), shortClues)]
+	return d
+}
+
+// Shortened is the fleet with its largest groups, and of the nodes some that are not healthy.
+func (f Fleet) Shortened() Fleet {
+	f.Groups = slices.Clone(f.Groups[:min(len(f.Groups), shownGroups)])
+	for i, g := range f.Groups {
+		f.Groups[i].Nodes = g.Nodes[:min(len(g.Nodes), shortNodes)]
+		f.Groups[i].Witnesses = g.Witnesses[:min(len(g.Witnesses), shortNodes)]
+		if c := g.Example.Cause; c != nil {
+			f.Groups[i].Example.Cause = &shortCauses([]probe.Cause{*c})[0]
+		}
+	}
+	all := f.Nodes
+	f.Nodes = []FleetNode{}
+	for _, n := range all {
+		if n.Word == WordHealthy || len(f.Nodes) == shortNodes {
+			continue
+		}
+		n.Causes = []probe.Cause{} // they are those of the groups
+		n.Results = shortLocated(n.Results[:min(len(n.Results), shortClues)])
+		f.Nodes = append(f.Nodes, n)
+	}
+	f.Log = f.Log[:min(len(f.Log), shortClues)]
+	return f
+}
+
+func shortCauses(all []probe.Cause) []probe.Cause {
+	out := slices.Clone(all[:min(len(all), shownCauses)])
+	for i, c := range out {
+		out[i].For, out[i].Against = c.For[:min(len(c.For), shortClues)], c.Against[:min(len(c.Against), shortClues)]
+	}
+	return out
+}
+
+func shortLocated(all []Located) []Located {
+	out := []Located{}
+	for _, s := range probe.Statuses() {
+		for _, r := range all {
+			if r.Status == s && !quiet(s) && len(out) < shortResults {
+				r.Lines, r.Facts, r.Cut = nil, nil, true
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}

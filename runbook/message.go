@@ -1,0 +1,105 @@
+package runbook
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// chats are the programs for whose webhooks a message can be made.
+var chats = []string{"slack", "teams"}
+
+// longestLine bounds a line of a message, in bytes; Slack takes 3,000 letters in one.
+const longestLine = 1500
+
+// message is what the record comes to so far, for the webhook of a chat. What nodes said stands in elements that read
+// no markup, so that nothing of it is a link or calls somebody.
+func (r *Record) message(chat string) ([]byte, error) {
+	head, lines := r.inShort()
+	if chat == "slack" {
+		return json.Marshal(slackMessage(head, lines))
+	}
+	return json.Marshal(teamsMessage(head, lines))
+}
+
+// inShort is a head and a few lines: the verdict, the first cause with its evidence and fix, what the runbook concludes.
+func (r *Record) inShort() (head string, lines []string) {
+	word := "a runbook goes on"
+	if o := r.Outcome; o != nil {
+		word = o.Verdict
+	}
+	add := func(what, text string) {
+		if text = probe.OneLine(text); text != "" {
+			lines = append(lines, probe.Cut(what+text, longestLine))
+		}
+	}
+	for _, step := range slices.Backward(r.Steps) {
+		if len(step.Asked) == 0 {
+			continue
+		}
+		for _, asked := range step.Asked {
+			if asked.Node != r.Node {
+				continue
+			}
+			if r.Outcome == nil {
+				word = asked.Verdict
+			}
+			if len(asked.Causes) > 0 {
+				c := asked.Causes[0]
+				add("", fmt.Sprintf("%s (%s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says))
+				add("fix: ", c.Fix.Says)
+				add("touches: ", c.Fix.Radius)
+			}
+		}
+		break
+	}
+	if o := r.Outcome; o != nil {
+		add("", o.Says)
+		add("next: ", o.Next)
+	}
+	where := ""
+	if r.Cluster != nil {
+		where = " of " + r.Cluster.String()
+	}
+	lines = append(lines, probe.Cut(probe.OneLine("runbook "+r.Runbook+", begun by "+r.By), longestLine))
+	return probe.Cut(probe.OneLine(word+": node "+r.Node+where), 150), lines
+}
+
+// slackMessage is one for an incoming webhook of Slack, by its Block Kit.
+func slackMessage(head string, lines []string) any {
+	text := func(s string) map[string]any { return map[string]any{"type": "plain_text", "text": s, "emoji": false} }
+	blocks := []any{map[string]any{"type": "header", "text": text(head)}}
+	for _, line := range lines {
+		blocks = append(blocks, map[string]any{"type": "section", "text": text(line)})
+	}
+	// The text is what a notification shows; of it Slack reads no markup, nor names of people.
+	return map[string]any{"text": escaped.Replace(head), "mrkdwn": false, "parse": "none", "link_names": false,
+		"unfurl_links": false, "unfurl_media": false, "blocks": blocks}
+}
+
+// escaped is what Slack asks for in texts, so that nothing of them is a reference.
+var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// teamsMessage is one for a webhook of Teams' Workflows: an Adaptive Card.
+func teamsMessage(head string, lines []string) any {
+	run := func(s string, more map[string]any) any {
+		inline := map[string]any{"type": "TextRun", "text": s} // which reads no Markdown
+		for name, value := range more {
+			inline[name] = value
+		}
+		return map[string]any{"type": "RichTextBlock", "inlines": []any{inline}}
+	}
+	body := []any{run(head, map[string]any{"weight": "Bolder", "size": "Medium"})}
+	for _, line := range lines {
+		body = append(body, run(line, nil))
+	}
+	return map[string]any{"type": "message", "attachments": []any{map[string]any{
+		"contentType": "application/vnd.microsoft.card.adaptive",
+		"content": map[string]any{
+			"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
+		},
+	}}}
+}
