@@ -86,9 +86,14 @@ func (t *trying) take(from int, r probe.Result) {
 	case came == isHeld:
 		a.held[p] = true
 	case came == notKnown:
-	case !tried || trial.Failed && !had.Failed || trial.Failed == had.Failed && trial.Received < had.Received:
+	case !tried || worseTrial(trial, had):
 		a.trials[p] = trial
 	}
+}
+
+// worseTrial tells whether a trial is worse than another one of the same path.
+func worseTrial(a, b mesh.Trial) bool {
+	return a.Failed && !b.Failed || a.Failed == b.Failed && a.Received < b.Received
 }
 
 // outcome is what came of trying a path.

@@ -168,7 +168,7 @@ func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targe
 		if worst[plane] == nil {
 			worst[plane] = map[int]mesh.Trial{}
 		}
-		if had, is := worst[plane][to]; !is || trial.Failed && !had.Failed {
+		if had, is := worst[plane][to]; !is || worseTrial(trial, had) {
 			worst[plane][to] = trial
 		}
 	}

@@ -1,9 +1,9 @@
 // Package live is the full screen of 'mesh --watch': a table of paths, the worst first, that is drawn anew while nodes
 // say how their paths are. It knows nothing of clusters.
 //
-//	s := live.New("12 nodes of prod", stdin, stdout, colour)
+//	s := live.New("12 nodes of prod", board, stdin, stdout, colour)
 //	go watch(s.Hear)
-//	board, err := s.Run() // until q
+//	err := s.Run() // until q
 package live
 
 import (
@@ -20,21 +20,18 @@ import (
 // Screen is a terminal that shows a mesh.Board.
 type Screen struct {
 	program *tea.Program
-	board   *mesh.Board
 }
 
-// New returns a Screen with a title, of a terminal.
-func New(title string, in io.Reader, out io.Writer, colour bool) *Screen {
-	s := &Screen{board: mesh.NewBoard()}
-	t := &table{title: probe.Line(title), board: s.board, began: time.Now(), colour: colour}
-	s.program = tea.NewProgram(t, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
-	return s
+// New returns a Screen of a terminal that shows a board under a title.
+func New(title string, board *mesh.Board, in io.Reader, out io.Writer, colour bool) *Screen {
+	t := &table{title: probe.Line(title), board: board, began: time.Now(), colour: colour}
+	return &Screen{tea.NewProgram(t, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())}
 }
 
-// Run shows the screen until its user leaves it, or Restore is called. The Board is what was heard until then.
-func (s *Screen) Run() (*mesh.Board, error) {
+// Run shows the screen until its user leaves it, or Restore is called. Until then nobody else may use the board.
+func (s *Screen) Run() error {
 	_, err := s.program.Run()
-	return s.board, err
+	return err
 }
 
 // Restore ends the screen and gives the terminal back as it was.

@@ -36,6 +36,7 @@ type Heard struct {
 // Board is how paths are over rounds.
 type Board struct {
 	round int // the last one that has begun
+	late  int // how many rounds a node may be late before nothing is known of its paths
 	paths map[name]*history
 	lost  map[string]string // nodes that say nothing, and why
 }
@@ -52,8 +53,13 @@ type history struct {
 	since   time.Time // that it fails, or does no more
 }
 
-// NewBoard returns a Board on which no round has begun.
-func NewBoard() *Board { return &Board{paths: map[name]*history{}, lost: map[string]string{}} }
+// takes is how long a node may take for a round in which nothing comes back.
+const takes = 5 * time.Second
+
+// NewBoard returns a Board on which no round has begun, of rounds as often as that.
+func NewBoard(every time.Duration) *Board {
+	return &Board{paths: map[name]*history{}, lost: map[string]string{}, late: 2 + int(takes/every)}
+}
 
 // Begin notes that a round has begun; the first one is 1.
 func (b *Board) Begin(round int) { b.round = max(b.round, round) }
@@ -150,14 +156,11 @@ func (r Row) slow() int {
 	return int(math.Round(2 * math.Log2(1000*r.Median)))
 }
 
-// late is how many rounds a node may be late before nothing is known of its paths.
-const late = 2
-
 func (b *Board) row(n name, p *history) Row {
 	last := p.samples[p.last%kept]
 	r := Row{Plane: n.plane, From: n.from, To: n.to, Since: p.since, Saw: last.Saw, Now: last.RTT}
 	switch {
-	case p.last+late < b.round || b.lost[n.from] != "":
+	case p.last+b.late < b.round || b.lost[n.from] != "":
 		r.State, r.Now = Unheard, 0
 	case last.Failed:
 		r.State = Fails

@@ -11,7 +11,7 @@ import (
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
-	b := NewBoard()
+	b := NewBoard(10 * time.Second)
 	hear := func(round int, node, lost string, trials ...Trial) string {
 		var out []string
 		for _, c := range b.Hear(Heard{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,

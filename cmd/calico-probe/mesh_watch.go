@@ -87,10 +87,10 @@ func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watc
 	}
 	defer watch.Close()
 	title := fmt.Sprintf("%d nodes of %s", watch.Nodes(), at)
-	began, board := time.Now(), mesh.NewBoard()
+	began, board := time.Now(), mesh.NewBoard(w.every)
 	if shows {
-		s := live.New(title, in, prompt.Bare(o.Out), ui.Colourful(o.Out))
-		board, err = o.onScreen(ctx, cancel, watch, s, messages)
+		s := live.New(title, board, in, prompt.Bare(o.Out), ui.Colourful(o.Out))
+		err = o.onScreen(ctx, cancel, watch, s, messages)
 	} else {
 		err = o.inLines(ctx, cancel, watch, board, title)
 	}
@@ -131,7 +131,7 @@ func (r *redirected) send(away io.Writer) {
 
 // onScreen shows a watch on the full screen, until the user leaves it or the context ends.
 func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Watch, s *live.Screen, messages *redirected,
-) (*mesh.Board, error) {
+) error {
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
 	messages.send(s)
@@ -141,7 +141,7 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Wat
 		watch.Run(ctx, s.Hear)
 	}()
 	defer context.AfterFunc(ctx, s.Leave)()
-	board, err := s.Run()
+	err := s.Run()
 	messages.send(nil)
 	cancel()
 	if ctx.Err() != nil {
@@ -149,18 +149,18 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Wat
 	}
 	ui.Say(o.ErrOut, "removing the probes")
 	<-ended
-	return board, err
+	return err
 }
 
 // inLines writes a line for each change of a path, and one a minute.
 func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watch, board *mesh.Board, title string) error {
 	var back func()
-	back = o.interrupts.Take(func() {
-		back() // a second one stops at once
+	back = o.interrupts.Take(sync.OnceFunc(func() {
 		ui.Say(o.ErrOut, "ending: removing the probes (once more to stop at once)")
+		time.AfterFunc(time.Second, back) // timeout(1) sends the same one twice
 		cancel()
-	})
-	defer func() { back() }()
+	}))
+	defer back()
 	lines := &changes{to: o.Out, board: board, summed: time.Now()}
 	lines.say(time.Now(), "watching the paths between %s", title)
 	watch.Run(ctx, func(h mesh.Heard) {
