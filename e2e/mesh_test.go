@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -178,8 +179,14 @@ func TestWatchOnScreen(t *testing.T) {
 		}
 	}
 	begin()
+	pid := s.pid()
 	s.must("kill-server") // as a window that is closed
-	eventually(t, 60*time.Second, func() string { return left(t) })
+	eventually(t, 60*time.Second, func() string {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			return "it has not ended"
+		}
+		return left(t)
+	})
 }
 
 // TestWatchRefuses what does not go together.

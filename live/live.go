@@ -15,6 +15,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/mesh"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // Screen is a terminal that shows a mesh.Board.
@@ -24,7 +25,8 @@ type Screen struct {
 
 // New returns a Screen of a terminal that shows a board under a title.
 func New(title string, board *mesh.Board, in io.Reader, out io.Writer, colour bool) *Screen {
-	t := &table{title: probe.Line(title), board: board, began: time.Now(), colour: colour}
+	t := &table{title: probe.Line(title), board: board, began: time.Now(), colour: colour,
+		gone: func() bool { return !ui.IsTerminal(out) }}
 	return &Screen{tea.NewProgram(t, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())}
 }
 

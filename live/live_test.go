@@ -15,7 +15,7 @@ import (
 func watching(t *testing.T, nodes, width, height int) *table {
 	t.Helper()
 	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
-	w := &table{title: "some nodes", board: mesh.NewBoard(10 * time.Second), began: at}
+	w := &table{title: "some nodes", board: mesh.NewBoard(10 * time.Second), began: at, gone: func() bool { return false }}
 	for from := range nodes {
 		var trials []mesh.Trial
 		for to := range nodes {
@@ -147,7 +147,8 @@ func TestSmall(t *testing.T) {
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b]0;x\x07\x1b[2J\nabc\u202e\x9b31m"
-	w := &table{title: "t", board: mesh.NewBoard(10 * time.Second), width: 200, height: 30, colour: true}
+	w := &table{title: "t", board: mesh.NewBoard(10 * time.Second), width: 200, height: 30, colour: true,
+		gone: func() bool { return false }}
 	w.send(mesh.Heard{Round: 1, Node: evil, Lost: evil}, note("n"))
 	w.send(mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlanePod: {{From: evil, To: evil, Sent: 3,
 		Failed: true, Saw: evil}}}}, refresh{})

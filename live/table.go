@@ -17,6 +17,7 @@ type table struct {
 	began  time.Time
 	board  *mesh.Board
 	colour bool
+	gone   func() bool // the terminal is lost: nothing else tells a program that does not lead its session
 
 	rows  []mesh.Row
 	sum   mesh.Sum
@@ -48,6 +49,9 @@ func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case note:
 		t.note = string(msg)
 	case refresh:
+		if t.gone() {
+			return t, tea.Quit
+		}
 		if !t.paused {
 			t.now = time.Now()
 			t.redraw()
