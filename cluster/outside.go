@@ -21,7 +21,7 @@ func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 			continue
 		}
 		fit = append(fit, &node)
-		for _, a := range addressesOf(&node) {
+		for _, a := range Addresses(&node) {
 			with[a] = &node
 		}
 	}
@@ -49,8 +49,8 @@ func fitToCompare(n *corev1.Node) bool {
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 }
 
-// addressesOf are a node's InternalIPs and the addresses Calico registered for it.
-func addressesOf(n *corev1.Node) []netip.Addr {
+// Addresses are a node's InternalIPs and the addresses Calico registered for it.
+func Addresses(n *corev1.Node) []netip.Addr {
 	out := InternalIPs(n)
 	for _, t := range Self(n) {
 		if !slices.Contains(out, t.Addr) {
@@ -66,20 +66,26 @@ const (
 	portKubelet = 10250
 )
 
+// kubeletFrom is where a node says that its kubelet listens. Others are not sent to any port on its word.
+func kubeletFrom(n *corev1.Node) int {
+	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if port < 1024 || port > 65535 {
+		return portKubelet
+	}
+	return port
+}
+
 // Outside is what the node's neighbours are to ask about it: its InternalIPs, the
 // address Calico registered where that is another one, and a workload pod of it.
 func Outside(s *Snapshot) []probe.Target {
-	kubelet := int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port)
-	if kubelet < 1024 || kubelet > 65535 { // which the node says of itself: others are not sent to any port
-		kubelet = portKubelet
-	}
+	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)
 	var out []probe.Target
 	add := func(a netip.Addr, port int, attrs map[string]string) {
 		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port,
 			Attrs: attrs})
 	}
-	for _, a := range addressesOf(s.Node) {
+	for _, a := range Addresses(s.Node) {
 		add(a, 0, nil)
 		if slices.Contains(internal, a) {
 			add(a, portSSH, nil)

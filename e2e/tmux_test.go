@@ -142,8 +142,8 @@ func (s *screen) client(args string) { s.t.Helper(); s.begin(file("bin/calico-pr
 
 func (s *screen) file(name string) string { return filepath.Join(s.dir, name) }
 
-// signal sends one to what begin has begun.
-func (s *screen) signal(sig syscall.Signal) {
+// pid is that of what begin has begun.
+func (s *screen) pid() int {
 	s.t.Helper()
 	b, err := os.ReadFile(s.file("pid"))
 	if err != nil {
@@ -153,7 +153,13 @@ func (s *screen) signal(sig syscall.Signal) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, sig); err != nil {
+	return pid
+}
+
+// signal sends one to what begin has begun.
+func (s *screen) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(s.pid(), sig); err != nil {
 		s.t.Fatal(err)
 	}
 }

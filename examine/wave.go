@@ -115,6 +115,19 @@ func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan,
 	})
 }
 
+// MostKept is how many probes of a wave may be kept at a time: each has an open stream through the API server.
+const MostKept = 48
+
+// Keep has a probe stay on a node until its session is closed. r is the run that it is put there for.
+func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Session, error) {
+	if why := cluster.NoProbeOn(n); why != "" { // whether its kubelet was silent once tells nothing of later
+		return nil, &injector.PlacementError{Reason: facts.ReasonSupport, Text: why}
+	}
+	o := r.Placement(injector.MethodPod, w.survey.Of(n))
+	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
+	return w.pods.Keep(ctx, o)
+}
+
 // notWorthTrying is why no pod is put on a node, nil where one is.
 func (w waveSource) notWorthTrying(snap *cluster.Snapshot) error {
 	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport

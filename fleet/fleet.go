@@ -59,6 +59,16 @@ type Run struct {
 
 // New returns the Run that options stand for. Its error is a ui.UsageError.
 func New(client *examine.Client, opts Options) (*Run, error) {
+	r, err := choosing(client, opts)
+	if err != nil {
+		return nil, err
+	}
+	r.picked, err = opts.Picked()
+	return r, err
+}
+
+// choosing is a Run of the nodes that are chosen, of which it is not said yet what they are asked.
+func choosing(client *examine.Client, opts Options) (*Run, error) {
 	r := &Run{ID: injector.NewRunID(), client: client, opts: opts, began: time.Now()}
 	said := 0
 	for _, used := range []bool{len(opts.Nodes) > 0, opts.Select != "", opts.All} {
@@ -76,8 +86,7 @@ func New(client *examine.Client, opts Options) (*Run, error) {
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
 		return nil, ui.BadUsage("--selector %q: %w", opts.Select, err)
 	}
-	r.picked, err = opts.Picked()
-	return r, err
+	return r, nil
 }
 
 // Picked are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those

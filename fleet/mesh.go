@@ -19,32 +19,95 @@ import (
 	"github.com/calico-probe/calico-probe/ui"
 )
 
-// MeshChecks are the IDs of the checks that try paths.
-func MeshChecks() []string { return examine.CheckIDs([]*probe.Check{checks.NodePing, checks.PodPing}) }
+// MeshOptions say between which nodes paths are tried, those of Nodes or Select or else all, and how. With the profile
+// deep full-size packets are sent too.
+type MeshOptions struct {
+	Options
+	RackLabels []string // the first of these labels that a node has says in which rack it is
+}
 
-// planes are what a mesh is made of, by the check that tries its paths.
-var planes = map[string]string{checks.NodePing.ID: "node", checks.PodPing.ID: "pod"}
+// RackLabels are those by which clusters commonly say in which rack a node is.
+func RackLabels() []string {
+	return []string{
+		"topology.kubernetes.io/rack", "topology.k8s.io/rack", "topology.rook.io/rack", "kubernetes.io/rack", "rack",
+	}
+}
+
+// MeshRun tries the paths between nodes.
+type MeshRun struct {
+	*Run
+	rackLabels []string
+}
+
+// NewMesh returns the MeshRun that options stand for. Its error is a ui.UsageError.
+func NewMesh(client *examine.Client, opts MeshOptions) (*MeshRun, error) {
+	opts.Via, opts.FailOn = injector.MethodPod, examine.FailOnFail
+	opts.All = len(opts.Nodes) == 0 && opts.Select == ""
+	opts.Checks = examine.CheckIDs(meshChecks(opts.Profile == string(probe.Deep)))
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	run, err := choosing(client, opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	run.picked = opts.Checks
+	return &MeshRun{run, opts.RackLabels}, nil
+}
+
+// meshChecks are the checks that try paths.
+func meshChecks(deep bool) []*probe.Check {
+	out := []*probe.Check{checks.NodePing, checks.PodPing, checks.NeighbourReach, checks.PodTCP, checks.BGPSession}
+	if deep {
+		out = append(out, checks.PodMTU)
+	}
+	return out
+}
 
 // trying is a mesh while its paths are tried.
 type trying struct {
-	run     *Run
+	run     *MeshRun
 	client  *examine.Client
+	reader  *cluster.Client
+	survey  *cluster.Survey
 	wave    *examine.Wave
 	nodes   []*corev1.Node
+	members []mesh.Node
+	place   map[string]int   // of a node by its name
 	targets [][]probe.Target // of each node, which others are to reach
 
-	mu    sync.Mutex
-	asked []error                             // why no path from a node was tried
-	seen  map[string]map[mesh.Path]mesh.Trial // by plane
+	mu       sync.Mutex
+	asked    []error // why not every path from a node was tried
+	answers  map[string]*answers
+	sessions sessions
 }
 
 // Mesh tries paths between the nodes: first some, or all where there are few nodes, and then more around those that
-// fail. The error is a ui.Exit where a path fails or a node could not be asked, and then there is a report.
-func (r *Run) Mesh(ctx context.Context) (*mesh.Report, error) {
+// fail. The error is a ui.Exit where a path fails or something is not known, and then there is a report.
+func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	at, err := r.client.Cluster()
 	if err != nil {
 		return nil, err
 	}
+	t, err := r.start(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	t.twice(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, context.Cause(ctx)
+	}
+	out := t.report()
+	out.Run, out.Cluster, out.Time, out.Elapsed = r.ID, at, r.began.UTC(), time.Since(r.began)
+	if out.Exit != report.ExitHealthy {
+		return out, ui.Exit(out.Exit)
+	}
+	return out, nil
+}
+
+// start reads what the API says, and prepares for probes on all chosen nodes, at most so many; 0 = any number.
+func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	client := r.client.Busy()
 	reader, err := client.Reader()
 	if err != nil {
@@ -56,11 +119,14 @@ func (r *Run) Mesh(ctx context.Context) (*mesh.Report, error) {
 		return nil, err
 	}
 	nodes, err := r.choose(survey)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(nodes) < 2 {
+	case len(nodes) < 2:
 		return nil, ui.BadUsage("there are no paths: only node %s is chosen", nodes[0].Name)
+	case most > 0 && len(nodes) > most:
+		return nil, ui.BadUsage("--watch keeps a probe on each node, at most %d, and these are %d nodes: choose with -l or --node",
+			most, len(nodes))
 	}
 	first, err := r.one(client, nodes[0], nil)
 	if err != nil {
@@ -70,61 +136,71 @@ func (r *Run) Mesh(ctx context.Context) (*mesh.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if left := wave.Close(); left != nil {
-			client.Note("cleaning up: %v", left)
-		}
-	}()
-	t := &trying{run: r, client: client, wave: wave, nodes: nodes, targets: make([][]probe.Target, len(nodes)),
-		asked: make([]error, len(nodes)), seen: map[string]map[mesh.Path]mesh.Trial{}}
-	for _, name := range planes {
-		t.seen[name] = map[mesh.Path]mesh.Trial{}
+	t := &trying{run: r, client: client, reader: reader, survey: survey, wave: wave, nodes: nodes,
+		targets: make([][]probe.Target, len(nodes)), asked: make([]error, len(nodes)), answers: map[string]*answers{},
+		place: map[string]int{}, sessions: sessions{silent: map[int]string{}, whole: map[int]bool{}}}
+	for i, n := range nodes {
+		t.members = append(t.members, r.member(n))
+		t.place[n.Name] = i
 	}
-	if err := t.look(ctx, reader, survey); err != nil {
-		return nil, err
-	}
-	out := t.report()
-	out.Run, out.Cluster, out.Time, out.Elapsed = r.ID, at, r.began.UTC(), time.Since(r.began)
-	if out.Exit != report.ExitHealthy {
-		return out, ui.Exit(out.Exit)
-	}
-	return out, nil
+	everyOne(len(nodes), func(i int) {
+		// A node whose pods cannot be listed is reached at its own addresses alone.
+		t.targets[i], _ = reader.PathTargets(ctx, survey, nodes[i])
+	})
+	return t, nil
 }
 
-// look finds what there is to reach on each node, and tries the paths in two rounds.
-func (t *trying) look(ctx context.Context, reader *cluster.Client, s *cluster.Survey) error {
-	everyOne(len(t.nodes), func(i int) {
-		// A node whose pods cannot be listed is reached at its own addresses alone.
-		t.targets[i], _ = reader.PathTargets(ctx, s, t.nodes[i])
-	})
-	var members []mesh.Node
-	for _, n := range t.nodes {
-		members = append(members, mesh.Node{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone]})
+// close removes what was created.
+func (t *trying) close() {
+	if left := t.wave.Close(); left != nil {
+		t.client.Note("cleaning up: %v", left)
 	}
-	first := mesh.Paths(members)
+}
+
+// member is a node as the mesh knows it.
+func (r *MeshRun) member(n *corev1.Node) mesh.Node {
+	out := mesh.Node{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone]}
+	for _, key := range r.rackLabels {
+		if out.Rack = n.Labels[key]; out.Rack != "" {
+			break
+		}
+	}
+	return out
+}
+
+// twice tries the paths in two rounds. In the first one all nodes tell their BGP sessions.
+func (t *trying) twice(ctx context.Context) {
+	first := mesh.Paths(t.members)
 	t.client.Progress("trying %d paths between %d nodes", len(first), len(t.nodes))
-	t.try(ctx, first)
+	all := t.run.picked
+	t.try(ctx, first, all)
 	tried, failed := map[mesh.Path]bool{}, []mesh.Path{}
 	for _, p := range first {
 		tried[p] = true
-		for _, name := range planes {
-			if t.seen[name][p].Failed && !slices.Contains(failed, p) {
-				failed = append(failed, p)
-			}
+		if t.fails(p) {
+			failed = append(failed, p)
 		}
 	}
-	if around := mesh.Around(members, tried, failed); len(around) > 0 && ctx.Err() == nil {
-		t.client.Progress("%d paths fail: trying %d more around them", len(failed), len(around))
-		t.try(ctx, around)
+	around := mesh.Around(t.members, tried, failed)
+	if len(around) == 0 || ctx.Err() != nil {
+		return
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Cause(ctx)
+	t.client.Progress("%d paths fail: trying %d more around them", len(failed), len(around))
+	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == checks.BGPSession.ID }))
+}
+
+// fails tells whether a path fails in any plane.
+func (t *trying) fails(p mesh.Path) bool {
+	for _, a := range t.answers {
+		if a.trials[p].Failed {
+			return true
+		}
 	}
-	return nil
+	return false
 }
 
 // try has each node try its paths.
-func (t *trying) try(ctx context.Context, paths []mesh.Path) {
+func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 	of := map[int][]mesh.Path{}
 	for _, p := range paths {
 		of[p.From] = append(of[p.From], p)
@@ -133,76 +209,106 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path) {
 		if len(of[i]) == 0 {
 			return
 		}
-		err := t.from(ctx, i, of[i])
+		err := t.from(ctx, i, of[i], ids)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.asked[i] = err
+		if t.asked[i] == nil {
+			t.asked[i] = err
+		}
 	})
 }
 
 // from has one node try its paths.
-func (t *trying) from(ctx context.Context, i int, paths []mesh.Path) error {
+func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []string) error {
 	n := t.nodes[i]
-	to := map[string]mesh.Path{}
-	plan := probe.Plan{Run: t.run.ID, Node: n.Name, Way: injector.MethodPod, Checks: MeshChecks()}
-	for _, p := range paths {
-		to[t.nodes[p.To].Name] = p
-		plan.Targets = append(plan.Targets, t.targets[p.To]...)
+	plan := t.plan(i, paths, ids)
+	if slices.Contains(ids, checks.BGPSession.ID) {
+		own, gaps := cluster.BGPTargets(t.survey, n)
+		plan.Targets, plan.Gaps = append(plan.Targets, own...), gaps
 	}
 	run, err := t.run.one(t.client, n, nil)
 	if err != nil {
 		return err
 	}
-	return t.wave.Try(ctx, run, n, plan, func(ev probe.Event) error {
-		if r := ev.Result; r != nil && r.From == "" {
-			if p, ok := to[r.Facts.Str(probe.FactNode)]; ok {
-				t.take(planes[r.Check], p, *r)
-			}
+	var lacks error
+	told := telling{node: i}
+	err = t.wave.Try(ctx, run, n, plan, func(ev probe.Event) error {
+		switch r := ev.Result; {
+		case r == nil || r.From != "":
+		case r.Check == probe.CheckAnswered:
+			lacks = errors.New(r.Saw)
+		case r.Check == checks.BGPSession.ID:
+			told.take(*r)
+		default:
+			t.take(i, *r)
 		}
 		return nil
 	})
+	if err = errors.Join(err, lacks); err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.expect(paths)
+		t.sessions.add(told)
+	}
+	return err
 }
 
-// take notes what became of a path. Of several addresses of a node the worst counts.
-func (t *trying) take(plane string, p mesh.Path, r probe.Result) {
-	sent, ok := r.Facts.Num(checks.FactSent)
-	if !ok || sent == 0 {
-		return
+// plan is what one node is asked of its paths.
+func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
+	plan := probe.Plan{Run: t.run.ID, Node: t.nodes[i].Name, Way: injector.MethodPod, Checks: ids}
+	for _, p := range paths {
+		plan.Targets = append(plan.Targets, t.targets[p.To]...)
 	}
-	received, _ := r.Facts.Num(checks.FactReceived)
-	rtt, _ := r.Facts.Num(checks.FactRTT)
-	lives, _ := r.Facts[checks.FactLives].(bool) // ping is switched off there
-	trial := mesh.Trial{From: t.nodes[p.From].Name, To: t.nodes[p.To].Name, Sent: int(sent), Received: int(received),
-		RTT: rtt, Failed: received == 0 && !lives, Saw: r.Saw}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	had, tried := t.seen[plane][p]
-	if !tried || trial.Failed && !had.Failed || trial.Failed == had.Failed && trial.Received < had.Received {
-		t.seen[plane][p] = trial
-	}
+	return plan
 }
 
 // report is what was found so far.
 func (t *trying) report() *mesh.Report {
 	out := &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Word: report.WordHealthy}
-	var members []mesh.Node
-	for i, n := range t.nodes {
-		m := mesh.Member{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone]}
+	for i, m := range t.members {
+		member := mesh.Member{Name: m.Name, Zone: m.Zone, Rack: m.Rack}
 		if t.asked[i] != nil {
-			m.Asked = cluster.Explain(t.asked[i])
+			member.Asked = cluster.Explain(t.asked[i])
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
-		out.Nodes = append(out.Nodes, m)
-		members = append(members, mesh.Node{Name: n.Name, Zone: m.Zone})
+		out.Nodes = append(out.Nodes, member)
 	}
-	for _, name := range []string{"node", "pod"} {
-		p := mesh.PlaneOf(name, members, t.seen[name])
+	for _, name := range mesh.Planes() {
+		if p, ok := t.plane(name); ok {
+			out.Planes = append(out.Planes, p)
+		}
+	}
+	for _, p := range out.Planes {
 		if p.Failed > 0 {
 			out.Word, out.Exit = report.WordFault, report.ExitFault
+		} else if out.Word == report.WordHealthy && (p.Unknown > 0 || len(p.Silent) > 0) {
+			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
-		out.Planes = append(out.Planes, p)
 	}
 	return out
+}
+
+// plane is what was found in one plane; ok is false for one that was not asked about.
+func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
+	if name == mesh.PlaneBGP {
+		return t.sessions.plane(t), true
+	}
+	if !slices.ContainsFunc(t.run.picked, func(id string) bool { return planes[id] == name }) {
+		return mesh.Plane{}, false
+	}
+	a := t.answers[name]
+	if a == nil {
+		a = &answers{}
+	}
+	p = mesh.PlaneOf(name, t.members, a.trials)
+	p.Unknown, p.Held = a.count()
+	if len(a.trials)+p.Unknown+p.Held == 0 {
+		p.Left = "nothing is known that could be asked there"
+		if name == mesh.PlanePod || name == mesh.PlaneMTU {
+			p.Left = "no node has a ready pod with an address of its own"
+		}
+	}
+	return p, true
 }
 
 // everyOne does something for so many nodes, some at a time.

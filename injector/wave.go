@@ -18,8 +18,8 @@ import (
 )
 
 // A Wave puts probes on many nodes, each in a pod of its own with its plan in its arguments. A probe answers its plan
-// into its log, writes what that came to into its termination message, and ends. One Job owns all the pods, so that
-// they go with it, and one watch tells of all of them.
+// into its log, writes what that came to into its termination message, and ends; or it is kept, and asked by a session.
+// One Job owns all the pods, so that they go with it, and one watch tells of all of them.
 type Wave struct {
 	client  *Client
 	common  Options
@@ -162,9 +162,6 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if err != nil {
 		return err
 	}
-	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
-		began: time.Now()}
-	p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
 	news := make(chan podNews, 1)
 	w.mu.Lock()
 	w.told[asked.Name] = news
@@ -174,13 +171,9 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 		defer w.mu.Unlock()
 		delete(w.told, asked.Name)
 	}()
-	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	p, pod, err := w.create(ctx, o, asked)
 	if err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
-			apierrors.IsAlreadyExists(err) {
-			p.pod = "" // certainly not created by this
-		}
-		return errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
+		return err
 	}
 	s := &startup{placement: p, pod: pod}
 	end, err := s.awaitEnd(ctx, news)
@@ -194,6 +187,36 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 		w.left[asked.Name] = left
 	}
 	return err
+}
+
+// Keep puts a probe on a node that stays until its session is closed. The error is a *PlacementError where it does not
+// come to run.
+func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
+	o.Keep = true
+	p, pod, err := w.create(ctx, o, podFor(o, w.owner))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.awaitRunning(ctx, pod); err != nil {
+		return nil, p.abandon(err)
+	}
+	return p.open(context.WithoutCancel(ctx)), nil // closing it is what ends it
+}
+
+// create makes a pod of the wave.
+func (w *Wave) create(ctx context.Context, o Options, asked *corev1.Pod) (*placement, *corev1.Pod, error) {
+	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
+		began: time.Now()}
+	p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
+	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	if err != nil {
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
+			apierrors.IsAlreadyExists(err) {
+			p.pod = "" // certainly not created by this
+		}
+		return nil, nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
+	}
+	return p, pod, nil
 }
 
 // podFor is the pod of one node's probe.

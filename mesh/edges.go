@@ -21,10 +21,12 @@ const (
 	degree    = within + across
 )
 
-// Node is a node of the cluster.
+// Node is a node of the cluster, or a BGP peer that is none.
 type Node struct {
-	Name string
-	Zone string // "" = it has none
+	Name    string
+	Zone    string // "" = it has none
+	Rack    string // "" = it has none
+	Outside bool   // it is no node of the cluster, and its name is an address
 }
 
 // Path is from one node to another, by their places in a list of nodes.

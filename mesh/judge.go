@@ -9,117 +9,179 @@ import (
 
 // Finding is what paths that fail have in common.
 type Finding struct {
-	Kind   string   `json:"kind"`            // node, zone, zones or pair
-	Names  []string `json:"names"`           // the node; the zone; the two zones; the two ends of the path
+	Plane  string   `json:"plane"`           // of the paths
+	Kind   string   `json:"kind"`            // one of kinds
+	Names  []string `json:"names"`           // of node, peer or zone; rack and zone; both ends
+	Way    string   `json:"way,omitempty"`   // in or out, where only those paths fail
 	Failed int      `json:"failed"`          // how many of its paths fail
 	Of     int      `json:"of"`              // how many of its paths were tried
-	Paths  []Path   `json:"paths,omitempty"` // those that fail
+	Paths  []Path   `json:"paths,omitempty"` // those that fail and that no finding before it has
 }
 
-// The kinds of Finding.
+// The kinds of Finding. Of two that account for the same paths the one that stands first here is told.
 const (
 	KindNode  = "node"  // no path to or from it
+	KindPeer  = "peer"  // the same of a BGP peer that is no node
+	KindRack  = "rack"  // no path into or out of it
 	KindZone  = "zone"  // no path into or out of it
 	KindZones = "zones" // no path between them
 	KindPair  = "pair"  // one path, in one or both directions
 )
 
+var kinds = []string{KindNode, KindPeer, KindRack, KindZone, KindZones, KindPair}
+
+// The values of Finding.Way.
+const (
+	WayIn  = "in"
+	WayOut = "out" // of zones: from the first to the second
+)
+
 // Of all paths of a suspect so many have to fail, or something else is the reason.
 const most = 0.8
 
-// suspect is a set of paths that may have a reason in common.
+// group names a set of paths that may have a reason in common.
+type group struct{ kind, way, a, b string }
+
+// groupsOf are the groups that a path belongs to.
+func groupsOf(nodes []Node, p Path) []group {
+	from, to := nodes[p.From], nodes[p.To]
+	var out []group
+	for i, n := range [2]Node{from, to} {
+		kind, way := KindNode, [2]string{WayOut, WayIn}[i]
+		if n.Outside {
+			kind = KindPeer
+		}
+		out = append(out, group{kind, "", n.Name, ""}, group{kind, way, n.Name, ""})
+		if n.Rack != "" && (from.Zone != to.Zone || from.Rack != to.Rack) {
+			out = append(out, group{KindRack, "", n.Rack, n.Zone}, group{KindRack, way, n.Rack, n.Zone})
+		}
+		if n.Zone != "" && from.Zone != to.Zone {
+			out = append(out, group{KindZone, "", n.Zone, ""}, group{KindZone, way, n.Zone, ""})
+		}
+	}
+	if from.Zone != "" && to.Zone != "" && from.Zone != to.Zone {
+		out = append(out, group{KindZones, "", min(from.Zone, to.Zone), max(from.Zone, to.Zone)},
+			group{KindZones, WayOut, from.Zone, to.Zone})
+	}
+	return out
+}
+
+// suspect is a group with its paths.
 type suspect struct {
-	Finding
-	has func(Path) bool
+	group
+	failed []Path // of those that were tried
+	of     int    // how many were tried
+	left   int    // how many of those that fail are not accounted for
 }
 
 // judge says what the paths that fail have in common: first what accounts for the most of them, of two that account
-// for as many the smaller one. Each path is accounted for once. failed tells of each path that was tried.
-func judge(nodes []Node, failed map[Path]bool) []Finding {
+// for as many the one with fewer paths. Each path is accounted for once. failed tells of each path that was tried.
+func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
 		if bad {
 			open[p] = true
 		}
 	}
-	suspects := suspectsOf(nodes, open)
+	suspects, of := suspectsOf(nodes, failed, open)
 	var out []Finding
 	for len(open) > 0 {
-		best, found := Finding{}, false
+		var best *suspect
 		for _, s := range suspects {
-			if f, fits := s.weigh(failed, open); fits && (!found || better(f, best)) {
-				best, found = f, true
+			if s.left > 0 && (best == nil || better(s, best)) && s.fits(open) {
+				best = s
 			}
 		}
-		if !found {
+		if best == nil {
 			break
 		}
-		for _, p := range best.Paths {
+		f := best.finding(open)
+		for _, p := range f.Paths {
 			delete(open, p)
+			for _, s := range of[p] {
+				s.left--
+			}
 		}
-		out = append(out, best)
+		out = append(out, f)
 	}
-	return append(out, pairs(nodes, failed, open)...)
-}
-
-// better prefers what accounts for more paths that fail, and then what has fewer paths.
-func better(a, b Finding) bool {
-	return cmp.Or(len(a.Paths)-len(b.Paths), b.Of-a.Of, strings.Compare(b.Kind, a.Kind),
-		slices.Compare(b.Names, a.Names)) > 0
-}
-
-// suspectsOf are those that any of the failing paths touches.
-func suspectsOf(nodes []Node, failing map[Path]bool) []suspect {
-	var out []suspect
-	seen := map[string]bool{}
-	add := func(kind string, has func(Path) bool, names ...string) {
-		if key := kind + strings.Join(names, "\x00"); !seen[key] {
-			seen[key] = true
-			out = append(out, suspect{Finding{Kind: kind, Names: names}, has})
-		}
-	}
-	zone := func(i int) string { return nodes[i].Zone }
-	for p := range failing {
-		for _, i := range []int{p.From, p.To} {
-			add(KindNode, func(o Path) bool { return o.From == i || o.To == i }, nodes[i].Name)
-			z := zone(i)
-			add(KindZone, func(o Path) bool { return zone(o.From) != zone(o.To) && (zone(o.From) == z || zone(o.To) == z) }, z)
-		}
-		a, b := min(zone(p.From), zone(p.To)), max(zone(p.From), zone(p.To))
-		if a != b {
-			add(KindZones, func(o Path) bool {
-				return zone(o.From) == a && zone(o.To) == b || zone(o.From) == b && zone(o.To) == a
-			}, a, b)
-		}
+	out = append(out, pairs(nodes, failed, open)...)
+	for i := range out {
+		out[i].Plane = plane
 	}
 	return out
 }
 
-// weigh counts a suspect's paths; fits is false where too many of them work, or one pair alone says all of it.
-func (s suspect) weigh(tried, open map[Path]bool) (f Finding, fits bool) {
-	f = s.Finding
-	ends := map[int]int{}
-	for p, bad := range tried {
-		if !s.has(p) {
-			continue
+// better prefers what accounts for more paths that fail, and then what has fewer paths.
+func better(a, b *suspect) bool {
+	kind := func(s *suspect) int { return slices.Index(kinds, s.kind) }
+	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.way, b.way), strings.Compare(a.a, b.a),
+		strings.Compare(a.b, b.b)) < 0
+}
+
+// suspectsOf are the groups that any of the failing paths belongs to, and which those are of each such path.
+func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of map[Path][]*suspect) {
+	named := map[group]*suspect{}
+	of = map[Path][]*suspect{}
+	for p := range failing {
+		for _, g := range groupsOf(nodes, p) {
+			s := named[g]
+			if s == nil {
+				s = &suspect{group: g}
+				named[g] = s
+				all = append(all, s)
+			}
+			s.failed = append(s.failed, p)
+			s.left++
+			of[p] = append(of[p], s)
 		}
-		f.Of++
-		if bad {
-			f.Failed++
+	}
+	for p := range tried {
+		for _, g := range groupsOf(nodes, p) {
+			if s := named[g]; s != nil {
+				s.of++
+			}
 		}
+	}
+	return all, of
+}
+
+// fits is false where too many of its paths work, or where something smaller says as much: one pair, or one node.
+func (s *suspect) fits(open map[Path]bool) bool {
+	if float64(len(s.failed)) < most*float64(s.of) {
+		return false
+	}
+	least := 3 // ends of the paths that are not accounted for
+	if s.kind != KindNode && s.kind != KindPeer {
+		least = 4
+	}
+	ends := map[int]bool{}
+	for _, p := range s.failed {
+		if open[p] {
+			ends[p.From], ends[p.To] = true, true
+			if len(ends) >= least {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// finding is what a suspect is found to be, with the paths that are not accounted for yet.
+func (s *suspect) finding(open map[Path]bool) Finding {
+	f := Finding{Kind: s.kind, Names: []string{s.a}, Way: s.way, Failed: len(s.failed), Of: s.of}
+	if s.b != "" {
+		f.Names = append(f.Names, s.b)
+	}
+	for _, p := range s.failed {
 		if open[p] {
 			f.Paths = append(f.Paths, p)
-			ends[p.From]++
-			ends[p.To]++
 		}
 	}
-	slices.SortFunc(f.Paths, func(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) })
-	few := len(ends) < 3 // one pair, in one direction or both
-	if s.Kind != KindNode {
-		few = len(ends) < 4 // else one node of them says as much
-	}
-	return f, !few && len(f.Paths) > 0 && float64(f.Failed) >= most*float64(f.Of)
+	slices.SortFunc(f.Paths, byPlace)
+	return f
 }
+
+func byPlace(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) }
 
 // pairs are the failing paths that have nothing in common, both directions of a pair as one.
 func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
@@ -145,14 +207,27 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 
 // Says is a finding as a sentence.
 func (f Finding) Says() string {
-	paths := fmt.Sprintf("%d of %d paths fail", f.Failed, f.Of)
-	switch f.Kind {
-	case KindNode:
-		return fmt.Sprintf("node %s: %s that begin or end there", f.Names[0], paths)
-	case KindZone:
-		return fmt.Sprintf("zone %s: %s into or out of it", f.Names[0], paths)
-	case KindZones:
-		return fmt.Sprintf("zones %s and %s: %s between them", f.Names[0], f.Names[1], paths)
+	what, how := "paths", "fail"
+	if f.Plane == PlaneBGP {
+		what, how = "sessions", "are down"
 	}
-	return fmt.Sprintf("from %s to %s: %s", f.Names[0], f.Names[1], paths)
+	paths := fmt.Sprintf("%d of %d %s", f.Failed, f.Of, what)
+	switch f.Kind {
+	case KindNode, KindPeer:
+		where := map[string]string{"": "that begin or end there", WayIn: "that end there", WayOut: "that begin there"}
+		return fmt.Sprintf("%s %s: %s %s %s", f.Kind, f.Names[0], paths, where[f.Way], how)
+	case KindRack, KindZone:
+		name := f.Names[0]
+		if f.Kind == KindRack && len(f.Names) > 1 {
+			name += " of zone " + f.Names[1]
+		}
+		where := map[string]string{"": "into or out of it", WayIn: "into it", WayOut: "out of it"}
+		return fmt.Sprintf("%s %s: %s %s %s", f.Kind, name, paths, where[f.Way], how)
+	case KindZones:
+		if f.Way != "" {
+			return fmt.Sprintf("from zone %s to zone %s: %s %s", f.Names[0], f.Names[1], paths, how)
+		}
+		return fmt.Sprintf("zones %s and %s: %s between them %s", f.Names[0], f.Names[1], paths, how)
+	}
+	return fmt.Sprintf("from %s to %s: %s %s", f.Names[0], f.Names[1], paths, how)
 }

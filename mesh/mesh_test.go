@@ -49,28 +49,57 @@ func TestJudge(t *testing.T) {
 	zone := func(nodes []Node, i int) string { return nodes[i].Zone }
 	for name, c := range map[string]struct {
 		nodes, zones int
+		racks        int // in each zone, one after the other
 		broken       func([]Node, Path) bool
 		want         []string
 	}{
-		"nothing":      {80, 3, func([]Node, Path) bool { return false }, nil},
-		"a node":       {80, 3, func(_ []Node, p Path) bool { return p.From == 7 || p.To == 7 }, []string{"node n007"}},
-		"one of three": {3, 1, func(_ []Node, p Path) bool { return p.From == 1 || p.To == 1 }, []string{"node n001"}},
-		"two nodes": {12, 3, func(_ []Node, p Path) bool { return p.From%9 == 2 || p.To%9 == 2 },
+		"nothing":      {80, 3, 0, func([]Node, Path) bool { return false }, nil},
+		"a node":       {80, 3, 0, func(_ []Node, p Path) bool { return p.From == 7 || p.To == 7 }, []string{"node n007"}},
+		"one of three": {3, 1, 0, func(_ []Node, p Path) bool { return p.From == 1 || p.To == 1 }, []string{"node n001"}},
+		"two nodes": {12, 3, 0, func(_ []Node, p Path) bool { return p.From%9 == 2 || p.To%9 == 2 },
 			[]string{"node n002", "node n011"}},
-		"a zone": {30, 3, func(n []Node, p Path) bool { return (zone(n, p.From) == "b") != (zone(n, p.To) == "b") },
+		"a zone": {30, 3, 0, func(n []Node, p Path) bool { return (zone(n, p.From) == "b") != (zone(n, p.To) == "b") },
 			[]string{"zone b"}},
-		"two zones": {90, 4, func(n []Node, p Path) bool {
+		"two zones": {90, 4, 0, func(n []Node, p Path) bool {
 			return zone(n, p.From)+zone(n, p.To) == "ac" || zone(n, p.From)+zone(n, p.To) == "ca"
 		}, []string{"zones a c"}},
-		"a pair": {20, 2, func(_ []Node, p Path) bool { return p == Path{3, 4} || p == Path{4, 3} },
+		"a pair": {20, 2, 0, func(_ []Node, p Path) bool { return p == Path{3, 4} || p == Path{4, 3} },
 			[]string{"pair n003 n004"}},
-		"one way": {20, 2, func(_ []Node, p Path) bool { return p == Path{4, 3} }, []string{"pair n004 n003"}},
-		"of two":  {2, 1, func(_ []Node, p Path) bool { return true }, []string{"pair n000 n001"}},
-		"node, pair": {20, 2, func(_ []Node, p Path) bool { return p.From == 9 || p.To == 9 || p == Path{1, 2} },
+		"one way": {20, 2, 0, func(_ []Node, p Path) bool { return p == Path{4, 3} }, []string{"pair n004 n003"}},
+		"of two":  {2, 1, 0, func(_ []Node, p Path) bool { return true }, []string{"pair n000 n001"}},
+		"node, pair": {20, 2, 0, func(_ []Node, p Path) bool { return p.From == 9 || p.To == 9 || p == Path{1, 2} },
 			[]string{"node n009", "pair n001 n002"}},
-		"a lone zone": {61, 61, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
+		"into a node": {30, 3, 0, func(_ []Node, p Path) bool { return p.To == 7 }, []string{"node in n007"}},
+		"out of one":  {300, 3, 0, func(_ []Node, p Path) bool { return p.From == 7 }, []string{"node out n007"}},
+		"a rack": {40, 2, 4, func(n []Node, p Path) bool {
+			in := func(i int) bool { return zone(n, i) == "a" && n[i].Rack == "r2" }
+			return in(p.From) != in(p.To)
+		}, []string{"rack r2 a"}},
+		"a rack of many": {600, 3, 10, func(n []Node, p Path) bool {
+			in := func(i int) bool { return zone(n, i) == "c" && n[i].Rack == "r7" }
+			return in(p.From) != in(p.To)
+		}, []string{"rack r7 c"}},
+		"into a rack": {60, 2, 4, func(n []Node, p Path) bool {
+			in := func(i int) bool { return zone(n, i) == "a" && n[i].Rack == "r2" }
+			return !in(p.From) && in(p.To)
+		}, []string{"rack in r2 a"}},
+		"out of a zone": {90, 3, 0, func(n []Node, p Path) bool { return zone(n, p.From) == "b" && zone(n, p.To) != "b" },
+			[]string{"zone out b"}},
+		"one way between zones": {90, 4, 0, func(n []Node, p Path) bool {
+			return zone(n, p.From)+zone(n, p.To) == "ca"
+		}, []string{"zones out c a"}},
+		"a rack of one": {12, 1, 12, func(_ []Node, p Path) bool { return p.From == 3 || p.To == 3 }, []string{"node n003"}},
+		"a zone of racks": {40, 4, 2, func(n []Node, p Path) bool {
+			return (zone(n, p.From) == "b") != (zone(n, p.To) == "b")
+		}, []string{"zone b"}},
+		"a lone zone": {61, 61, 0, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
 	} {
 		nodes := cluster(c.nodes, c.zones)
+		for i := range nodes {
+			if c.racks > 0 {
+				nodes[i].Rack = fmt.Sprint("r", i/c.zones%c.racks)
+			}
+		}
 		failed, bad := map[Path]bool{}, []Path{}
 		try := func(paths []Path) {
 			for _, p := range paths {
@@ -87,8 +116,11 @@ func TestJudge(t *testing.T) {
 		}
 		try(Around(nodes, tried, bad))
 		var got []string
-		for _, f := range judge(nodes, failed) {
+		for _, f := range judge(PlaneNode, nodes, failed) {
 			text := f.Kind
+			if f.Way != "" {
+				text += " " + f.Way
+			}
 			for _, n := range f.Names {
 				text += " " + n
 			}

@@ -15,9 +15,6 @@ const (
 	pageTrials   = 8 // of a finding or a node, for each plane
 )
 
-// bgp is the plane whose paths are sessions.
-const bgp = "bgp"
-
 // drawnApart says which nodes of many are drawn by themselves.
 const drawnApart = "Of many nodes those of a zone are drawn as one, but for nodes with far more sessions than others, as a route " +
 	"reflector has (squares), and nodes whose sessions are down."
@@ -43,10 +40,14 @@ func (r Report) Page() page.Page {
 		at[n.Name] = i
 	}
 	for _, plane := range r.Planes {
-		if plane.Name == bgp {
+		if plane.Left != "" {
+			p.Notes = append(p.Notes, plane.title()+": "+plane.sum())
+			continue
+		}
+		if plane.Name == PlaneBGP {
 			p.Parts = append(p.Parts, page.Part{Title: "BGP sessions", Topology: plane.topology(r.Nodes), Note: drawnApart})
 		}
-		p.Parts = append(p.Parts, page.Part{Title: plane.title() + ": " + plane.sum(),
+		p.Parts = append(p.Parts, page.Part{Title: plane.title() + ": " + plane.sum(), Note: plane.silence(),
 			Folded: plane.Failed+plane.Lossy == 0, Matrix: &page.Matrix{Paths: plane.paths(at)}})
 	}
 	return p
@@ -58,11 +59,39 @@ func (p Plane) title() string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// sum is how many of its paths fail.
+// sum is how many of its paths fail, or why it has none.
 func (p Plane) sum() string {
-	text := fmt.Sprintf("%d of %d paths fail", p.Failed, p.Tried)
-	if p.Lossy > 0 {
-		text += fmt.Sprintf(", %d lose packets", p.Lossy)
+	if p.Left != "" {
+		return "left out: " + p.Left
+	}
+	how := "paths fail"
+	if p.Name == PlaneBGP {
+		how = "are down"
+	}
+	text := fmt.Sprintf("%d of %d %s", p.Failed, p.Tried, how)
+	for _, more := range []struct {
+		n   int
+		how string
+	}{
+		{p.Lossy, "lose packets"}, {p.Unknown, "more without an answer"},
+		{p.Held, "more do not answer, which a network policy may want"},
+		{len(p.Outside), "of the peers are no nodes"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.how)
+		}
+	}
+	return text
+}
+
+// silence names nodes that could not tell.
+func (p Plane) silence() string {
+	if len(p.Silent) == 0 {
+		return ""
+	}
+	text := "Not told by " + strings.Join(p.Silent[:min(len(p.Silent), pageTrials)], "; by ")
+	if left := len(p.Silent) - pageTrials; left > 0 {
+		text += fmt.Sprintf("; and by %d more", left)
 	}
 	return text
 }
@@ -140,12 +169,16 @@ func (r Report) findings() (out []page.Cause, left int) {
 	return out, left
 }
 
-// members are the nodes. One is at fault where a finding names it, or its zone and it has paths that fail: every node
+// members are the nodes. One is at fault where a finding names it, or its rack or zone and it has paths that fail: every node
 // has one to a node that is cut off.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {
 		for _, f := range p.Findings {
+			if f.Kind == KindRack {
+				named[KindRack+strings.Join(f.Names, " ")] = true
+				continue
+			}
 			for _, name := range f.Names {
 				named[zoneOrNode(f.Kind)+name] = true
 			}
@@ -177,7 +210,8 @@ func (r Report) members() []page.Node {
 		for i := range out {
 			if failed[i] > 0 {
 				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf(", %s %d of %d", p.Name, failed[i], tried[i]), ", ")
-				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] {
+				rack := strings.TrimRight(r.Nodes[i].Rack+" "+out[i].Zone, " ")
+				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] || named[KindRack+rack] {
 					out[i].Word = "fault"
 				}
 			}

@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 		}
 		r.Nodes = append(r.Nodes, m)
 	}
-	for _, name := range []string{"node", "pod", bgp, "new"} {
+	for _, name := range []string{PlaneNode, PlanePod, PlaneBGP, "new"} {
 		trials := map[Path]Trial{}
 		for _, p := range Paths(nodes) {
 			bad := name != "new" && (p.From == cut || p.To == cut)
@@ -54,7 +54,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if got := strings.Join(titles, "; "); got != "Between nodes: 38 of 380 paths fail; From nodes to pods of others: 38 of 380 "+
-		"paths fail; BGP sessions; Bgp paths: 38 of 380 paths fail; New paths: 0 of 380 paths fail" {
+		"paths fail; BGP sessions; BGP sessions, each as both ends tell it: 38 of 380 are down; New paths: 0 of 380 paths fail" {
 		t.Error(got)
 	}
 	var out bytes.Buffer

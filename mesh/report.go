@@ -33,25 +33,43 @@ type Report struct {
 type Member struct {
 	Name  string `json:"name"`
 	Zone  string `json:"zone,omitempty"`
+	Rack  string `json:"rack,omitempty"`
 	Asked string `json:"not_asked,omitempty"` // why no path from there was tried, "" = they were
 }
 
 // Plane is one kind of path between the nodes.
 type Plane struct {
-	Name     string    `json:"name"` // node: between their own addresses; pod: from a node to a pod on the other
+	Name     string    `json:"name"` // one of Planes
 	Tried    int       `json:"tried"`
 	Failed   int       `json:"failed"`
-	Lossy    int       `json:"lossy"` // some packets came back, and some did not
+	Lossy    int       `json:"lossy"`              // some packets came back, and some did not
+	Unknown  int       `json:"unknown"`            // paths that were to be tried, and how they are is not known
+	Held     int       `json:"held"`               // paths to pods that a network policy may shut off: none fails
+	Silent   []string  `json:"silent,omitempty"`   // of bgp: nodes that could not tell their sessions, and why
+	Outside  []string  `json:"outside,omitempty"`  // of bgp: addresses of peers that are no nodes
+	Left     string    `json:"left_out,omitempty"` // why there is nothing of it to try, "" = there is
 	Findings []Finding `json:"findings"`
 	Trials   []Trial   `json:"paths"`
 }
+
+// The names of planes.
+const (
+	PlaneNode = "node" // pings between the nodes' own addresses
+	PlanePod  = "pod"  // pings from a node to a pod on the other
+	PlaneTCP  = "tcp"  // connections to the other's kubelet, and to its pod
+	PlaneMTU  = "mtu"  // full-size packets to the pod
+	PlaneBGP  = "bgp"  // a BGP session, as the node tells it where the path begins
+)
+
+// Planes are all there are, in the order of reports.
+func Planes() []string { return []string{PlaneNode, PlanePod, PlaneTCP, PlaneMTU, PlaneBGP} }
 
 // Trial is what became of one path.
 type Trial struct {
 	From     string  `json:"from"`
 	To       string  `json:"to"`
-	Sent     int     `json:"sent"`     // packets
-	Received int     `json:"received"` // packets that came back
+	Sent     int     `json:"sent"`     // packets, or connections that were tried
+	Received int     `json:"received"` // packets that came back, or connections that were answered
 	RTT      float64 `json:"rtt_ms,omitempty"`
 	Failed   bool    `json:"failed"` // nothing came back
 	Saw      string  `json:"saw"`
@@ -94,19 +112,32 @@ const (
 
 // write shows a plane: what was found, and zone by zone how many paths fail.
 func (p Plane) write(b *strings.Builder, nodes []Member) {
-	fmt.Fprintf(b, "\n%s: %s\n", planeSays[p.Name], p.sum())
-	for i, f := range p.Findings {
+	fmt.Fprintf(b, "\n%s: %s\n", planeSays[p.Name], probe.Line(p.sum()))
+	if p.Left != "" {
+		return
+	}
+	var lines []string
+	for _, f := range p.Findings {
+		lines = append(lines, f.Says())
+	}
+	for _, s := range p.Silent {
+		lines = append(lines, "not told by "+s)
+	}
+	for i, line := range lines {
 		if i == shownFindings {
-			fmt.Fprintf(b, "  %d more with -o json\n", len(p.Findings)-i)
+			fmt.Fprintf(b, "  %d more with -o json\n", len(lines)-i)
 			break
 		}
-		fmt.Fprintf(b, "  %s\n", probe.Line(f.Says()))
+		fmt.Fprintf(b, "  %s\n", probe.Line(line))
 	}
 	p.writeZones(b, nodes)
 }
 
 // planeSays is what a plane is called.
-var planeSays = map[string]string{"node": "between nodes", "pod": "from nodes to pods of others"}
+var planeSays = map[string]string{
+	PlaneNode: "between nodes", PlanePod: "from nodes to pods of others", PlaneTCP: "TCP to kubelets and pods of other nodes",
+	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, each as both ends tell it",
+}
 
 // writeZones is a table of the zones: from each row to each column.
 func (p Plane) writeZones(b *strings.Builder, nodes []Member) {
@@ -125,6 +156,9 @@ func (p Plane) writeZones(b *strings.Builder, nodes []Member) {
 	cells := map[[2]string]*cell{}
 	for _, t := range p.Trials {
 		key := [2]string{zone[t.From], zone[t.To]}
+		if zone[t.To] == "" { // it is none of these nodes
+			continue
+		}
 		if cells[key] == nil {
 			cells[key] = &cell{}
 		}
@@ -155,7 +189,7 @@ func (c *cell) add(t Trial) {
 	c.tried++
 	if t.Failed {
 		c.failed++
-	} else {
+	} else if t.RTT > 0 {
 		c.rtts = append(c.rtts, t.RTT)
 	}
 }
@@ -206,7 +240,7 @@ func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
 		switch {
 		case t.Failed:
 			p.Failed++
-		case t.Received < t.Sent:
+		case t.Received > 0 && t.Received < t.Sent:
 			p.Lossy++
 		}
 		p.Trials = append(p.Trials, t)
@@ -214,6 +248,6 @@ func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
 	slices.SortFunc(p.Trials, func(a, b Trial) int {
 		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 	})
-	p.Findings = append(p.Findings, judge(nodes, failed)...)
+	p.Findings = append(p.Findings, judge(name, nodes, failed)...)
 	return p
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/fleet"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/mesh"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
 	"github.com/calico-probe/calico-probe/ui"
@@ -117,9 +118,9 @@ func (o *mcpOptions) allows(via string) bool {
 
 func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
 	opts := o.Options
-	opts.Checks, opts.Via = fleet.MeshChecks(), injector.MethodPod
-	run, err := fleet.New(o.client, fleet.Options{Options: opts, Nodes: nodes, Select: selector,
-		All: len(nodes) == 0 && selector == ""})
+	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // what a mesh asks is its own
+	run, err := fleet.NewMesh(o.client, fleet.MeshOptions{RackLabels: fleet.RackLabels(),
+		Options: fleet.Options{Options: opts, Nodes: nodes, Select: selector}})
 	if err != nil {
 		return nil, err
 	}

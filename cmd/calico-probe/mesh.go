@@ -3,21 +3,29 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/fleet"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const meshExample = `  # which nodes do not reach which others, and what that has in common
   calico-probe mesh
+
+  # also with full-size packets
+  calico-probe mesh --profile deep
+
+  # go on trying, on a full screen, the worst paths first
+  calico-probe mesh --watch -l topology.kubernetes.io/zone=eu-1a
 
   # between the nodes of two zones
   calico-probe mesh -l 'topology.kubernetes.io/zone in (eu-1a,eu-1b)'`
@@ -27,43 +35,63 @@ const meshLimit = 5 * time.Minute
 
 func (a *app) mesh() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{}
+	var racks []string
+	watch := &watchFlags{}
 	cmd := &cobra.Command{
 		Use: "mesh", Short: "Try the paths between nodes, and say what those that fail have in common", Example: meshExample,
-		Long: `Puts a probe on each node, which pings other nodes and a pod on each of them. Below 60 nodes
-every pair is tried in both directions; above, each node tries three others of its zone and
-two of other zones, and then more is tried around what fails. Names the node, the zone, the
-two zones or the pair that the failing paths have in common.
+		Long: `Puts a probe on each node, which pings other nodes and a pod on each of them, opens TCP
+connections to both, and tells its BGP sessions. Below 60 nodes every pair is tried in both
+directions; above, each node tries three others of its zone and two of other zones, and then
+more is tried around what fails. Names the node, the rack, the zone, the two zones or the
+pair that the failing paths have in common.
+
+With --watch the nodes ping each other and each other's pods again and again, by probes that
+stay on at most 48 nodes; q, Ctrl-C or --for ends it. The exit code is by the last round: 3 if
+a path failed in it, 5 if a node was not heard.
 
 ` + exitCodes(),
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.mesh(cmd, several, out) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := watch.validate(cmd.Flags()); err != nil {
+				return err
+			}
+			opts := fleet.MeshOptions{RackLabels: racks,
+				Options: fleet.Options{Options: o.Options, Nodes: several.named, Select: several.selector}}
+			if watch.on {
+				return o.watchMesh(cmd, opts, watch)
+			}
+			return o.mesh(cmd, opts, out)
+		},
 	}
 	f := cmd.Flags()
 	several.choosing(f)
 	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: what was found, and zone by zone how many paths fail"},
 		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same"},
 		{Name: "html", For: "one page, from a map of the zones down to a pair"}})
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to try: standard, or deep, which sends full-size packets too")
+	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the label of nodes that says in which rack they are; of several the first that a node has")
+	watch.flags(f)
 	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.imaging(cmd)
 	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
 	a.connecting(cmd)
-	completions(cmd, map[string]completer{"node": o.nodeNames})
+	completions(cmd, map[string]completer{"node": o.nodeNames, "profile": oneOf(meshProfiles())})
 	return cmd
 }
 
+// meshProfiles are those that a mesh has.
+func meshProfiles() []string { return []string{string(probe.Standard), string(probe.Deep)} }
+
 // mesh is one run, as the flags say.
-func (o *runFlags) mesh(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
+func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.Set) error {
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
-	o.Via, o.Profile, o.FailOn = injector.MethodPod, string(probe.Standard), examine.FailOnFail
-	o.Checks = fleet.MeshChecks()
-	if err := o.Validate(); err != nil {
-		return err
+	if !slices.Contains(meshProfiles(), o.Profile) {
+		return ui.BadUsage("unknown profile %q: mesh takes --profile %s", o.Profile, strings.Join(meshProfiles(), " or "))
 	}
-	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: several.named, Select: several.selector,
-		All: len(several.named) == 0 && several.selector == ""})
+	run, err := fleet.NewMesh(client, opts)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func onCluster(m *testing.M) int {
 		os.Setenv("KUBECONFIG", strings.TrimSpace(out))
 	}
 	for i := range nodes {
-		cmd := exec.Command("../../.cache/bin/kubectl", "label", "node", node(i), "topology.kubernetes.io/zone=z"+fmt.Sprint(i%zones))
+		cmd := exec.Command("../../.cache/bin/kubectl", "label", "node", node(i),
+			"topology.kubernetes.io/zone=z"+fmt.Sprint(i%zones), "topology.kubernetes.io/rack=r"+fmt.Sprint(i/zones%2))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "labelling %s: %v: %s", node(i), err, out)
 			return 1
@@ -69,26 +70,53 @@ func sandbox(verb string, args ...string) (string, error) {
 
 func node(i int) string { return "node-" + string(rune('a'+i)) }
 
+// address is that of a node.
+func address(i int) string { return fmt.Sprintf("10.88.0.%d", 11+i) }
+
 // cut has a node drop what comes from others, or goes there.
 func cut(t *testing.T, at int, from ...int) {
 	t.Helper()
 	var addrs []string
 	for _, i := range from {
-		addrs = append(addrs, fmt.Sprintf("10.88.0.%d", 11+i))
+		addrs = append(addrs, address(i))
 	}
 	set := strings.Join(addrs, ", ")
+	filter(t, at, fmt.Sprintf("ip saddr { %s } drop", set), fmt.Sprintf("ip daddr { %s } drop", set))
+}
+
+// filter has a node treat what comes in by one rule, and what goes out by another.
+func filter(t *testing.T, at int, in, out string) {
+	t.Helper()
 	rules := fmt.Sprintf(`table ip cut {
- chain in { type filter hook prerouting priority -400; ip saddr { %s } drop; }
- chain out { type filter hook output priority -400; ip daddr { %s } drop; }
-}`, set, set)
-	if out, err := sandbox("exec", node(at), "--", "nft", rules); err != nil {
-		t.Fatalf("%v: %s", err, out)
+ chain in { type filter hook prerouting priority -400; %s; }
+ chain out { type filter hook output priority -400; %s; }
+}`, in, out)
+	on(t, at, "nft", rules)
+	t.Cleanup(func() { on(t, at, "nft", "delete table ip cut") })
+}
+
+// on runs a command on a node.
+func on(t *testing.T, at int, command ...string) {
+	t.Helper()
+	if out, err := sandbox("exec", append([]string{node(at), "--"}, command...)...); err != nil {
+		t.Errorf("%s: %v: %s", command[0], err, out)
 	}
-	t.Cleanup(func() {
-		if out, err := sandbox("exec", node(at), "--", "nft", "delete table ip cut"); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+}
+
+// noBGP has two nodes drop what BGP says to the other, and begin their session anew.
+func noBGP(t *testing.T, a, b int) {
+	t.Helper()
+	restart := func(at, with int) {
+		on(t, at, "perl", "-MIO::Socket::UNIX", "-e", fmt.Sprintf(
+			`$s = IO::Socket::UNIX->new("/run/calico/bird.ctl") or die $!; print $s "restart Mesh_%s\n"; sleep 1`,
+			strings.ReplaceAll(address(with), ".", "_")))
+	}
+	for _, ends := range [][2]int{{a, b}, {b, a}} {
+		filter(t, ends[0], fmt.Sprintf("ip saddr %s tcp dport 179 drop", address(ends[1])),
+			fmt.Sprintf("ip daddr %s tcp dport 179 drop", address(ends[1])))
+	}
+	restart(a, b)
+	restart(b, a)
 }
 
 // TestMesh breaks something between the nodes, and wants it to be named.
@@ -104,21 +132,42 @@ func TestMesh(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
+		deep  bool
 		spoil func(*testing.T)
-		want  []string // kind and names
+		want  []string // plane, kind and names
 	}{
-		{"nothing", func(*testing.T) {}, nil},
-		{"a node", func(t *testing.T) { cut(t, 6, others(6)...) }, []string{"node node-g"}},
-		{"two zones", func(t *testing.T) {
+		{"nothing", true, func(*testing.T) {}, nil},
+		{"a node", false, func(t *testing.T) { cut(t, 6, others(6)...) },
+			// what comes from pods elsewhere still passes
+			[]string{"node node node-g", "pod node in node-g", "tcp node node-g"}},
+		{"two zones", false, func(t *testing.T) {
 			for i := 0; i < nodes; i += zones {
 				cut(t, i, 1, 4, 7, 10)
 			}
-		}, []string{"zones z0 z1"}},
-		{"a pair", func(t *testing.T) { cut(t, 2, 9) }, []string{"pair node-c node-j"}},
+		}, []string{"node zones z0 z1", "pod zones out z1 z0", "tcp zones z0 z1"}},
+		{"a rack", false, func(t *testing.T) {
+			for i := 1; i < nodes; i += 2 * zones { // node-b and node-h
+				cut(t, i, slices.DeleteFunc(others(i), func(o int) bool { return o%(2*zones) == 1 })...)
+			}
+		}, []string{"node rack r0 z1", "pod rack in r0 z1", "tcp rack r0 z1"}},
+		{"a pair", false, func(t *testing.T) { cut(t, 2, 9) },
+			[]string{"node pair node-c node-j", "pod pair node-j node-c", "tcp pair node-c node-j"}},
+		{"a session", false, func(t *testing.T) { noBGP(t, 3, 8) }, []string{"bgp pair node-d node-i"}},
+		{"TCP to a node", false, func(t *testing.T) { // the API server still reaches it
+			filter(t, 5, "ip saddr 10.88.0.11-10.88.0.22 tcp dport 10250 drop", "ip daddr 10.99.99.99 drop")
+		}, []string{"tcp node in node-f"}},
+		{"large packets to a node", true, func(t *testing.T) {
+			on(t, 4, "ip", "link", "set", "eth0", "mtu", "1300")
+			t.Cleanup(func() { on(t, 4, "ip", "link", "set", "eth0", "mtu", "1500") })
+		}, []string{"mtu node in node-e"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spoil(t)
-			cmd := exec.CommandContext(t.Context(), "../../bin/calico-probe", "mesh", "-o", "json")
+			args := []string{"mesh", "-o", "json"}
+			if c.deep {
+				args = append(args, "--profile", "deep")
+			}
+			cmd := exec.CommandContext(t.Context(), "../../bin/calico-probe", args...)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			b, err := cmd.Output()
@@ -128,13 +177,14 @@ func TestMesh(t *testing.T) {
 			}
 			var got []string
 			for _, p := range r.Planes {
-				if p.Name != "node" {
-					continue
-				}
 				for _, f := range p.Findings {
-					got = append(got, strings.Join(append([]string{f.Kind}, f.Names...), " "))
+					got = append(got, strings.Join(append(strings.Fields(p.Name+" "+f.Kind+" "+f.Way), f.Names...), " "))
 				}
-				t.Logf("%d of %d paths fail, in %v", p.Failed, p.Tried, r.Elapsed.Round(100*time.Millisecond))
+				t.Logf("%s: %d of %d paths fail, %d unknown, in %v", p.Name, p.Failed, p.Tried, p.Unknown,
+					r.Elapsed.Round(100*time.Millisecond))
+				if p.Tried != nodes*(nodes-1) && (p.Name != mesh.PlaneMTU || c.deep) {
+					t.Errorf("%s: %d paths were tried, %q", p.Name, p.Tried, p.Left)
+				}
 			}
 			exit := report.ExitHealthy
 			if c.want != nil {

@@ -166,7 +166,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 		r.Saw += "; the node's own name servers resolve them"
 	}
 	if a.msg != nil {
-		r = r.With(FactRcode, a.rcode()).With(factTook, milliseconds(a.took))
+		r = r.With(FactRcode, a.rcode()).With(FactTook, milliseconds(a.took))
 	}
 	return r
 }
@@ -234,5 +234,5 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
 			strings.Join(wild, ", "))
 	}
-	return r.With(factSearchCost, len(answers)).With(factTook, milliseconds(whole)).Because(lines...)
+	return r.With(factSearchCost, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
 }

@@ -129,7 +129,7 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 		pod("prohibit", "10.244.5.1", 80), pod("nowhere", "172.18.0.1", 80), pod("self", "10.244.0.7", 80),
 		pod("unrouted", "10.244.77.1", 80))
 	r := want(t, got, "good 10.244.1.2", probe.OK, "connected to 10.244.1.2:8080")
-	if ms, _ := r.Facts.Num(factTook); ms <= 0 {
+	if ms, _ := r.Facts.Num(FactTook); ms <= 0 {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, "good6 fd00:244::2", probe.OK, "connected to [fd00:244::2]:8080")

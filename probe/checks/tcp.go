@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// factTook is how long it took until a connection was taken or refused, in milliseconds.
-const factTook probe.Fact = "took_ms"
+// FactTook is how long it took until a connection was taken or refused, in milliseconds.
+const FactTook probe.Fact = "took_ms"
 
 // FactICMPFrom is who answered by ICMP in place of the target.
 const FactICMPFrom probe.Fact = "icmp_from"
@@ -89,7 +89,7 @@ func (c connection) reason() string {
 func (c connection) result(ctx context.Context) probe.Result {
 	if c.err == nil {
 		return probe.Found(probe.OK, "connected to %s in %v", c.to, c.took.Round(10*time.Microsecond)).
-			With(factTook, milliseconds(c.took))
+			With(FactTook, milliseconds(c.took))
 	}
 	if r, cut := cutShort(ctx, c.err); cut {
 		return r
@@ -100,7 +100,7 @@ func (c connection) result(ctx context.Context) probe.Result {
 	case c.said.text != "":
 		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text).With(FactICMPFrom, c.said.from.String())
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(factTook, milliseconds(c.took))
+		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(FactTook, milliseconds(c.took))
 	case reason == "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", c.to, c.limit)
 	case reason == "reset", reason == "closed":

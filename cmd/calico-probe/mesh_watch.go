@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/calico-probe/calico-probe/fleet"
+	"github.com/calico-probe/calico-probe/live"
+	"github.com/calico-probe/calico-probe/mesh"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// watchFlags are those of mesh --watch.
+type watchFlags struct {
+	on    bool
+	every time.Duration
+	whole time.Duration
+}
+
+func (w *watchFlags) flags(f *pflag.FlagSet) {
+	f.BoolVar(&w.on, "watch", false, "go on trying: a probe stays on each node, and a table of all paths is kept up to date, the worst first; "+
+		"without a terminal, a line for each change")
+	f.DurationVar(&w.every, "interval", 5*time.Second, "with --watch: how often, a second or more")
+	f.DurationVar(&w.whole, "for", time.Hour, "with --watch: end after so long")
+}
+
+// validate refuses flags that do not go together.
+func (w *watchFlags) validate(f *pflag.FlagSet) error {
+	own, others := []string{"interval", "for"}, []string{"output", "timeout", "profile", "rack-label"}
+	switch {
+	case w.on && w.every < time.Second:
+		return ui.BadUsage("--interval must be a second or more")
+	case w.on && w.whole < w.every:
+		return ui.BadUsage("--for must not be shorter than --interval")
+	}
+	for _, name := range own {
+		if !w.on && f.Changed(name) {
+			return ui.BadUsage("--%s is of --watch: use both, or neither", name)
+		}
+	}
+	for _, name := range others {
+		if w.on && f.Changed(name) {
+			return ui.BadUsage("--watch has no --%s: leave it out, or --watch", name)
+		}
+	}
+	return nil
+}
+
+// placingLimit is how long everything around a watch may take.
+const placingLimit = 2 * time.Minute
+
+// watchMesh tries paths until its time is over, or its user leaves it.
+func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watchFlags) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	in, isFile := o.In.(*os.File)
+	shows := isFile && ui.IsTerminal(in) && ui.IsTerminal(o.Out) && os.Getenv("TERM") != "dumb"
+	messages := &redirected{to: o.ErrOut}
+	client = client.Writing(messages)
+	opts.Timeout = w.whole + placingLimit
+	run, err := fleet.NewMesh(client, opts)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), w.whole)
+	defer cancel()
+	at, err := client.Cluster()
+	if err != nil {
+		return err
+	}
+	watch, err := run.Watch(ctx, w.every)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	title := fmt.Sprintf("%d nodes of %s", watch.Nodes(), at)
+	began, board := time.Now(), mesh.NewBoard(w.every)
+	if shows {
+		s := live.New(title, board, in, prompt.Bare(o.Out), ui.Colourful(o.Out))
+		err = o.onScreen(ctx, cancel, watch, s, messages)
+	} else {
+		err = o.inLines(ctx, cancel, watch, board, title)
+	}
+	if err != nil {
+		return err
+	}
+	if cmd.Context().Err() != nil { // a signal
+		return context.Cause(cmd.Context())
+	}
+	return o.ended(board, time.Since(began))
+}
+
+// redirected is a writer whose messages go elsewhere for a while.
+type redirected struct {
+	mu   sync.Mutex
+	to   io.Writer
+	away io.Writer // nil = to the writer itself
+}
+
+func (r *redirected) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	to := r.to
+	if r.away != nil {
+		to = r.away
+	}
+	r.mu.Unlock()
+	return to.Write(b)
+}
+
+// Unwrap is the writer behind it: a terminal stays one.
+func (r *redirected) Unwrap() io.Writer { return r.to }
+
+func (r *redirected) send(away io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = away
+}
+
+// onScreen shows a watch on the full screen, until the user leaves it or the context ends.
+func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Watch, s *live.Screen, messages *redirected,
+) error {
+	back := o.interrupts.AtEnd(s.Restore)
+	defer back()
+	messages.send(s)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		watch.Run(ctx, s.Hear)
+	}()
+	defer context.AfterFunc(ctx, s.Leave)()
+	err := s.Run()
+	messages.send(nil)
+	cancel()
+	if ctx.Err() != nil {
+		err = nil // the screen was ended
+	}
+	ui.Say(o.ErrOut, "removing the probes")
+	<-ended
+	return err
+}
+
+// inLines writes a line for each change of a path, and one a minute.
+func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watch, board *mesh.Board, title string) error {
+	var back func()
+	back = o.interrupts.Take(sync.OnceFunc(func() {
+		ui.Say(o.ErrOut, "ending: removing the probes (once more to stop at once)")
+		time.AfterFunc(time.Second, back) // timeout(1) sends the same one twice
+		cancel()
+	}))
+	defer back()
+	lines := &changes{to: o.Out, board: board, summed: time.Now()}
+	lines.say(time.Now(), "watching the paths between %s", title)
+	watch.Run(ctx, func(h mesh.Heard) {
+		if lines.hear(h); lines.broken != nil {
+			cancel()
+		}
+	})
+	return lines.broken
+}
+
+// changes writes what changes on a board.
+type changes struct {
+	to     io.Writer
+	board  *mesh.Board
+	summed time.Time // when the last sum was written
+	first  bool      // a sum was written
+	broken error     // of writing
+}
+
+func (c *changes) say(at time.Time, format string, args ...any) {
+	if c.broken == nil {
+		_, c.broken = fmt.Fprintf(c.to, "%s %s\n", at.UTC().Format("15:04:05"), probe.Line(fmt.Sprintf(format, args...)))
+	}
+}
+
+// hear writes what has changed by what a node says.
+func (c *changes) hear(h mesh.Heard) {
+	before := c.board.Lost(h.Node)
+	all := c.board.Hear(h)
+	switch {
+	case before == "" && h.Lost != "":
+		c.say(h.At, "no answer from %s: %s", h.Node, h.Lost)
+	case before != "" && h.Lost == "":
+		c.say(h.At, "%s answers again", h.Node)
+	}
+	for _, change := range all {
+		t := change.Trial
+		if t.Failed {
+			c.say(h.At, "%s: from %s to %s fails: %s", change.Plane, t.From, t.To, t.Saw)
+		} else {
+			c.say(h.At, "%s: from %s to %s works again after %s: %s", change.Plane, t.From, t.To, probe.Age(change.For), t.Saw)
+		}
+	}
+	if sum := c.board.Sum(); h.At.Sub(c.summed) >= time.Minute || !c.first && sum.Round > 2 {
+		c.summed, c.first = h.At, true
+		c.say(h.At, "round %d: %v", sum.Round, sum)
+	}
+}
+
+// mostLeft is how many paths that fail at the end of a watch have a line.
+const mostLeft = 10
+
+// ended says how the paths were at the end, in the exit code too.
+func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
+	sum := board.Sum()
+	_, err := fmt.Fprintf(o.Out, "after %v, in round %d: %v\n", took.Round(time.Second), sum.Round, sum)
+	for i, r := range board.Rows("") {
+		if r.State != mesh.Fails || err != nil {
+			break
+		}
+		if i == mostLeft {
+			_, err = fmt.Fprintf(o.Out, "  and %d more\n", sum.Fail-i)
+			break
+		}
+		_, err = fmt.Fprintf(o.Out, "  %s: from %s to %s fails: %s\n", r.Plane, r.From, r.To, probe.Line(r.Saw))
+	}
+	for _, lost := range sum.Lost {
+		_, said := fmt.Fprintf(o.Out, "  no answer from %s\n", probe.Line(lost))
+		err = errors.Join(err, said)
+	}
+	switch {
+	case err != nil:
+		return err
+	case sum.Fail > 0:
+		return ui.Exit(report.ExitFault)
+	case sum.Paths == 0 || sum.Unheard > 0 || len(sum.Lost) > 0:
+		return ui.Exit(report.ExitIncomplete)
+	}
+	return nil
+}

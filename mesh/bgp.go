@@ -1,0 +1,57 @@
+package mesh
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Told is a BGP session as one of its ends tells it.
+type Told struct {
+	Node int // who tells, by its place in a list of nodes
+	Peer netip.Addr
+	Up   bool
+	Saw  string
+}
+
+// Sessions matches both ends of all sessions. A path of this plane is a session as the node tells it where the path
+// begins; that of a peer which is no node has one end. at is whose an address is, and whole are the nodes that told
+// all the sessions they have: where one of them does not have a session that the other end has, that end fails.
+func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bool) Plane {
+	nodes = slices.Clone(nodes)
+	outside := map[netip.Addr]int{}
+	ends := map[Path]Told{}
+	for _, t := range told {
+		to, known := at[t.Peer]
+		if !known {
+			if to, known = outside[t.Peer]; !known {
+				to = len(nodes)
+				outside[t.Peer] = to
+				nodes = append(nodes, Node{Name: t.Peer.String(), Outside: true})
+			}
+		}
+		p := Path{t.Node, to}
+		if had, is := ends[p]; p.From != p.To && (!is || had.Up && !t.Up) { // of each family there is one: the worse counts
+			ends[p] = t
+		}
+	}
+	trials := map[Path]Trial{}
+	for p, t := range ends {
+		trial := Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
+		back := Path{p.To, p.From}
+		if _, is := ends[back]; !is && whole[p.To] {
+			if t.Up {
+				trials[back] = Trial{From: trial.To, To: trial.From, Failed: true,
+					Saw: "it has no session with " + trial.From + ", which says " + t.Saw}
+			} else {
+				trial.Saw += "; " + trial.To + " has no session with it"
+			}
+		}
+		trials[p] = trial
+	}
+	out := PlaneOf(PlaneBGP, nodes, trials)
+	for addr := range outside {
+		out.Outside = append(out.Outside, addr.String())
+	}
+	slices.Sort(out.Outside)
+	return out
+}

@@ -1,0 +1,263 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kept is how many rounds of a path a Board remembers.
+const kept = 60
+
+// State is how a path is.
+type State int
+
+// The states, the worst first.
+const (
+	Fails   State = iota // nothing came back in the last round that tells
+	Loses                // some packets of the last round came back, and some did not
+	Unheard              // the node where it begins does not say, for more than one round
+	Works
+)
+
+// Heard is what one node says in a round.
+type Heard struct {
+	Round  int
+	At     time.Time
+	Node   string
+	Trials map[string][]Trial // of its paths, by plane
+	Lost   string             // why there are none
+}
+
+// Board is how paths are over rounds.
+type Board struct {
+	round int // the last one that has begun
+	late  int // how many rounds a node may be late before nothing is known of its paths
+	paths map[name]*history
+	lost  map[string]string // nodes that say nothing, and why
+}
+
+// name is which path it is.
+type name struct{ plane, from, to string }
+
+// history is what a path was in the last rounds.
+type history struct {
+	samples [kept]Trial
+	rounds  [kept]int // of each sample, 0 = none
+	last    int       // the last round that tells
+	failing bool
+	since   time.Time // that it fails, or does no more
+}
+
+// takes is how long a node may take for a round in which nothing comes back.
+const takes = 5 * time.Second
+
+// NewBoard returns a Board on which no round has begun, of rounds as often as that.
+func NewBoard(every time.Duration) *Board {
+	return &Board{paths: map[name]*history{}, lost: map[string]string{}, late: 2 + int(takes/every)}
+}
+
+// Begin notes that a round has begun; the first one is 1.
+func (b *Board) Begin(round int) { b.round = max(b.round, round) }
+
+// Change is a path that fails from now on, or does no more.
+type Change struct {
+	Plane string
+	Trial Trial
+	For   time.Duration // of one that does no more: for how long it did; 0 = from the first round on
+}
+
+// Hear notes what a node says, and returns what has changed by that. A path that works when it is first heard of is
+// no change.
+func (b *Board) Hear(h Heard) []Change {
+	b.Begin(h.Round)
+	delete(b.lost, h.Node)
+	if h.Lost != "" {
+		b.lost[h.Node] = h.Lost
+		return nil
+	}
+	var out []Change
+	for _, plane := range slices.Sorted(maps.Keys(h.Trials)) {
+		for _, t := range h.Trials[plane] {
+			if c, changed := b.note(name{plane, t.From, t.To}, t, h); changed {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// note notes what a path was in a round.
+func (b *Board) note(n name, t Trial, h Heard) (Change, bool) {
+	p := b.paths[n]
+	if p == nil {
+		p = &history{}
+		b.paths[n] = p
+	}
+	p.samples[h.Round%kept], p.rounds[h.Round%kept] = t, h.Round
+	if h.Round < p.last { // it comes late
+		return Change{}, false
+	}
+	p.last = h.Round
+	if t.Failed == p.failing {
+		return Change{}, false
+	}
+	c := Change{Plane: n.plane, Trial: t}
+	if p.failing && !p.since.IsZero() {
+		c.For = h.At.Sub(p.since)
+	}
+	p.failing, p.since = t.Failed, h.At
+	return c, true
+}
+
+// Row is a path as it is now.
+type Row struct {
+	Plane, From, To string
+	State           State
+	Since           time.Time // that it fails, or does no more; zero = it never failed
+	Lost            float64   // of all packets of the rounds that are remembered
+	Now             float64   // milliseconds, as are the next two; 0 = nothing came back
+	Median, Worst   float64
+	Saw             string   // in the last round that tells
+	Last            []Sample // the rounds that are remembered, the last one last
+}
+
+// Sample is what a path was in one round.
+type Sample struct {
+	Known    bool
+	Received float64 // of its packets
+	RTT      float64 // milliseconds
+}
+
+// Rows are all paths that begin or end at a node whose name has a text in it, the worst first.
+func (b *Board) Rows(node string) []Row {
+	var out []Row
+	for n, p := range b.paths {
+		if strings.Contains(n.from, node) || strings.Contains(n.to, node) {
+			out = append(out, b.row(n, p))
+		}
+	}
+	slices.SortFunc(out, func(a, b Row) int {
+		return cmp.Or(int(a.State-b.State), cmp.Compare(b.Lost, a.Lost), cmp.Compare(b.slow(), a.slow()),
+			strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), strings.Compare(a.Plane, b.Plane))
+	})
+	return out
+}
+
+// slow is how slow a path is, roughly: rows that differ by little keep their places.
+func (r Row) slow() int {
+	if r.Median <= 0 {
+		return 0
+	}
+	return int(math.Round(2 * math.Log2(1000*r.Median)))
+}
+
+func (b *Board) row(n name, p *history) Row {
+	last := p.samples[p.last%kept]
+	r := Row{Plane: n.plane, From: n.from, To: n.to, Since: p.since, Saw: last.Saw, Now: last.RTT}
+	switch {
+	case p.last+b.late < b.round || b.lost[n.from] != "":
+		r.State, r.Now = Unheard, 0
+	case last.Failed:
+		r.State = Fails
+	case last.Received > 0 && last.Received < last.Sent:
+		r.State = Loses
+	default:
+		r.State = Works
+	}
+	sent, received := 0, 0
+	var rtts []float64
+	for round := max(1, b.round-kept+1); round <= b.round; round++ {
+		s, t := Sample{}, p.samples[round%kept]
+		if p.rounds[round%kept] == round {
+			s.Known = true
+			sent += t.Sent
+			received += t.Received
+			if t.Sent > 0 {
+				s.Received = float64(t.Received) / float64(t.Sent)
+			}
+			if t.Received > 0 {
+				s.RTT = t.RTT
+				rtts = append(rtts, t.RTT)
+			}
+		}
+		r.Last = append(r.Last, s)
+	}
+	if sent > 0 {
+		r.Lost = 1 - float64(received)/float64(sent)
+	}
+	if len(rtts) > 0 {
+		slices.Sort(rtts)
+		r.Median, r.Worst = rtts[len(rtts)/2], rtts[len(rtts)-1]
+	}
+	return r
+}
+
+// Spark draws the last rounds, one letter each: how long a packet took beside the worst of them, an exclamation mark
+// where some were lost, a cross where all were, and a dot where nothing is known.
+func (r Row) Spark(width int) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var out []rune
+	for _, s := range r.Last[max(0, len(r.Last)-width):] {
+		switch {
+		case !s.Known:
+			out = append(out, '·')
+		case s.Received == 0 && s.RTT == 0:
+			out = append(out, '×')
+		case s.Received < 1:
+			out = append(out, '!')
+		default:
+			out = append(out, bars[min(len(bars)-1, int(float64(len(bars))*s.RTT/max(r.Worst, 1e-9)))])
+		}
+	}
+	return string(out)
+}
+
+// Sum is how many paths there are in each state.
+type Sum struct {
+	Round, Paths, Fail, Lossy, Unheard int
+	Lost                               []string // nodes that say nothing, and why
+}
+
+// Lost is why a node says nothing, "" where it does.
+func (b *Board) Lost(node string) string { return b.lost[node] }
+
+// String is a Sum as a line: "132 paths, 2 fail".
+func (s Sum) String() string {
+	out := fmt.Sprintf("%d paths", s.Paths)
+	for _, more := range []struct {
+		n    int
+		says string
+	}{{s.Fail, "fail"}, {s.Lossy, "lose packets"}, {s.Unheard, "of which nothing is heard"}} {
+		if more.n > 0 {
+			out += fmt.Sprintf(", %d %s", more.n, more.says)
+		}
+	}
+	if s.Fail+s.Lossy+s.Unheard == 0 && s.Paths > 0 {
+		out += ", all work"
+	}
+	return out
+}
+
+// Sum counts the paths.
+func (b *Board) Sum() Sum {
+	s := Sum{Round: b.round, Paths: len(b.paths)}
+	for n, p := range b.paths {
+		switch b.row(n, p).State {
+		case Fails:
+			s.Fail++
+		case Loses:
+			s.Lossy++
+		case Unheard:
+			s.Unheard++
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(b.lost)) {
+		s.Lost = append(s.Lost, node+": "+b.lost[node])
+	}
+	return s
+}
