@@ -11,7 +11,7 @@ import (
 
 // writesRules are those of what calico-node writes again and again while it runs.
 func writesRules() []*Rule {
-	return []*Rule{kernelLacks, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, controllersEnd}
+	return []*Rule{kernelLacks, tablesUnreadable, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, controllersEnd}
 }
 
 // writes are the lines with one of these signatures that calico-node writes and that are not over.
@@ -68,6 +68,36 @@ Told from rules that are refused for another reason by the words of the kernel's
 			out = append(out, c)
 		}
 		return out
+	},
+}
+
+// tablesUnreadable is a program whose rules keep Felix from its own.
+var tablesUnreadable = &Rule{
+	ID: "tables-unreadable", Layer: LayerKernel, Title: "rules of another program stand in iptables' tables, and iptables cannot read them",
+	Doc: `iptables-nft keeps its rules in the tables filter, nat, mangle and raw of nft, and cannot read a table in which another program (a VPN client, a firewall, a script) has put rules of nft's own: a set, a match or an expression that iptables does not have. It says so and ends well. Felix reads a table before it writes, so it writes none of its rules any more, also where its own are in nft's form and it only wants to clean up: it is not ready, and policies and new pods stay as they were. kube-proxy's rules in that form are stopped the same way.
+Told from a missing kernel module and from a held lock by Felix' own words.`,
+	Fix: probe.Fix{
+		Says: "Find which program wrote them, and have it use a table of its own name, or iptables; then take them away.",
+		Manifest: []string{
+			"ssh {node} \"sudo iptables-nft-save >/dev/null; sudo ip6tables-nft-save >/dev/null\"  # which table it cannot read",
+			"ssh {node} \"sudo nft -a list table ip filter; sudo nft -a list table ip nat\" | grep -v -e cali -e KUBE",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "that program has been changed, or is gone", Manifest: []string{
+				"ssh {node} sudo nft delete rule ip TABLE CHAIN handle NUMBER  # as the list above shows it"}},
+		},
+		Radius: "reading changes nothing; what a rule is for ends with it, and Felix goes on by itself within seconds",
+	},
+	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "felix-stuck", "node-differs"}, afterLog...),
+	Match: func(f Findings) []Case {
+		lines := writes(f, checks.SaysTables)
+		if len(lines) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "rules on {node} that iptables cannot read keep Felix from writing its own: " + quotedLine(lines[0]),
+			For:  written(f, lines), Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...),
+		}}
 	},
 }
 

@@ -45,6 +45,8 @@ func TestStandingErrors(t *testing.T) {
 		dropped = "ERROR felix/sync_client.go 432: Failed to read from server error=EOF"
 		hello   = "INFO felix/sync_client.go 485: ServerHello message received"
 	)
+	const tables = `ERROR felix/table.go 946: iptables-save failed because there are incompatible nft rules in the table.  ` +
+		`Remove the nft rules to continue. ipVersion=0x4 table="nat"`
 	for name, c := range map[string]struct {
 		lines []string
 		want  string // the signatures, with their modules
@@ -81,6 +83,8 @@ func TestStandingErrors(t *testing.T) {
 		"a type of sets":                {[]string{"60 " + ipset, "50 " + ipset}, SaysKernelLacks + " ip_set_hash_net"},
 		"VXLAN":                         {[]string{"60 " + tunnel, "50 " + tunnel}, SaysKernelLacks + " vxlan"},
 		"near: a tunnel in the way":     {[]string{"60 WARNING felix/route_mgr.go 519: Failed to configure tunnel device, retrying... error=file exists tunnelDevice=\"vxlan.calico\"", "50 WARNING felix/route_mgr.go 519: Failed to configure tunnel device, retrying... error=file exists tunnelDevice=\"vxlan.calico\""}, ""},
+		"rules of nft's own":            {[]string{"60 " + tables, "50 " + tables}, SaysTables},
+		"near: they were there once":    {[]string{"60 " + tables}, ""},
 		"WireGuard":                     {[]string{"6000 INFO felix/wireguard.go 681: Wireguard is not supported"}, SaysKernelLacks + " wireguard"},
 		"the token":                     {[]string{"60 " + token, "50 " + token}, SaysCNIToken},
 		"near: a token since":           {[]string{"60 " + token, "50 " + token, "40 INFO node-services/token_watch.go 513: Wrote updated CNI kubeconfig file."}, ""},

@@ -34,6 +34,7 @@ const (
 	SaysTyphaSheds       = "typha-sheds"       // Typha itself: it ends connections of clients that are too slow
 	SaysCNIToken         = "cni-token"         // no new token for the CNI plugin
 	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
+	SaysTables           = "tables"            // rules of others that iptables cannot read stand in its tables
 )
 
 // ofAny matches the component and a source file at the beginning of a line. Versions before v3.32 do not
@@ -93,6 +94,9 @@ var standings = []*standing{
 		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, least: 1},
 	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
 		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, least: 1},
+	{signature: signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+		regexp.MustCompile(`^iptables-save failed because there are incompatible nft rules in the table`)},
+		level: levelError, least: 2},
 	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, least: 2, module: lacksModule},
 	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),

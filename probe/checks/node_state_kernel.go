@@ -140,11 +140,7 @@ func routeState(l look) (items, error) {
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
 		others[t.Addr] = true
 	}
-	pods := map[string]bool{} // of whatever CNI plugin: they have no network of their own
-	for _, d := range l.links {
-		pods[d.Name] = (d.Kind == "veth" || d.Kind == "netkit") && d.Name != l.out &&
-			!slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return !a.IsSingleIP() && a.Addr().IsGlobalUnicast() })
-	}
+	pods := podDevices(l.links, l.out)
 	out := items{}
 	for _, f := range []int{4, 6} {
 		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return oddRoute(r, others, pods) })
@@ -162,6 +158,19 @@ func routeState(l look) (items, error) {
 		}
 	}
 	return out, nil
+}
+
+// podDevices are those behind which pods are, by name: of whatever CNI plugin those of the node's own pods, which have no
+// network of their own, and tunnels to those of other nodes, to which routes lead by Felix' protocol or, as with VXLAN,
+// by none. out is the node's uplink.
+func podDevices(links []kernel.Link, out string) map[string]bool {
+	pods := map[string]bool{}
+	for _, d := range links {
+		tunnel := d.VXLAN != nil || d.Kind == "ipip" || d.Name == "wireguard.cali" || d.Name == "wg-v6.cali"
+		pods[d.Name] = tunnel || (d.Kind == "veth" || d.Kind == "netkit") && d.Name != out &&
+			!slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return !a.IsSingleIP() && a.Addr().IsGlobalUnicast() })
+	}
+	return pods
 }
 
 // oddRoute tells routes that are worth comparing: not those to other nodes, nor to this node's own pods.

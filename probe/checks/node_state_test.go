@@ -181,3 +181,23 @@ func TestNodeStateHere(t *testing.T) {
 		t.Errorf("%d of %d areas answer", len(seen), len(areas))
 	}
 }
+
+// TestOddRoute wants routes of the pod network left out of what is compared, whoever made them, and a VPN's and one by
+// hand compared.
+func TestOddRoute(t *testing.T) {
+	t.Parallel()
+	links := []kernel.Link{{Name: "eth0", Kind: "veth", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
+		{Name: "cali1", Kind: "veth"}, {Name: "vxlan.calico", Kind: "vxlan", VXLAN: &kernel.VXLAN{}}, {Name: "tunl0", Kind: "ipip"},
+		{Name: "wireguard.cali", Kind: "wireguard"}, {Name: "wg0", Kind: "wireguard"}}
+	pods := podDevices(links, "eth0")
+	others := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.2"): true}
+	for device, odd := range map[string]bool{
+		"eth0": true, "cali1": false, "vxlan.calico": false, "tunl0": false, "wireguard.cali": false, "wg0": true,
+	} {
+		r := kernel.Route{To: netip.MustParsePrefix("10.244.1.0/26"), Proto: 3, Type: 1,
+			Hops: []kernel.Hop{{Device: device, Gateway: netip.MustParseAddr("10.244.1.1")}}}
+		if got := oddRoute(r, others, pods); got != odd {
+			t.Errorf("by %s: odd %v", device, got)
+		}
+	}
+}
