@@ -195,7 +195,8 @@ func TestWatchRefuses(t *testing.T) {
 		{"--watch", "--interval", "10ms"}, {"--interval", "5s"}, {"--for", "5s"}, {"--watch", "-o", "json"},
 		{"--watch", "--profile", "deep"}, {"--watch", "--for", "1s"}, {"--profile", "quick"}, {"--watch", "--timeout", "1m"},
 	} {
-		if a := call(t, append([]string{"mesh"}, args...)...); a.exit != reports.ExitUsage || strings.Count(a.stderr, "\n") != 1 {
+		a := call(t, append([]string{"mesh"}, args...)...)
+		if a.exit != reports.ExitUsage || strings.Count(a.stderr, "\n") != 1 {
 			t.Errorf("%q: exit %d: %s", args, a.exit, a.stderr)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Of the nodes of a wave so many logs are read at a time, which all go through the API server to a kubelet.
-const openLogs = 48
+// MostStreams is how many logs of a wave are read at a time, or probes kept: each is a connection that goes through the
+// API server to a kubelet.
+const MostStreams = 48
 
 // waveStart is how long a probe of a wave may take to start; --start-timeout gives it longer.
 const waveStart = 40 * time.Second
@@ -40,7 +41,7 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 		return nil, err
 	}
 	reader.ReadShared(ctx, s)
-	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, openLogs)}
+	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams)}
 	common := r.Placement(injector.MethodPod, s.Of(first))
 	spaces := []string{common.Namespace}
 	if c.Namespace == "" && common.Namespace != install.Namespace {
@@ -114,9 +115,6 @@ func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan,
 		return a.Events(ctx, plan, each)
 	})
 }
-
-// MostKept is how many probes of a wave may be kept at a time: each has an open stream through the API server.
-const MostKept = 48
 
 // Keep has a probe stay on a node until its session is closed. r is the run that it is put there for.
 func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Session, error) {

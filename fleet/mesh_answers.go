@@ -114,7 +114,7 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	switch planes[r.Check] {
 	case mesh.PlaneTCP:
 		t.Sent, t.Received = 1, 1
-		t.RTT, _ = r.Facts.Num(checks.FactTook)
+		t.RTT = milliseconds(r, checks.FactTook)
 		// A refusal has come the whole way, and back.
 		if bad := r.Status == probe.Fail || r.Status == probe.Warn; bad && r.Facts.Str(probe.FactReason) != "refused" {
 			t.Received, t.Failed = 0, true
@@ -126,19 +126,33 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 		t.Failed = r.Facts.Str(probe.FactReason) == "timeout"
 		return t, isTried // small packets pass: no policy forbids them
 	default:
-		sent, ok := r.Facts.Num(checks.FactSent)
-		if !ok || sent == 0 {
+		sent, _ := r.Facts.Num(checks.FactSent)
+		received, _ := r.Facts.Num(checks.FactReceived)
+		if sent < 1 || sent > mostSent || received < 0 || received > sent { // nothing that a ping could say
 			return t, notKnown
 		}
-		received, _ := r.Facts.Num(checks.FactReceived)
 		lives, _ := r.Facts[checks.FactLives].(bool) // ping is switched off there
-		t.RTT, _ = r.Facts.Num(checks.FactRTT)
+		t.RTT = milliseconds(r, checks.FactRTT)
 		t.Sent, t.Received, t.Failed = int(sent), int(received), received == 0 && !lives
 	}
 	if t.Failed && r.Facts.Str(probe.FactPolicy) != "" {
 		return t, isHeld
 	}
 	return t, isTried
+}
+
+// mostSent is more packets than any check sends, and longest longer than it waits, in milliseconds.
+const (
+	mostSent = 1000
+	longest  = 60_000
+)
+
+// milliseconds is a time that a node says, 0 where it could not have been measured.
+func milliseconds(r probe.Result, fact probe.Fact) float64 {
+	if ms, ok := r.Facts.Num(fact); ok && ms > 0 && ms < longest {
+		return ms
+	}
+	return 0
 }
 
 // telling is what one node tells of its BGP sessions.

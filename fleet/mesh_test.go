@@ -44,6 +44,8 @@ func TestTrials(t *testing.T) {
 		"to a pod under a policy":         {ping(probe.Warn, 5, 0).With(probe.FactPolicy, "default/deny"), isHeld, false},
 		"a ping in spite of a policy":     {ping(probe.OK, 5, 5).With(probe.FactPolicy, "default/deny"), isTried, false},
 		"with unread policies":            {ping(probe.Unknown, 5, 0), notKnown, false},
+		"more pings than were sent":       {ping(probe.OK, 5, 6), notKnown, false},
+		"fewer than none":                 {ping(probe.OK, 5, -1), notKnown, false},
 		"no right to ping":                {tcp(checks.NodePing, probe.Unknown, "denied"), notKnown, false},
 		"a connection":                    {tcp(checks.NeighbourReach, probe.OK, ""), isTried, false},
 		"a kubelet that is down":          {tcp(checks.NeighbourReach, probe.Fail, "refused"), isTried, false},
@@ -65,6 +67,19 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// TestHostileTimes wants no number that a node may say to reach what is drawn of it.
+func TestHostileTimes(t *testing.T) {
+	t.Parallel()
+	for _, ms := range []float64{-5, -1e308, 1e308, 1e9, 0} {
+		r := probe.Found(probe.OK, "seen").With(checks.FactSent, 3).With(checks.FactReceived, 3).With(checks.FactRTT, ms)
+		r.Check = checks.NodePing.ID
+		trial, came := trialOf(r)
+		if trial.RTT != 0 || came != isTried {
+			t.Errorf("%g: %+v, %v", ms, trial, came)
+		}
+	}
+}
+
 // TestTelling wants a node's sessions, and to know whether those are all it has.
 func TestTelling(t *testing.T) {
 	t.Parallel()
@@ -82,7 +97,8 @@ func TestTelling(t *testing.T) {
 			"[10.0.0.2 true] [10.0.0.3 false] whole"},
 		"one that is not Calico's": {[]probe.Result{session(probe.Warn, "10.0.0.2"), bird}, " whole"},
 		"a peer that is not ready": {
-			[]probe.Result{session(probe.Warn, "10.0.0.2").With(probe.FactNodeState, "NotReady"), bird}, "[10.0.0.2 false] whole"},
+			[]probe.Result{session(probe.Warn, "10.0.0.2").With(probe.FactNodeState, "NotReady"), bird},
+			"[10.0.0.2 false] whole"},
 		"no address":        {[]probe.Result{session(probe.OK, "of my own"), bird}, " whole"},
 		"no BIRD":           {[]probe.Result{none, none}, " none"},
 		"a BIRD that hangs": {[]probe.Result{dead, none}, " silent"},

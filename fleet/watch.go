@@ -32,7 +32,7 @@ type Watch struct {
 // Watch prepares for probes on all chosen nodes, of which there may be a few dozen. Close ends it.
 func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error) {
 	r.picked = examine.CheckIDs(watched())
-	t, err := r.start(ctx, examine.MostKept)
+	t, err := r.start(ctx, examine.MostStreams)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (w *Watch) keep(ctx context.Context, i int) (*injector.Session, error) {
 // round is the one that goes on.
 func (w *Watch) round() int { return 1 + int(time.Since(w.began)/w.every) }
 
-// rounds asks a probe once in each round; one in which the answer to an earlier one is waited for is left out. The error
+// rounds asks a probe once in each round, but for those in which the answer to an earlier one is waited for. The error
 // says why it can be asked no more.
 func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) error {
 	for {
@@ -191,7 +191,8 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 		}
 		w.read[node] = time.Now()
 	}
-	return !slices.EqualFunc(were, w.targets[node], func(a, b probe.Target) bool { return a.Name == b.Name && a.Addr == b.Addr })
+	same := func(a, b probe.Target) bool { return a.Name == b.Name && a.Addr == b.Addr }
+	return !slices.EqualFunc(were, w.targets[node], same)
 }
 
 // tell passes on what a node says.

@@ -105,7 +105,8 @@ func TestStays(t *testing.T) {
 	t.Parallel()
 	w := watching(t, 6, 110, 20)
 	worse := mesh.Heard{Round: 4, At: w.began, Node: "node-0", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
-		{From: "node-0", To: "node-1", Sent: 3, Received: 3, RTT: 1}, {From: "node-0", To: "node-2", Sent: 3, Received: 3, RTT: 1},
+		{From: "node-0", To: "node-1", Sent: 3, Received: 3, RTT: 1},
+		{From: "node-0", To: "node-2", Sent: 3, Received: 3, RTT: 1},
 	}}}
 	w.press("down", "down")
 	was := w.row(t)

@@ -90,7 +90,7 @@ func (t *table) counts() string {
 		says  string
 		state mesh.State
 	}{
-		{t.sum.Fail, "%d fail", mesh.Fails}, {t.sum.Lossy, "%d lose packets", mesh.Loses},
+		{t.sum.Fail, "%d fail", mesh.Fails}, {t.sum.Lossy, "%d with loss", mesh.Loses},
 		{t.sum.Unheard, "of %d nothing is heard", mesh.Unheard},
 	} {
 		if s.n > 0 {
@@ -132,8 +132,8 @@ func (t *table) shown() []string {
 		}
 		state := t.paint(fmt.Sprintf("%-7s", states[r.State].word), r.State)
 		lines = append(lines, fmt.Sprintf("%c %-*s  %-*s  %-5s %s %5.0f%% %9s %9s %9s  %s", mark,
-			name, ui.Cut(probe.Line(r.From), name), name, ui.Cut(probe.Line(r.To), name), r.Plane, state, 100*r.Lost, took(r.Now),
-			took(r.Median), took(r.Worst), r.Spark(spark)))
+			name, ui.Cut(probe.Line(r.From), name), name, ui.Cut(probe.Line(r.To), name), r.Plane, state, 100*r.Lost,
+			took(r.Now), took(r.Median), took(r.Worst), r.Spark(spark)))
 	}
 	return lines
 }

@@ -232,7 +232,7 @@ func (s Sum) String() string {
 	for _, more := range []struct {
 		n    int
 		says string
-	}{{s.Fail, "fail"}, {s.Lossy, "lose packets"}, {s.Unheard, "of which nothing is heard"}} {
+	}{{s.Fail, "fail"}, {s.Lossy, "with loss"}, {s.Unheard, "of which nothing is heard"}} {
 		if more.n > 0 {
 			out += fmt.Sprintf(", %d %s", more.n, more.says)
 		}

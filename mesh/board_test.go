@@ -21,7 +21,8 @@ func TestBoard(t *testing.T) {
 		return strings.Join(out, ", ")
 	}
 	path := func(from, to string, received int, rtt float64) Trial {
-		return Trial{From: from, To: to, Sent: 3, Received: received, RTT: rtt, Failed: received == 0, Saw: fmt.Sprint(received)}
+		return Trial{From: from, To: to, Sent: 3, Received: received, RTT: rtt, Failed: received == 0,
+			Saw: fmt.Sprint(received)}
 	}
 	for _, c := range []struct {
 		got, want string
@@ -41,7 +42,8 @@ func TestBoard(t *testing.T) {
 	}
 	var got []string
 	for _, r := range b.Rows("") {
-		got = append(got, fmt.Sprintf("%s-%s %d %.2f %g/%g/%g %s", r.From, r.To, r.State, r.Lost, r.Now, r.Median, r.Worst, r.Spark(4)))
+		got = append(got, fmt.Sprintf("%s-%s %d %.2f %g/%g/%g %s", r.From, r.To, r.State, r.Lost, r.Now, r.Median, r.Worst,
+			r.Spark(4)))
 	}
 	want := []string{
 		"a-c 0 0.33 0/8/8 █▅·×",

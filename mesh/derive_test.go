@@ -71,8 +71,8 @@ func derived() map[string][]string {
 	return out
 }
 
-// alikeCutOff is the chance that so many of the paths of a healthy node fail as of one that is cut off, where a share of
-// all other nodes is dead.
+// alikeCutOff is the chance that so many of the paths of a healthy node fail as of one that is cut off, where a share
+// of all other nodes is dead.
 func alikeCutOff(paths int, dead float64) float64 {
 	sum := 0.0
 	for failed := int(math.Ceil(most * float64(paths))); failed <= paths; failed++ {
@@ -128,8 +128,8 @@ func TestDerivation(t *testing.T) {
 	}
 }
 
-// TestRingFinds breaks in turn each node, rack, zone, two zones and pair of a cluster that is tried by a ring, and wants
-// each to be named, but for pairs that nobody tries.
+// TestRingFinds breaks in turn each node, each rack, each two zones and many pairs of a cluster that is tried by a
+// ring, and wants each to be named, but for pairs that nobody tries.
 func TestRingFinds(t *testing.T) {
 	t.Parallel()
 	nodes := inRacks(120)

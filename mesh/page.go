@@ -169,8 +169,8 @@ func (r Report) findings() (out []page.Cause, left int) {
 	return out, left
 }
 
-// members are the nodes. One is at fault where a finding names it, or its rack or zone and it has paths that fail: every node
-// has one to a node that is cut off.
+// members are the nodes. One is at fault where a finding names it, or its rack or zone and it has paths that fail:
+// every node has one to a node that is cut off.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {

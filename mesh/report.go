@@ -210,25 +210,37 @@ func (c *cell) String() string {
 	return text
 }
 
-// sum is what was found first, and how much more there is.
+// sum is what was found first, and how much more there is; what several planes have found counts once.
 func (r Report) sum() string {
-	var all []Finding
+	first, places := "", map[string]bool{}
+	asked, unknown, silent := 0, 0, 0
 	for _, p := range r.Planes {
-		all = append(all, p.Findings...)
+		for _, f := range p.Findings {
+			first = cmp.Or(first, f.Says())
+			place, _, _ := strings.Cut(f.Says(), ": ")
+			places[place] = true
+		}
+		unknown, silent = unknown+p.Unknown, silent+len(p.Silent)
 	}
-	asked := 0
 	for _, n := range r.Nodes {
 		if n.Asked == "" {
 			asked++
 		}
 	}
-	switch {
-	case len(all) == 0:
-		return fmt.Sprintf("no path fails of those from %d of %d nodes", asked, len(r.Nodes))
-	case len(all) == 1:
-		return all[0].Says()
+	switch n := len(places); {
+	case n == 1:
+		return first
+	case n > 1:
+		return fmt.Sprintf("%s, and %d more", first, n-1)
 	}
-	return fmt.Sprintf("%s, and %d more", all[0].Says(), len(all)-1)
+	text := fmt.Sprintf("no path fails of those from %d of %d nodes", asked, len(r.Nodes))
+	if unknown > 0 {
+		text += fmt.Sprintf(", of %d nothing is known", unknown)
+	}
+	if silent > 0 {
+		text += fmt.Sprintf(", %d nodes do not tell all their BGP sessions", silent)
+	}
+	return text
 }
 
 // PlaneOf is a plane of which so many paths were tried.

@@ -44,6 +44,8 @@ func TestImportsRunForward(t *testing.T) {
 			"github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"mesh": {own + "cluster", own + "injector", own + "examine", own + "fleet", own + "report", own + "probe/",
 			"k8s.io/"},
+		"live": {own + "cluster", own + "injector", own + "examine", own + "fleet", own + "report", own + "probe/", "k8s.io/",
+			"github.com/spf13/"},
 		"preflight": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"session": {own + "preflight", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra",

@@ -130,7 +130,8 @@ func (r *redirected) send(away io.Writer) {
 }
 
 // onScreen shows a watch on the full screen, until the user leaves it or the context ends.
-func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Watch, s *live.Screen, messages *redirected,
+func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Watch, s *live.Screen,
+	messages *redirected,
 ) error {
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
@@ -153,7 +154,9 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Wat
 }
 
 // inLines writes a line for each change of a path, and one a minute.
-func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watch, board *mesh.Board, title string) error {
+func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watch, board *mesh.Board,
+	title string,
+) error {
 	var back func()
 	back = o.interrupts.Take(sync.OnceFunc(func() {
 		ui.Say(o.ErrOut, "ending: removing the probes (once more to stop at once)")
