@@ -196,7 +196,8 @@ func nftDropping() ([]Refusal, error) {
 			return
 		}
 		one.Wall, one.Does = wallOfTable(one.Family, one.Table), does
-		one.Text, _ = nftRule(&r)
+		rule, _ := nftRule(&r)
+		one.Text = strings.TrimSpace(ctState(r.Exprs) + " " + rule)
 		for _, e := range r.Exprs {
 			if counter, is := e.(*expr.Counter); is {
 				one.Counted, one.Packets = true, counter.Packets
@@ -211,6 +212,32 @@ func nftDropping() ([]Refusal, error) {
 		out[i].For = purposes[out[i].key()]
 	}
 	return out, nil
+}
+
+// ctStates are the states of connections as rules have them, one bit each.
+var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
+
+// ctState says which states of connections a rule asks for, "" where it asks for none in the way that nft writes it.
+func ctState(exprs []expr.Any) string {
+	asked := false
+	for _, e := range exprs {
+		switch e := e.(type) {
+		case *expr.Ct:
+			asked = e.Key == expr.CtKeySTATE
+		case *expr.Bitwise:
+			if !asked || len(e.Mask) != 4 {
+				continue
+			}
+			var names []string
+			for bit, name := range ctStates {
+				if binary.NativeEndian.Uint32(e.Mask)&(1<<bit) != 0 {
+					names = append(names, name)
+				}
+			}
+			return "ct state " + strings.Join(names, ",")
+		}
+	}
+	return ""
 }
 
 // key is the chain that a rule is in.
