@@ -1,8 +1,10 @@
 package drops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -45,8 +47,7 @@ func Count(in []Space) (Counts, error) {
 		err := s.do(func(h *probe.Host) error {
 			tallies, err := kernel.Tallies(h)
 			for _, t := range tallies {
-				machines := t.Table == kernel.TallySoftnet || t.Table == kernel.TallyRoutes
-				if machines && s.Name != in[0].Name { // counted once
+				if t.Table == kernel.TallySoftnet && s.Name != in[0].Name { // of the whole machine
 					continue
 				}
 				c.n[Key{s.Name, t.Table, t.Of, t.Name}] += t.N
@@ -114,4 +115,17 @@ func (c Counts) Uncounted() int {
 		}
 	}
 	return n
+}
+
+// Deaths are the places whose counters grew since an earlier moment, whoever sent the packets: what tells the most
+// first, and of the same kind what grew the most.
+func (c Counts) Deaths(before Counts) []Death {
+	var out []Death
+	for k, n := range c.Since(before) {
+		out = append(out, c.death(k, int(n)))
+	}
+	slices.SortFunc(out, func(a, b Death) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Place, b.Place))
+	})
+	return rank(out)
 }

@@ -2,7 +2,7 @@
 //
 // Packets are sent in bursts of known, odd sizes to a target that does not answer; between the bursts go as many to
 // one that does, or none. A counter is the place where they die when it grew by as many as were lost each time, and
-// did not grow in between (Match has the arithmetic). Counters that name a rule tell more than those that count for
+// did not grow in between (match has the arithmetic). Counters that name a rule tell more than those that count for
 // a whole protocol, so of several that grew the most telling is the place and the others stand beside it.
 //
 //	deaths, err := drops.Search(ctx, drops.Question{From: here, To: addr, Fine: other, Count: places})
@@ -87,13 +87,13 @@ func (d Death) Line() string {
 }
 
 // telling is how much a kind says of what is to be done, the most first.
-var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, KindListen, KindQueue, KindPassword, KindIPsec,
-	KindConntrack, KindRPFilter, KindLink, KindForwarding, KindRoute, KindNeighbour, KindMTU, KindChecksum, KindTTL, KindMAC,
-	KindSocket, KindFirewall, KindInterface, KindOther}
+var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, KindListen, KindQueue, KindPassword,
+	KindIPsec, KindConntrack, KindRPFilter, KindLink, KindForwarding, KindRoute, KindNeighbour, KindMTU, KindChecksum,
+	KindTTL, KindMAC, KindSocket, KindFirewall, KindInterface, KindOther}
 
-// Rank sorts deaths of the same packets: what tells the most comes first; of the same kind what the kernel names
+// rank sorts deaths of the same packets: what tells the most comes first; of the same kind what the kernel names
 // itself, such as a route.
-func Rank(all []Death) []Death {
+func rank(all []Death) []Death {
 	by := []string{ByTrace, ByKernel, ByCounter}
 	slices.SortStableFunc(all, func(a, b Death) int {
 		return cmp.Or(cmp.Compare(slices.Index(telling, a.Kind), slices.Index(telling, b.Kind)),

@@ -41,7 +41,8 @@ func routeOf(q Question) routed {
 		case err != nil:
 			out.deaths = append(out.deaths, refusedBy(a.in, a.packet, err)...)
 		case way.TypeName() != "" && way.Type != kernel.Local:
-			d := Death{Where: a.in.Name, Kind: KindRoute, By: ByKernel, Reason: way.TypeName(), Place: "a route drops them: " + way.String()}
+			d := Death{Where: a.in.Name, Kind: KindRoute, By: ByKernel, Reason: way.TypeName(),
+				Place: "a route drops them: " + way.String()}
 			if matched != nil {
 				d.Place = "a route drops them: " + matched.String()
 			}
@@ -98,7 +99,8 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.errno) {
-			return []Death{{Where: in.Name, Kind: r.kind, By: ByKernel, Reason: r.errno.Error(), Place: fmt.Sprintf(r.says, p.To)}}
+			return []Death{{Where: in.Name, Kind: r.kind, By: ByKernel, Reason: r.errno.Error(),
+				Place: fmt.Sprintf(r.says, p.To)}}
 		}
 	}
 	return nil

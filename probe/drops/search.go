@@ -43,11 +43,11 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	out.Left = out.Device != ""
 	before, err := Count(q.Count)
 	out.Unread = err
-	var windows []Window
+	var windows []window
 	var last Sent
 	total := map[Key]int{}
-	for _, packets := range bursts {
-		sent, err := window(ctx, q, q.To, packets)
+	for _, packets := range bursts() {
+		sent, err := during(ctx, q, q.To, packets)
 		if err != nil {
 			return out, err
 		}
@@ -56,7 +56,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		last, out.Answer = sent, sent.Answer
 		out.Packets, out.Lost = out.Packets+sent.Packets, out.Lost+sent.Lost
 		out.Left = out.Left && after.sentBy(before, out.Device) >= uint64(sent.Packets)
-		burst := Window{Lost: sent.Lost, Grew: after.Since(before)}
+		burst := window{Lost: sent.Lost, Grew: after.Since(before)}
 		for k, n := range burst.Grew {
 			total[k] += int(n)
 		}
@@ -69,32 +69,32 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		}
 		windows, before = append(windows, burst, pause), after
 	}
-	for _, k := range Match(windows) {
+	for _, k := range match(windows) {
 		out.Deaths = append(out.Deaths, before.death(k, total[k]))
 	}
-	out.Deaths = Rank(append(out.Deaths, kernelSays(q, routeOf(q), last)...))
+	out.Deaths = rank(append(out.Deaths, kernelSays(q, routeOf(q), last)...))
 	out.Uncounted = before.Uncounted()
 	return out, nil
 }
 
 // pause is a window in which nothing of ours is lost. Where the target that answered does so no more, it is left alone
 // from then on, and the pause is repeated.
-func (q *Question) pause(ctx context.Context, before Counts, packets int) (Window, Counts, error) {
+func (q *Question) pause(ctx context.Context, before Counts, packets int) (window, Counts, error) {
 	for {
-		sent, err := window(ctx, *q, q.Fine, packets)
+		sent, err := during(ctx, *q, q.Fine, packets)
 		if err != nil {
-			return Window{}, before, err
+			return window{}, before, err
 		}
 		after, _ := Count(q.Count) // what cannot be read is told of the windows with bursts
 		if sent.Lost == 0 {
-			return Window{Grew: after.Since(before)}, after, nil
+			return window{Grew: after.Since(before)}, after, nil
 		}
 		q.Fine, before = netip.Addr{}, after
 	}
 }
 
-// window sends a burst, or nothing where there is nobody to send to, and takes its time.
-func window(ctx context.Context, q Question, to netip.Addr, packets int) (sent Sent, err error) {
+// during sends a burst, or nothing where there is nobody to send to, and takes its time.
+func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent Sent, err error) {
 	over := time.NewTimer(span)
 	defer over.Stop()
 	switch {

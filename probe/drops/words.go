@@ -72,11 +72,6 @@ var meanings = map[string]map[string]meaning{
 		"dropped":          {KindOther, "the queue between the NIC and the protocols is full (netdev_max_backlog)"},
 		"flow_limit_count": {KindOther, "one flow takes too much of the queue between the NIC and the protocols"},
 	},
-	kernel.TallyRoutes: {
-		"in_no_route":    {KindRoute, "there is no route for what comes in, or one that drops (counted for the whole machine)"},
-		"in_martian_src": {KindRPFilter, "their source cannot come in that way: it is this machine's own, or no host's (counted for the whole machine)"},
-		"in_martian_dst": {KindRoute, "their destination cannot come in that way (counted for the whole machine)"},
-	},
 	kernel.TallyConntrack: {
 		"drop":          {KindConntrack, "connection tracking has no room for new connections (nf_conntrack_max)"},
 		"insert_failed": {KindConntrack, "connection tracking could not insert their entries"},

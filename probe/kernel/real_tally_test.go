@@ -51,7 +51,8 @@ func TestRealRefusals(t *testing.T) {
 	}
 	for at, packets := range map[string]int{"127.0.0.2": 2, "127.0.0.3": 3, "127.0.0.4": 4, "127.0.0.5": 5} {
 		pace := icmp.Pace{Packets: packets, Every: time.Millisecond}
-		if got, err := icmp.Ping(t.Context(), []netip.Addr{netip.MustParseAddr(at)}, pace); err != nil || got[0].Received > 0 {
+		got, err := icmp.Ping(t.Context(), []netip.Addr{netip.MustParseAddr(at)}, pace)
+		if err != nil || got[0].Received > 0 {
 			t.Fatalf("%v, %+v", err, got)
 		}
 	}

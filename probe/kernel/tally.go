@@ -24,7 +24,6 @@ const (
 	TallyNetstat   = "netstat"   // /proc/net/netstat: what Linux counts beside them
 	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, of the whole machine
 	TallyConntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
-	TallyRoutes    = "rt_cache"  // /proc/net/stat/rt_cache: looking up IPv4 routes, of the whole machine
 	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
 	TallyLink      = "link"      // of an interface
 	TallyQueue     = "queue"     // of a queueing discipline or the hook of a filter (tc)
@@ -42,7 +41,7 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 	}{
 		{TallySNMP, "net/snmp", byPairs}, {TallySNMP, "net/snmp6", byName}, {TallyNetstat, "net/netstat", byPairs},
 		{TallySoftnet, "net/softnet_stat", ofSoftnet}, {TallyConntrack, "net/stat/nf_conntrack", byCPU},
-		{TallyXFRM, "net/xfrm_stat", byName}, {TallyRoutes, "net/stat/rt_cache", byCPU},
+		{TallyXFRM, "net/xfrm_stat", byName},
 	} {
 		text, err := ReadProc(h, t.file)
 		if errors.Is(err, fs.ErrNotExist) {
