@@ -44,7 +44,7 @@ func witnessOf(f Findings, r Finding) string {
 		return r.Node
 	}
 	if r.Check == checks.PacketDrops.ID && r.Facts.Str(checks.FactPlaceIn) == checks.InNode {
-		return "" // the node's own counters, whoever sent the packets
+		return "" // the word of the kernel of the node, of all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")
 	return namespace

@@ -117,7 +117,7 @@ func (c Counts) Uncounted() int {
 	return n
 }
 
-// Deaths are the places whose counters grew since an earlier moment, whoever sent the packets: what tells the most
+// Deaths are the places whose counters grew since an earlier moment, of all packets: what tells the most
 // first, and of the same kind what grew the most.
 func (c Counts) Deaths(before Counts) []Death {
 	var out []Death

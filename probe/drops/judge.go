@@ -35,18 +35,20 @@ func slack(lost int) int { return lost / 5 }
 
 // match finds the counters that grew by the lost packets and by little else.
 //
-// Let l be the packets lost in each window with a burst, and c what a counter grew by in the windows between, in which
-// none was lost. A counter fits when every c is at most a fifth of the smallest l, and there is a k of 1 or 2 (a packet
-// may be counted on its way there and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more,
-// in every window with a burst. There are at least two of those, and in each at least fewest were lost.
+// Let l be the packets lost in each window with a burst, and c what a counter grew by in those between, in which none
+// was lost. A counter fits when every c is at most a fifth of the smallest l, and there is a k of 1 or 2 (a packet may be
+// counted on its way there and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more, in every
+// window with a burst. There are at least two of those, and in each at least fewest were lost.
 //
 // How often does chance do that? Take a counter that others make grow at random (Poisson), m on average in a window.
 // With the smallest bursts, of 15 and 23, it has to count 15 to 18, then 23 to 27, and in the two windows between at
 // most 3 each. P(15..18)*P(23..27)*P(0..3)^2 has its maximum of one in 300 million near m = 11; with k = 2 it is less
 // still. On a node with 1,000 counters that all had this worst rate, one search in 300,000 would name a false place;
 // counters at rest or in the thousands add nothing. Where a part of the packets is lost the numbers are smaller: with
-// 12 and 12, the fewest, it is one in 400,000 for a counter at its worst. TestChance computes both. What comes in step
-// with our bursts is not chance: the windows between, in which as many packets go to a target that answers, are for that.
+// 12 and 12, the fewest, it is one in 400,000 for a counter at its worst. TestChance computes both.
+//
+// What comes in step with our bursts is not chance: the windows between, in which as many packets go to a target that
+// answers, are for that.
 func match(windows []window) []Key {
 	var grew []Key
 	full := 0

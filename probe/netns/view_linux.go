@@ -22,7 +22,7 @@ type View struct {
 	proc string
 }
 
-// View opens the network namespace of a KindLocal pod; of a target without a UID that of whoever has its address. The
+// View opens the network namespace of a KindLocal pod; of a target without a UID the one with its address. The
 // error is as that of Run.
 func (e Entry) View(pod probe.Target) (*View, error) {
 	find := e.find

@@ -31,7 +31,7 @@ the policy of Calico's it belongs to; connection tracking, a queue (tc), IPsec, 
 that listens, an interface. What the kernel itself says of such packets stands there too:
 a route that drops, a neighbour that does not answer. 'in POD drops ...' sends out of
 the pod, and counts in it and on the node.
-Without a target nothing is sent: it shows what is dropped meanwhile, by whoever sends.
+Without a target nothing is sent: it shows what is dropped meanwhile, of all packets.
 
   -n SECONDS   how long to watch, 5 by default
   HOST         an address, a node's name, or another that the node can look up
@@ -217,7 +217,7 @@ func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space
 // mostDeaths bounds what is printed.
 const mostDeaths = 200
 
-// sayDeaths prints where packets died, whoever says so: what tells the most first.
+// sayDeaths prints places where packets died, by counters or by a trace: what tells the most first.
 func sayDeaths(j *probe.Job, all []drops.Death) {
 	if len(all) == 0 {
 		return
