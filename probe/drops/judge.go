@@ -36,9 +36,9 @@ func slack(lost int) int { return lost / 5 }
 // match finds the counters that grew by the lost packets and by little else.
 //
 // Let l be the packets lost in each window with a burst, and c what a counter grew by in those between, in which none
-// was lost. A counter fits when every c is at most a fifth of the smallest l, and there is a k of 1 or 2 (a packet may be
-// counted on its way there and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more, in every
-// window with a burst. There are at least two of those, and in each at least fewest were lost.
+// was lost. A counter fits when every c is at most a fifth of the smallest l, and there is a k of 1 or 2 (a packet may
+// be counted on its way there, and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more,
+// in every window with a burst. There are at least two of those, and in each at least fewest were lost.
 //
 // How often does chance do that? Take a counter that others make grow at random (Poisson), m on average in a window.
 // With the smallest bursts, of 15 and 23, it has to count 15 to 18, then 23 to 27, and in the two windows between at
