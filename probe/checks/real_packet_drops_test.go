@@ -3,7 +3,6 @@
 package checks
 
 import (
-	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -41,7 +40,7 @@ func TestRealPacketDrops(t *testing.T) {
 	}{
 		{"a rule", "iptables-legacy -A INPUT -s 10.9.1.2 -m comment --comment hardening -j DROP", "iptables-legacy -F INPUT",
 			"node-b 10.9.1.2", probe.Fail,
-			"40 of 40 pings are lost: legacy iptables, table ip filter, chain INPUT, rule 1: saddr 10.9.1.2 drop (\"hardening\")",
+			"pings are lost: legacy iptables, table ip filter, chain INPUT, rule 1: saddr 10.9.1.2 drop (\"hardening\")",
 			probe.Facts{FactPlaceKind: PlaceRule, FactPlaceIn: InNode, FactRuleChain: "INPUT", FactRuleTable: "ip filter",
 				FactRuleHook: "input", FactNode: "node-b"}},
 		{"rp_filter", "ip link add eth1 type veth peer name near1 netns router\nip addr add 10.9.2.1/24 dev eth1\n" +
@@ -56,6 +55,9 @@ func TestRealPacketDrops(t *testing.T) {
 			"Calico's NetworkPolicy default/deny ingress drops them",
 			probe.Facts{FactPlaceKind: PlacePolicy, probe.FactPolicy: "NetworkPolicy default/deny ingress"}},
 	} {
+		if testing.Short() && c.name != "a rule" && c.name != "a policy" {
+			continue
+		}
 		do(c.break_)
 		got := ask()
 		r := want(t, got, c.target, c.status, c.saw)
@@ -64,11 +66,6 @@ func TestRealPacketDrops(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", c.name, key, r.Facts[key], value)
 			}
 		}
-		line, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %s", c.name, line)
 		do(c.heal)
 	}
 }

@@ -46,7 +46,10 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	var windows []window
 	var last Sent
 	total := map[Key]int{}
-	for _, packets := range bursts() {
+	for i, packets := range bursts() {
+		if i >= enough && len(match(windows)) == 0 {
+			break // nothing is to be confirmed
+		}
 		sent, err := during(ctx, q, q.To, packets)
 		if err != nil {
 			return out, err
@@ -56,18 +59,17 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		last, out.Answer = sent, sent.Answer
 		out.Packets, out.Lost = out.Packets+sent.Packets, out.Lost+sent.Lost
 		out.Left = out.Left && after.sentBy(before, out.Device) >= uint64(sent.Packets)
-		burst := window{Lost: sent.Lost, Grew: after.Since(before)}
-		for k, n := range burst.Grew {
+		w := window{Sent: sent.Packets, Lost: sent.Lost, Grew: after.Since(before)}
+		for k, n := range w.Grew {
 			total[k] += int(n)
 		}
 		if before = after; sent.Lost == 0 { // it answers now
 			return out, nil
 		}
-		pause, after, err := q.pause(ctx, before, packets)
-		if err != nil {
+		if w.After, before, err = q.pause(ctx, before, packets); err != nil {
 			return out, err
 		}
-		windows, before = append(windows, burst, pause), after
+		windows = append(windows, w)
 	}
 	for _, k := range match(windows) {
 		out.Deaths = append(out.Deaths, before.death(k, total[k]))
@@ -79,15 +81,15 @@ func Search(ctx context.Context, q Question) (Found, error) {
 
 // pause is a window in which nothing of ours is lost. Where the target that answered does so no more, it is left alone
 // from then on, and the pause is repeated.
-func (q *Question) pause(ctx context.Context, before Counts, packets int) (window, Counts, error) {
+func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[Key]uint64, Counts, error) {
 	for {
 		sent, err := during(ctx, *q, q.Fine, packets)
 		if err != nil {
-			return window{}, before, err
+			return nil, before, err
 		}
 		after, _ := Count(q.Count) // what cannot be read is told of the windows with bursts
 		if sent.Lost == 0 {
-			return window{Grew: after.Since(before)}, after, nil
+			return after.Since(before), after, nil
 		}
 		q.Fine, before = netip.Addr{}, after
 	}

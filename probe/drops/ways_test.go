@@ -43,7 +43,7 @@ iptables-nft -A FORWARD -i cali0 -j cali-fw-cali0
 
 // ways are the ways to lose a packet.
 var ways = []way{
-	{name: "nftables input", gate: true, script: nftDrop("", "inet", "input", "ip saddr 10.9.1.2 counter drop"), kind: KindRule,
+	{name: "nftables input", script: nftDrop("", "inet", "input", "ip saddr 10.9.1.2 counter drop"), kind: KindRule,
 		says: "nftables, table inet t, chain c, rule 1: saddr 10.9.1.2 drop"},
 	{name: "nftables output", script: nftDrop("", "ip", "output", "ip daddr 10.9.1.2 counter drop"), kind: KindRule,
 		says: "nftables, table ip t, chain c, rule 1: daddr 10.9.1.2 drop"},
@@ -78,7 +78,7 @@ var ways = []way{
 	{name: "forwarding off", script: "sysctl -qw net.ipv4.ip_forward=0", from: "pod", kind: KindForwarding, says: "net.ipv4.conf.cali0.forwarding is 0"},
 	{name: "MTU", script: "ip link set eth0 mtu 1400", from: "pod", shape: Shape{Size: 1450},
 		kind: KindMTU, says: "larger than the MTU"},
-	{name: "MTU, IPv6", gate: true, script: "ip link set eth0 mtu 1400", from: "pod", to: farNode6,
+	{name: "MTU, IPv6", script: "ip link set eth0 mtu 1400", from: "pod", to: farNode6,
 		shape: Shape{Size: 1450}, kind: KindMTU, says: "larger than the MTU"},
 	{name: "MTU of the router", script: "ip -n router link set far mtu 1400", shape: Shape{Size: 1450}, count: []string{"router"},
 		kind: KindMTU, where: "router", says: "larger than the MTU"},

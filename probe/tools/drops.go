@@ -25,7 +25,7 @@ import (
 var Drops = &probe.Tool{
 	Name: "drops", Usage: "[-n SECONDS] | HOST | POD | HOST:PORT", Short: "where packets die: the rule, queue, route or counter",
 	Doc: `With a target it sends some 40 pings to it, or opens as many TCP connections where a PORT
-is named, in two bursts with pauses between, and names the counter that grew by as many
+is named, in bursts with pauses between, and names the counter that grew by as many
 as were lost, and not in the pauses: a rule of nftables or of either iptables, with
 the policy of Calico's it belongs to; connection tracking, a queue (tc), IPsec, a socket
 that listens, an interface. What the kernel itself says of such packets stands there too:
