@@ -13,7 +13,7 @@ var (
 	other   = Key{Where: Node, Table: kernel.TallySNMP, Name: "IpInDiscards"}
 )
 
-// lostAll are windows in which all of these bursts are lost; of has what counters grew by, in each burst and each pause.
+// lostAll are windows in which all of these bursts are lost; of has what counters grew by, in bursts and pauses in turn.
 func lostAll(bursts []int, of map[Key][]uint64) []window {
 	var out []window
 	for i, lost := range bursts {
@@ -72,8 +72,8 @@ func TestMatchOfPart(t *testing.T) {
 	}
 }
 
-// TestChance holds what match says of chance: exactly for counters that grow at random, by trying for those that grow in
-// bursts as ours.
+// TestChance holds what match says of chance: exactly for counters that grow at random, by trying for those that grow
+// in bursts as ours.
 func TestChance(t *testing.T) {
 	t.Parallel()
 	poisson := func(m float64, from, to int) float64 {
