@@ -59,6 +59,8 @@ func diedCase(f Findings, died []Finding, weight int, says string) Case {
 		for _, lost := range badPaths(f, familyOf(r), allPaths) {
 			if lost.Target == r.Target {
 				c.Covers = append(c.Covers, Cover{Check: lost.Check, About: lost.Target})
+			}
+			if lost.Target == r.Target && lost.From == r.From {
 				c.For = append(c.For, clues(0, []Finding{lost})...)
 			}
 		}

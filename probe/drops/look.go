@@ -75,9 +75,9 @@ func (f Found) Lines(shape Shape) []string {
 	lost := fmt.Sprintf("%d of %d %s are lost", f.Lost, f.Packets, shape)
 	switch {
 	case f.Lost == 0 && f.Answer != "":
-		return []string{fmt.Sprintf("%s come back: %s", shape, f.Answer)}
+		return []string{fmt.Sprintf("%d %s, and all came back: %s", f.Packets, shape, f.Answer)}
 	case f.Lost == 0:
-		return []string{fmt.Sprintf("%s come back now", shape)}
+		return []string{fmt.Sprintf("%d %s, and all came back", f.Packets, shape)}
 	case len(f.Deaths) > 0:
 		out := []string{lost + ": " + f.Deaths[0].Line()}
 		for _, d := range f.Deaths[1:] {

@@ -1,6 +1,7 @@
 package drops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -56,7 +57,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		}
 		after, err := Count(q.Count)
 		out.Unread = errors.Join(out.Unread, err)
-		last, out.Answer = sent, sent.Answer
+		last, out.Answer = sent, cmp.Or(sent.Answer, out.Answer) // routers do not answer each packet
 		out.Packets, out.Lost = out.Packets+sent.Packets, out.Lost+sent.Lost
 		out.Left = out.Left && after.sentBy(before, out.Device) >= uint64(sent.Packets)
 		w := window{Sent: sent.Packets, Lost: sent.Lost, Grew: after.Since(before)}
