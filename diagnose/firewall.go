@@ -127,7 +127,10 @@ var firewallForwardDrop = &Rule{
 					}
 				}
 			}
-			if len(drops) == 0 || len(held) == 0 && !bad(r.Status) {
+			died := keep(diedAs(f, checks.PlaceChainPolicy), func(d Finding) bool {
+				return inForward(d) && familyOf(d) == family
+			})
+			if len(drops) == 0 || len(held)+len(died) == 0 && !bad(r.Status) {
 				continue
 			}
 			c := Case{
@@ -138,13 +141,17 @@ var firewallForwardDrop = &Rule{
 			}
 			fix := letForward(drops, family)
 			c.Fix = &fix
-			if len(held) == 0 { // rules beside the policy may let pods through
+			if len(died) > 0 { // its own counter says so
+				c.For = append(clues(proof, died), c.For...)
+				c.Says = fmt.Sprintf("on {node} packets of pods die by the policy of a chain: %s", place(died))
+			} else if len(held) == 0 { // rules beside the policy may let pods through
 				c.For = append(clues(hint, []Finding{r}), clues(hint, lost)...)
 				c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
 			}
 			for _, check := range pathChecks {
 				for _, one := range f.Bad(check) {
-					if (one.From != "" || check == checks.ServiceNodePort.ID) && familyOf(one) == family && len(held)+len(lost) > 0 {
+					felt := one.From != "" || check == checks.PacketDrops.ID || check == checks.ServiceNodePort.ID
+					if felt && familyOf(one) == family && len(held)+len(lost)+len(died) > 0 {
 						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})
 					}
 				}
@@ -217,6 +224,9 @@ var policyForbids = &Rule{
 				For: clues(proof, denied), Covers: append(covers, Covers(checks.DNSExternal.ID)...),
 			}}
 		}
+		if died := diedAs(f, checks.PlacePolicy); len(died) > 0 {
+			return countedPolicies(f, died)
+		}
 		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
 			return nil
 		}
@@ -226,4 +236,14 @@ var policyForbids = &Rule{
 			Covers: append(covers, notItsOwn(f, held)...),
 		}}
 	},
+}
+
+// countedPolicies are the cases of policies whose own rule was seen to drop the packets.
+func countedPolicies(f Findings, died []Finding) []Case {
+	var out []Case
+	for _, of := range bySamePlace(died) {
+		says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+		out = append(out, diedCase(f, of, proof, says))
+	}
+	return out
 }

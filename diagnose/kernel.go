@@ -23,7 +23,7 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck",
 		"loopback-dropped"},
 	Match: func(f Findings) []Case {
-		full := f.Failed(checks.NodeConntrack.ID)
+		full := append(f.Failed(checks.NodeConntrack.ID), diedAs(f, checks.PlaceConntrack)...)
 		if len(full) == 0 {
 			return wasFull(f, checks.KernelConntrack, "the connection tracking table")
 		}
@@ -34,7 +34,7 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
 				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
 				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID,
-				checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
+				checks.KubeletHealth.ID, checks.KubeProxyHealth.ID, checks.PacketDrops.ID, checks.NodeConntrack.ID),
 		}}
 	},
 }
@@ -63,7 +63,8 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name),
 			Args: map[string]Arg{"sysctl": sysctlArg(name)},
 			For:  clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-				checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
+				checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+				checks.PacketDrops.ID),
 		}}
 	},
 }

@@ -11,7 +11,7 @@ import (
 
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
-	return slices.Concat(pathRules(), foreignRules(), addressRules(),
+	return slices.Concat(pathRules(), diedRules(), foreignRules(), addressRules(),
 		birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
 		[]*Rule{hostActionDrops, podsNotMasqueraded, poolOverlaps, peerNodePorts})
@@ -98,6 +98,7 @@ var pathChecks = []string{
 	checks.NodeNeighbours.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+	checks.PacketDrops.ID,
 }
 
 // pathFollows are the bad results that a broken path leaves behind: in one family, and

@@ -81,7 +81,7 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 					"setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
 					"wanted":  own(fmt.Sprintf("%.0f", wanted))},
 				For: seenOn(r, badPaths(f, familyOf(r), slices.Concat(podPaths, servicePaths))),
-				Covers: Covers(checks.PodGateway.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+				Covers: Covers(checks.PodGateway.ID, checks.PacketDrops.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 					checks.ServiceClusterIP.ID,
 					checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart),
 			})
@@ -276,8 +276,9 @@ Told from rules of kube-proxy that are missing or stale by the rule itself, whic
 			out = append(out, Case{
 				Says: fmt.Sprintf("the firewall rule %q on {node} keeps packets from being tracked: %s", rule, r.Saw),
 				For:  seenOn(r, lost),
-				Covers: Covers(checks.Untracked.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.ServiceClusterIP.ID,
-					checks.ServiceNodePort.ID, checks.DatastoreLatency.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID),
+				Covers: Covers(checks.Untracked.ID, checks.PacketDrops.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+					checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DatastoreLatency.ID, checks.PodPing.ID,
+					checks.PodTCP.ID, checks.PodMTU.ID),
 			})
 		}
 		return out[:min(len(out), 1)]

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"slices"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // soleWitness is the other node, or the pods' namespace, on whose word alone most of the evidence rests; ""
@@ -40,6 +42,9 @@ func soleWitness(f Findings, evidence []Clue) string {
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
+	}
+	if r.Check == checks.PacketDrops.ID && r.Facts.Str(checks.FactPlaceIn) == checks.InNode {
+		return "" // the word of the kernel of the node, of all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")
 	return namespace

@@ -76,6 +76,12 @@ func TestShellTools(t *testing.T) {
 		{"neigh 192.0.2.1", 3, []string{"no such neighbour"}},
 		{"conns 179", 0, []string{"listens", ":179", "bird ("}},
 		{"conns -e 179", 0, []string{"established", peer, "bird ("}},
+		{"drops -n 1", 0, []string{"within 1"}},
+		{"drops " + far, 0, []string{" pings, and all came back"}},
+		{"drops default/workload-a", 0, []string{"default/workload-a is " + near + ", by the API (the pod's address)"}},
+		{"drops node-b:99", 0, []string{"all came back: refused: nothing listens there"}},
+		{"drops 192.0.2.1", 3, []string{"pings are lost", "instead came: destination unreachable from"}},
+		{"in workload-a drops " + far, 0, []string{" pings, and all came back"}},
 		{"conns 99", 3, []string{"no socket that listens with 99"}},
 		{"bird show protocols", 0, []string{"Established"}},
 		{`bird show protocols "Mesh_*"`, 0, []string{"Mesh_", "Established"}},
@@ -110,6 +116,7 @@ func TestShellTools(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"ping a b", "dial 10.0.0.1", "dns", "route get", "bird configure", "ps a b", "logs",
+		"drops a b", "drops -n 5 10.0.0.1",
 		"in workload-a ps", "in workload-a"} {
 		if a := call(t, "shell", "--node", "node-a", "-c", line); a.exit != 2 ||
 			strings.Count(a.stderr, "\n") != 1 || a.stdout != "" {

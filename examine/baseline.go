@@ -55,7 +55,8 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 		case c == checks.KubeLog && len(seen.Bad(checks.DNSCluster.ID))+len(seen.Bad(checks.DNSExternal.ID)) > 0:
 			// CoreDNS may be there
 			out = append(out, c)
-		case c == checks.EncapProof: // takes two probes that know of each other
+		case c == checks.EncapProof, // takes two probes that know of each other
+			c == checks.PacketDrops: // is about what this node loses
 		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}

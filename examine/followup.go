@@ -24,6 +24,9 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
 		open = append(open, diagnose.Cover{Check: checks.NodeState.ID})
 	}
+	if !found.Settled() && silent(r.Seen) {
+		open = append(open, diagnose.Cover{Check: checks.PacketDrops.ID})
+	}
 	more := r.mayAsk(open, snap)
 	if len(more) == 0 {
 		return nil
@@ -42,6 +45,16 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 		return nil
 	}
 	return &plan
+}
+
+// silent tells whether the node sent packets of which nothing came back, so that it is worth asking where they end.
+func silent(seen diagnose.Findings) bool {
+	paths := []*probe.Check{checks.NodePing, checks.PodPing, checks.PodTCP}
+	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+		is := func(c *probe.Check) bool { return c.ID == r.Check }
+		return r.Node == seen.Node && r.Status == probe.Fail && slices.ContainsFunc(paths, is) &&
+			!probe.SomebodyAnswered(r.Facts.Str(probe.FactReason))
+	})
 }
 
 // mayAsk are those of some checks that the run may still ask.

@@ -46,7 +46,7 @@ const AccessPods = "pods' network namespaces"
 // capabilities are what access of some kinds takes beyond being root
 // (capabilities(7)).
 var capabilities = map[string][]string{
-	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"},
+	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"}, "SYS_ADMIN": {"SYS_ADMIN"},
 	AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
 }
 

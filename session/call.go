@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -50,7 +51,7 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	if !slices.Contains(s.tools, c.Tool) {
 		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.opts.Node, c.Tool)
 	}
-	c.Hosts = s.hostsIn(c.Args)
+	c.Hosts = s.hostsIn(ctx, c.Args)
 	var outcome *probe.Result
 	var closed error
 	seal := c.Sealed()
@@ -80,8 +81,9 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	return *outcome, closed
 }
 
-// hostsIn are the InternalIPs of the nodes that arguments name, as NODE or NODE:PORT.
-func (s *nodeSession) hostsIn(args []string) map[string][]netip.Addr {
+// hostsIn are the InternalIPs of the nodes that arguments name, as NODE or NODE:PORT, and the addresses of pods,
+// NAMESPACE/NAME or with a port: those that run asks, and those of this node.
+func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]netip.Addr {
 	if s.snap == nil {
 		return nil
 	}
@@ -90,9 +92,39 @@ func (s *nodeSession) hostsIn(args []string) map[string][]netip.Addr {
 		if host, _, err := net.SplitHostPort(arg); err == nil {
 			arg = host
 		}
+		if strings.Contains(arg, "/") {
+			out[arg] = s.podAddrs(ctx, arg)
+			continue
+		}
 		for _, n := range s.snap.Nodes {
 			if n.Name == arg {
 				out[arg] = cluster.InternalIPs(&n)
+			}
+		}
+	}
+	return out
+}
+
+// podAddrs are the addresses of a pod, none where it is not known.
+func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
+	var out []netip.Addr
+	targets, _ := cluster.Targets(s.snap) // what could not be listed is not asked about
+	for _, t := range targets {
+		if (t.Kind == probe.KindPod || t.Kind == probe.KindLocal) && t.Name == name {
+			out = append(out, t.Addr)
+		}
+	}
+	if len(out) > 0 || s.reader == nil {
+		return out
+	}
+	pods, err := s.reader.Running(ctx, s.opts.Node)
+	if err != nil {
+		return nil
+	}
+	for _, p := range pods {
+		for _, ip := range p.Status.PodIPs {
+			if a, err := netip.ParseAddr(ip.IP); err == nil && p.Namespace+"/"+p.Name == name {
+				out = append(out, a)
 			}
 		}
 	}

@@ -89,6 +89,7 @@ func All() []*probe.Check {
 		NodeNeighbours, NodeLimits,
 		NodeState,
 		EncapProof,
+		PacketDrops,
 		NeighbourReach,
 	}
 }

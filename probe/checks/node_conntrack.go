@@ -86,8 +86,8 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	return r.With(FactEntries, entries).With(FactMax, most)
 }
 
-// drops are packets since boot that were dropped or got no entry.
-type drops struct {
+// dropCounts are packets since boot that were dropped or got no entry.
+type dropCounts struct {
 	all uint64 // for any reason
 	// for which there was no room, or of whose entries others were in want: as long as nobody has answered they may
 	// be thrown out
@@ -96,16 +96,16 @@ type drops struct {
 }
 
 // dropped counts them; false where the kernel does not count.
-func dropped(h *probe.Host) (drops, bool) {
+func dropped(h *probe.Host) (dropCounts, bool) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
-		return drops{}, false
+		return dropCounts{}, false
 	}
 	stats, err := proc.ConntrackStat()
 	if err != nil {
-		return drops{}, false
+		return dropCounts{}, false
 	}
-	var out drops
+	var out dropCounts
 	for _, s := range stats {
 		out.all += s.Drop + s.InsertFailed + s.EarlyDrop
 		out.full += s.Drop + s.EarlyDrop

@@ -84,11 +84,16 @@ func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 // One sends one echo request to an address and waits for its answer. A size that is not
 // zero is that of the whole IP packet, which must not be fragmented.
 func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
+	return Burst(ctx, addr, size, Pace{Packets: 1}, wait)
+}
+
+// Burst does the same with several, at a pace; wait is for the answer to the last.
+func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
 		return Stats{}, err
 	}
-	p.packets, p.wait, p.payload = 1, wait, 56
+	p.packets, p.every, p.wait, p.payload = pace.Packets, pace.Every, wait, 56
 	if size > 0 {
 		err = p.whole(size)
 	}

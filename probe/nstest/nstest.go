@@ -25,6 +25,9 @@ func Enter(t testing.TB, commands string) bool {
 		if b, ok := t.(*testing.B); ok {
 			args = []string{"-test.run=^$", "-test.bench=" + only, fmt.Sprintf("-test.benchtime=%dx", max(b.N, 3))}
 		}
+		if testing.Short() {
+			args = append(args, "-test.short")
+		}
 		child := exec.Command("/proc/self/exe", args...)
 		child.Env = append(os.Environ(), "IN_NAMESPACE_OF="+t.Name())
 		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}

@@ -31,6 +31,7 @@ func All() []*probe.Tool {
 		Links,
 		Neigh,
 		connsTool,
+		Drops,
 		birdTool,
 		psTool,
 		Logs,

@@ -20,7 +20,9 @@ const resolveLimit = 10 * time.Second
 // resolve gives the addresses of a name: those that the client knows, as of a node; else as
 // the node's own programs would find them, in /etc/hosts or by its name servers and search list.
 func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
-	if addrs := j.Hosts[host]; len(addrs) > 0 {
+	if addrs := j.Hosts[host]; len(addrs) > 0 && strings.Contains(host, "/") {
+		return addrs, "the API (the pod's address)", r
+	} else if len(addrs) > 0 {
 		return addrs, "the API (the node's InternalIP)", r
 	}
 	if text, err := j.Host.ReadFile("/etc/hosts"); err == nil {

@@ -113,6 +113,10 @@ func TestMistakes(t *testing.T) {
 		"bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
 		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000",
 		"logs -f --previous a": "do not go together",
+		"drops a b":            "takes one target", "drops -n 5 10.0.0.1": "-n goes without a target",
+		"drops -n x":   "a time is 5s",
+		"drops -n 0.1": "-n takes 1s to 10m0s", "drops 10.0.0.1:0": "a port from 1 to 65535", "drops a b/c": "one target",
+		"drops /web": "NAMESPACE/NAME of a pod", "drops a:b:c": "takes an address", "drops -z": "no option -z",
 	} {
 		f := strings.Fields(line)
 		for _, tool := range All() {

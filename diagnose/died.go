@@ -1,0 +1,170 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// diedRules are those of places on this node at which packets were counted as they died (packet-drops), as far as no
+// other rule knows the place.
+func diedRules() []*Rule { return []*Rule{ruleDrops, sourceUnexpected, droppedHere} }
+
+// lookAt is a fix that only reads.
+func lookAt(says string, commands ...string) probe.Fix {
+	return probe.Fix{Says: says, Manifest: commands, Radius: onlyReads}
+}
+
+// diedAs are the answers of packet-drops about this node that name a place of one of some kinds.
+func diedAs(f Findings, kinds ...string) []Finding {
+	return keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
+		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(checks.FactPlaceKind))
+	})
+}
+
+// place is where packets die, in words, and to how many targets.
+func place(died []Finding) string {
+	text := died[0].Facts.Str(checks.FactPlace)
+	if in := died[0].Facts.Str(checks.FactPlaceIn); in != checks.InNode {
+		text = "in " + in + ": " + text
+	}
+	return text
+}
+
+// bySamePlace are groups of deaths at one place each.
+func bySamePlace(died []Finding) [][]Finding {
+	var out [][]Finding
+	for _, r := range died {
+		i := slices.IndexFunc(out, func(of []Finding) bool { return place(of) == place([]Finding{r}) })
+		if i < 0 {
+			out = append(out, []Finding{r})
+			continue
+		}
+		out[i] = append(out[i], r)
+	}
+	return out
+}
+
+// diedCase is the case of one place.
+func diedCase(f Findings, died []Finding, weight int, says string) Case {
+	c := Case{About: wordOf(died[0]), Family: familyOf(died[0]), Says: says, For: clues(weight, died)}
+	for _, r := range died {
+		c.Covers = append(c.Covers, Cover{Check: checks.PacketDrops.ID, About: r.Target})
+		if node := nodeOf(r); node != "" && node != f.Node {
+			c.Covers = append(c.Covers, pathFollows(f, familyOf(r), node)...)
+		}
+		for _, lost := range badPaths(f, familyOf(r), allPaths) {
+			if lost.Target == r.Target {
+				c.Covers = append(c.Covers, Cover{Check: lost.Check, About: lost.Target})
+			}
+			if lost.Target == r.Target && lost.From == r.From {
+				c.For = append(c.For, clues(0, []Finding{lost})...)
+			}
+		}
+	}
+	return c
+}
+
+// wordOf tells cases of one rule apart: the chain that drops, or the target.
+func wordOf(r Finding) string {
+	if chain := r.Facts.Str(checks.FactRuleChain); chain != "" {
+		return strings.TrimSpace(r.Facts.Str(checks.FactRuleTable) + " " + chain)
+	}
+	return r.Target
+}
+
+// ruleDrops is projectcalico/calico#1923: "which rule dropped it?"
+var ruleDrops = &Rule{
+	ID: "rule-drops", Layer: LayerKernel, Title: "a firewall rule on this node drops the packets",
+	Doc: `A rule of nftables or of iptables that is no policy of Calico's drops or rejects what is sent to another node or a pod, or the answers: of a hardening script, ufw, firewalld, docker, fail2ban or an agent; or one of Calico's own that is no policy, such as for an interface that it does not know or for packets that belong to no connection. The rule is named because its own counter grew by as many packets as were lost, burst by burst, and not in the pauses between (docs/drops.md).
+Told from a fault of the other node and of the network between by that counter, and from a policy by the chain.`,
+	Fix: lookAt("See who made the rule, and change it there; a rule that is only deleted comes back with what made it.",
+		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain}",
+		"ssh {node} systemctl is-active ufw firewalld nftables fail2ban docker"),
+	RuledOut: []string{checks.NodeUplink.ID, checks.RouteBlocks.ID},
+	Explains: lostPaths,
+	Match: func(f Findings) []Case {
+		died := diedAs(f, checks.PlaceRule, checks.PlaceCalico)
+		died = append(died, keep(diedAs(f, checks.PlaceChainPolicy), func(r Finding) bool { return !inForward(r) })...)
+		var out []Case
+		for _, of := range bySamePlace(died) {
+			says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
+			c := diedCase(f, of, proof, says)
+			chain := of[0].Facts.Str(checks.FactRuleChain)
+			c.Args = map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN")}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// inForward tells whether a rule sees what is forwarded.
+func inForward(r Finding) bool { return r.Facts.Str(checks.FactRuleHook) == "forward" }
+
+// targetsOf names what packets were sent to.
+func targetsOf(died []Finding) string {
+	var out []string
+	for _, r := range died {
+		if !slices.Contains(out, r.Target) {
+			out = append(out, r.Target)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// sourceUnexpected is the kernel's check of sources.
+var sourceUnexpected = &Rule{
+	ID: "source-unexpected", Layer: LayerKernel, Title: "the kernel drops packets whose source it does not expect on that interface",
+	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always.
+Told from a firewall by the counter, and from a packet that never came by the same.`,
+	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
+		"ssh {node} 'ip route get {address}; ip rule; ip -br addr'",
+		"ssh {node} 'grep -H . /proc/sys/net/ipv4/conf/*/rp_filter'"),
+	RuledOut: []string{checks.NodeFirewall.ID},
+	Explains: lostPaths,
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, of := range bySamePlace(diedAs(f, checks.PlaceRPFilter)) {
+			says := fmt.Sprintf("the kernel of {node} drops packets to %s or their answers: %s", targetsOf(of), place(of))
+			c := diedCase(f, of, proof, says)
+			_, address, _ := strings.Cut(of[0].Target, " ")
+			c.Args = map[string]Arg{"address": addressArg(address)}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// vague are kinds of place that another node, or what is behind the place, may be the reason of.
+var vague = []string{checks.PlaceNeighbour, checks.PlaceLink, checks.PlaceInterface, checks.PlaceOther,
+	checks.PlaceFirewall}
+
+// droppedHere is every other place.
+var droppedHere = &Rule{
+	ID: "dropped-here", Layer: LayerPaths, Residual: true, Title: "packets die on this node, at a place its counters name",
+	Doc: `The counters of this node grew by as many packets as were lost to a target, burst by burst, and not in the pauses between; or the kernel says itself what it does with them. So they die here, and not on the other node or between: in a queue or by a filter (tc), by IPsec, for want of a route or of a neighbour's MAC address, for their size, by a wrong checksum, in the queue of a socket that listens. What else is known of the place is said by causes of its own; this one is for places that none of them knows.
+docs/drops.md has each place, and what was seen of it.`,
+	Fix: lookAt("Look at the place that is named.", "ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'",
+		"calico-probe shell --node {node} -c drops"),
+	Match: func(f Findings) []Case {
+		known := []string{"", checks.PlacePolicy, checks.PlaceRule, checks.PlaceCalico, checks.PlaceRPFilter,
+			checks.PlaceConntrack, checks.PlaceChainPolicy}
+		died := keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
+			kind := r.Facts.Str(checks.FactPlaceKind)
+			return r.Node == f.Node && bad(r.Status) && !slices.Contains(known, kind)
+		})
+		var out []Case
+		for _, of := range bySamePlace(died) {
+			weight := proof
+			if slices.Contains(vague, of[0].Facts.Str(checks.FactPlaceKind)) {
+				weight = hint
+			}
+			says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+			out = append(out, diedCase(f, of, weight, says))
+		}
+		return out
+	},
+}

@@ -1,0 +1,214 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/netns"
+)
+
+// PacketDrops asks what people diff counters for by hand: which rule dropped it (projectcalico/calico#1923).
+var PacketDrops = &probe.Check{
+	ID: "packet-drops", Asks: "where on this node do packets die that do not come back?", From: probe.FromNode, In: probe.Deep,
+	Tags: []string{tagNetwork}, Limit: 20 * time.Second, Needs: []*probe.Check{NodeUplink}, Run: packetDrops,
+	Access: []string{"host network", "netlink", "proc", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_PTRACE"},
+	Doc: `A few pings and a connection to other nodes and pods, from the node and out of one of its pods. To at most three of those that do not answer go two or three bursts of a known number of packets, and in the pauses between them as many to one that answers. Meanwhile all counters of the node, of the pod that is asked from and of the pod that is asked about are read: of rules of nftables and both iptables that drop, of the protocols, connection tracking, IPsec, queues (tc), interfaces and sockets that listen. A counter is the place when it grew by as many packets as were lost, each time, and not in the pauses: docs/drops.md says how seldom chance does that. The kernel's own answers count too: a route that drops, a neighbour that does not answer, a link that is down.
+ok: what was asked answers. info: a policy or profile of Calico's drops them, as it may be meant to; or they leave the node and nothing here drops them, so they are lost beyond it, as on the other node or by a router between. fail: they die here, at the place that is named. unknown: what counts could not be read.
+A run asks this only where pings or connections failed in silence and no cause is proven; the profile deep always does. No program is loaded, no rule made. What no counter tells, such as a rule without one, stays unnamed.`,
+}
+
+// Facts of packet-drops.
+const (
+	FactPlace     probe.Fact = "place"      // where they die, in words
+	FactPlaceKind probe.Fact = "place_kind" // one of the Place words
+	FactPlaceIn   probe.Fact = "place_in"   // the network namespace: "the node", or a pod
+	factGrew      probe.Fact = "grew"       // packets that were counted there
+	factCounter   probe.Fact = "counter"    // what counted them
+	factBeyond    probe.Fact = "beyond"     // true: they left the node, and nothing here counts them as lost
+	FactRuleChain probe.Fact = "rule_chain" // of the rule that drops them
+	FactRuleTable probe.Fact = "rule_table"
+	FactRuleHook  probe.Fact = "rule_hook" // which packets its chain sees, "" = those that other chains lead to it
+	factRuleWall  probe.Fact = "rule_wall" // the firewall it is in
+)
+
+// What is searched for at most, from the node and from a pod.
+const (
+	mostSearches = 3
+	mostFromPod  = 2
+)
+
+func packetDrops(ctx context.Context, p *probe.Pass) {
+	targets := unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal))
+	if len(targets) == 0 {
+		p.Report(gap(p, probe.KindNode, "no other node or pod is known"))
+		return
+	}
+	node := drops.Space{Name: drops.Node, Host: p.Host}
+	s := searching{p: p, node: node, targets: elsewhere(targets)}
+	s.from(ctx, node, probe.Target{}, mostSearches)
+	pod, view := s.aPod()
+	if view != nil {
+		defer view.Close()
+		s.from(ctx, drops.Space{Name: pod.Name, Host: p.Host, View: view}, pod, mostFromPod)
+	}
+	if s.reported == 0 {
+		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
+	}
+}
+
+// searching is one run of the check.
+type searching struct {
+	p        *probe.Pass
+	node     drops.Space
+	targets  []probe.Target
+	asked    int
+	reported int
+	also     string
+}
+
+// aPod is the first pod of the node that can be looked into.
+func (s *searching) aPod() (probe.Target, *netns.View) {
+	for _, pod := range s.p.Of(probe.KindLocal) {
+		if view, err := (netns.Entry{Host: s.p.Host}).View(pod); err == nil {
+			s.also = ", of the node and of " + pod.Name
+			return pod, view
+		}
+	}
+	s.also = ", of the node; no pod could be asked from"
+	return probe.Target{}, nil
+}
+
+func (s *searching) report(r probe.Result) {
+	s.reported++
+	s.p.Report(r)
+}
+
+// from looks which targets do not answer there, and searches for some of them.
+func (s *searching) from(ctx context.Context, space drops.Space, pod probe.Target, most int) {
+	var ask []probe.Target
+	var addrs []netip.AddrPort
+	for _, t := range s.targets {
+		if t.Addr != pod.Addr && (!pod.Addr.IsValid() || family(t.Addr) == family(pod.Addr)) {
+			ask, addrs = append(ask, t), append(addrs, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)))
+		}
+	}
+	looked, err := drops.Look(ctx, space, addrs)
+	if err != nil {
+		s.report(askedFrom(unseen(err), pod))
+		return
+	}
+	s.asked += looked.Sent
+	for _, i := range worstOf(ask, looked.Lost, most) {
+		s.search(ctx, space, pod, ask[i], looked.Lost[i], looked.Fine[family(ask[i].Addr)])
+	}
+}
+
+// worstOf are the indices of some lost targets: one of each kind and family first.
+func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
+	var out, rest []int
+	seen := map[string]bool{}
+	for i, t := range targets {
+		if _, is := lost[i]; !is {
+			continue
+		}
+		kind := fmt.Sprint(t.Kind, family(t.Addr))
+		if seen[kind] {
+			rest = append(rest, i)
+			continue
+		}
+		seen[kind] = true
+		out = append(out, i)
+	}
+	out = append(out, rest...)
+	return out[:min(len(out), most)]
+}
+
+// search looks for the place where packets to one target die.
+func (s *searching) search(ctx context.Context, from drops.Space, pod, t probe.Target, shape drops.Shape,
+	fine netip.Addr) {
+	q := drops.Question{From: from, Pod: pod.Addr, To: t.Addr.Unmap(), Shape: shape, Fine: fine,
+		Count: []drops.Space{s.node}}
+	if pod.Addr.IsValid() {
+		q.Count = append(q.Count, from)
+	}
+	if t.Kind == probe.KindLocal {
+		if view, err := (netns.Entry{Host: s.p.Host}).View(t); err == nil {
+			defer view.Close()
+			q.Count = append(q.Count, drops.Space{Name: t.Name, Host: s.p.Host, View: view})
+		}
+	}
+	found, err := drops.Search(ctx, q)
+	r := diedAt(found, shape)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r, _ = cutShort(ctx, err)
+	case err != nil:
+		r = unseen(err)
+	}
+	s.report(askedFrom(r, pod).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+}
+
+func askedFrom(r probe.Result, pod probe.Target) probe.Result {
+	r.From = pod.Name
+	return r
+}
+
+// diedAt is the result of a search.
+func diedAt(found drops.Found, shape drops.Shape) probe.Result {
+	lines := found.Lines(shape)
+	r := probe.Found(probe.Info, "%s", lines[0]).Because(lines[1:]...).With(FactSent, found.Packets).
+		With(FactReceived, found.Packets-found.Lost)
+	switch {
+	case found.Lost == 0:
+		r.Status = probe.OK
+	case len(found.Deaths) > 0:
+		d := found.Deaths[0]
+		r = r.With(FactPlace, d.Place).With(FactPlaceKind, d.Kind).With(FactPlaceIn, d.Where).With(factGrew, d.Count).
+			With(factCounter, d.Reason)
+		if r.Status = probe.Fail; d.Kind == drops.KindPolicy {
+			r.Status = probe.Info
+			r = r.With(probe.FactPolicy, d.Policy)
+		}
+		if d.Rule != nil {
+			r = r.With(FactRuleChain, d.Rule.Chain).With(FactRuleTable, d.Rule.Family+" "+d.Rule.Table).
+				With(factRuleWall, d.Rule.Wall).With(FactRuleHook, d.Rule.Hook)
+		}
+	case found.Unread != nil:
+		r.Status = probe.Unknown
+		if errors.Is(found.Unread, probe.ErrNotVisible) {
+			r.Status = probe.Skip
+		}
+	case found.Left:
+		r = r.With(factBeyond, true)
+	}
+	if found.Unread != nil && found.Lost > 0 {
+		first, _, _ := strings.Cut(found.Unread.Error(), "\n")
+		r.Saw += "; not all could be read: " + first
+	}
+	return r
+}
+
+// The words of FactPlaceKind.
+const (
+	PlacePolicy      = drops.KindPolicy
+	PlaceCalico      = drops.KindCalico
+	PlaceRule        = drops.KindRule
+	PlaceChainPolicy = drops.KindChainPolicy
+	PlaceConntrack   = drops.KindConntrack
+	PlaceRPFilter    = drops.KindRPFilter
+	PlaceNeighbour   = drops.KindNeighbour
+	PlaceLink        = drops.KindLink
+	PlaceInterface   = drops.KindInterface
+	PlaceFirewall    = drops.KindFirewall
+	PlaceOther       = drops.KindOther
+)
+
+// InNode is the FactPlaceIn of the node's own network namespace.
+const InNode = drops.Node

@@ -1,0 +1,103 @@
+// Package drops finds where packets die, by what the kernel counts while our own are lost.
+//
+// Packets are sent in bursts of known, odd sizes to a target that does not answer; between the bursts go as many to
+// one that does, or none. A counter is the place where they die when it grew by as many as were lost each time, and
+// did not grow in between (match has the arithmetic). Counters that name a rule tell more than those that count for
+// a whole protocol, so of several that grew the most telling is the place and the others stand beside it.
+//
+//	deaths, err := drops.Search(ctx, drops.Question{From: here, To: addr, Fine: other, Count: places})
+//
+// What is not counted may be known all the same: the kernel says what it would do with such a packet (no route, a
+// source it does not expect), and whether a neighbour or a link is there.
+package drops
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// Death is a place where packets of ours ended.
+type Death struct {
+	Where  string // the network namespace: Node, or a pod's name
+	Kind   string // one of the Kind words
+	Place  string // in words
+	Reason string // what the one who says so calls it: a counter, an error
+	Count  int    // packets, 0 = not counted
+	By     string // one of the By words
+	// Policy is the policy or profile of Calico's that did it, "" where it was none.
+	Policy string
+	// Rule is the rule that did it, nil where it was none.
+	Rule *kernel.Refusal
+}
+
+// Node is the name of the node's own network namespace.
+const Node = "the node"
+
+// Who says so.
+const (
+	ByCounter = "counter" // a counter grew by as many as were lost
+	ByKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour, a link
+	ByTrace   = "trace"   // the kernel told of each packet as it freed it
+)
+
+// The kinds of place.
+const (
+	KindPolicy      = "policy"       // a rule of a policy or profile of Calico's, or where none of them accepted
+	KindCalico      = "calico"       // another rule of Calico's
+	KindRule        = "rule"         // a rule of somebody else's
+	KindChainPolicy = "chain-policy" // the policy of a chain
+	KindConntrack   = "conntrack"
+	KindRPFilter    = "rp-filter"
+	KindRoute       = "route" // none, or one that drops
+	KindForwarding  = "forwarding"
+	KindMTU         = "mtu"
+	KindTTL         = "ttl"
+	KindChecksum    = "checksum"
+	KindNeighbour   = "neighbour"
+	KindListen      = "listen" // the queue of a socket that listens
+	KindSocket      = "socket"
+	KindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP's passwords are
+	KindIPsec       = "ipsec"
+	KindQueue       = "queue" // a queueing discipline, or a filter (tc)
+	KindInterface   = "interface"
+	KindLink        = "link" // it is down
+	KindMAC         = "mac"
+	KindFirewall    = "firewall" // the kernel says a firewall did it, and no counter says which rule
+	KindOther       = "other"    // the protocol's counters tell no more
+)
+
+// Line is a death in one line.
+func (d Death) Line() string {
+	text := d.Place
+	if d.Where != Node {
+		text = "in " + d.Where + ": " + text
+	}
+	switch {
+	case d.By == ByKernel && d.Count == 0:
+		return fmt.Sprintf("%s (the kernel says so)", text)
+	case d.By == ByKernel:
+		return fmt.Sprintf("%s (the kernel says so of %d packets)", text, d.Count)
+	case d.By == ByTrace:
+		return fmt.Sprintf("%s (%s, traced %d times)", text, d.Reason, d.Count)
+	}
+	return fmt.Sprintf("%s (%s grew by %d)", text, d.Reason, d.Count)
+}
+
+// telling is how much a kind says of what is to be done, the most first.
+var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, KindListen, KindQueue, KindPassword,
+	KindIPsec, KindConntrack, KindRPFilter, KindLink, KindForwarding, KindRoute, KindNeighbour, KindMTU, KindChecksum,
+	KindTTL, KindMAC, KindSocket, KindFirewall, KindInterface, KindOther}
+
+// rank sorts deaths of the same packets: what tells the most comes first; of the same kind what the kernel names
+// itself, such as a route.
+func rank(all []Death) []Death {
+	by := []string{ByTrace, ByKernel, ByCounter}
+	slices.SortStableFunc(all, func(a, b Death) int {
+		return cmp.Or(cmp.Compare(slices.Index(telling, a.Kind), slices.Index(telling, b.Kind)),
+			cmp.Compare(slices.Index(by, a.By), slices.Index(by, b.By)))
+	})
+	return all
+}

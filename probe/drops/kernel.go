@@ -1,0 +1,162 @@
+package drops
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// routed is the way that packets take by the kernel's own word.
+type routed struct {
+	device string
+	next   netip.Addr
+	deaths []Death
+}
+
+// routeOf asks where packets are sent from, and where it is a pod the node too, which forwards them.
+func routeOf(q Question) routed {
+	var out routed
+	asked := []struct {
+		in     Space
+		packet kernel.Packet
+	}{{q.From, kernel.Packet{To: q.To}}}
+	if i := slices.IndexFunc(q.Count, func(s Space) bool { return s.Name == Node }); q.Pod.IsValid() && i >= 0 {
+		if way, _, err := lookUp(q.Count[i], kernel.Packet{To: q.Pod}); err == nil && len(way.Hops) > 0 {
+			asked = append(asked, struct {
+				in     Space
+				packet kernel.Packet
+			}{q.Count[i], kernel.Packet{To: q.To, From: q.Pod, In: way.Hops[0].Device}})
+		}
+	}
+	for _, a := range asked {
+		way, matched, err := lookUp(a.in, a.packet)
+		out.device, out.next = "", q.To
+		switch {
+		case err != nil:
+			out.deaths = append(out.deaths, refusedBy(a.in, a.packet, err)...)
+		case way.TypeName() != "" && way.Type != kernel.Local:
+			d := Death{Where: a.in.Name, Kind: KindRoute, By: ByKernel, Reason: way.TypeName(),
+				Place: "a route drops them: " + way.String()}
+			if matched != nil {
+				d.Place = "a route drops them: " + matched.String()
+			}
+			out.deaths = append(out.deaths, d)
+		case len(way.Hops) > 0 && way.Type != kernel.Local:
+			out.device = way.Hops[0].Device
+			if way.Hops[0].Gateway.IsValid() {
+				out.next = way.Hops[0].Gateway
+			}
+			out.deaths = append(out.deaths, atLink(a.in, out.device, out.next)...)
+		}
+	}
+	if q.From.Name != Node && len(asked) == 1 {
+		out.device = "" // the pod's own, which is not where they leave the node
+	}
+	return out
+}
+
+// lookUp asks a namespace for a route.
+func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route, err error) {
+	err = in.do(func(*probe.Host) error {
+		way, matched, err = kernel.RouteOf(p)
+		return err
+	})
+	return way, matched, err
+}
+
+// refusals are what the kernel means by an error instead of a route.
+var refusals = []struct {
+	errno syscall.Errno
+	kind  string
+	says  string
+}{
+	{syscall.ENETUNREACH, KindRoute, "there is no route to %s"},
+	{syscall.EHOSTUNREACH, KindRoute, "an unreachable route rejects packets to %s"},
+	{syscall.EACCES, KindRoute, "a prohibit route rejects packets to %s"},
+	{syscall.EINVAL, KindRoute, "a blackhole route drops packets to %s"},
+	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on the interface they come in by (rp_filter)"},
+}
+
+func refusedBy(in Space, p kernel.Packet, err error) []Death {
+	if errors.Is(err, syscall.EHOSTUNREACH) && p.In != "" {
+		name := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", family(p.To), p.In)
+		off := false
+		_ = in.do(func(h *probe.Host) error { // what cannot be asked says nothing
+			on, err := kernel.Sysctl(h, name)
+			off = err == nil && on == 0
+			return err
+		})
+		if off {
+			return []Death{{Where: in.Name, Kind: KindForwarding, By: ByKernel, Reason: name,
+				Place: fmt.Sprintf("what comes in by %s is not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
+		}
+	}
+	for _, r := range refusals {
+		if errors.Is(err, r.errno) {
+			return []Death{{Where: in.Name, Kind: r.kind, By: ByKernel, Reason: r.errno.Error(),
+				Place: fmt.Sprintf(r.says, p.To)}}
+		}
+	}
+	return nil
+}
+
+// atLink is what the interface that they leave by, and who is next, make of them.
+func atLink(in Space, device string, next netip.Addr) []Death {
+	var out []Death
+	_ = in.do(func(*probe.Host) error { // what cannot be asked says nothing
+		link, err := kernel.LinkNamed(device)
+		if err != nil {
+			return err
+		}
+		if !link.Up || !link.Carrier {
+			state := "has no carrier: its other end is down or gone"
+			if !link.Up {
+				state = "is switched off"
+			}
+			out = append(out, Death{Where: in.Name, Kind: KindLink, By: ByKernel, Reason: link.State,
+				Place: fmt.Sprintf("interface %s, by which they leave, %s", device, state)})
+		}
+		neighbours, _, err := kernel.NeighboursOn(link, family(next))
+		for _, n := range neighbours {
+			if n.Addr == next && (n.State == "failed" || n.State == "incomplete") {
+				protocol := map[int]string{4: "ARP", 6: "NDP"}[family(next)]
+				out = append(out, Death{Where: in.Name, Kind: KindNeighbour, By: ByKernel, Reason: n.State,
+					Place: fmt.Sprintf("nobody on %s answers %s for %s, the next hop", device, protocol, next)})
+			}
+		}
+		return err
+	})
+	return out
+}
+
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// kernelSays is what the kernel itself says of packets: as it refused to send them, and of their way.
+func kernelSays(q Question, route routed, sent Sent) []Death {
+	d := Death{Where: q.From.Name, By: ByKernel, Count: sent.Packets, Reason: sent.Refused}
+	switch sent.Refused {
+	case "denied":
+		d.Kind, d.Place = KindFirewall, "a firewall rejects them as they leave"
+	case "too-big":
+		d.Kind, d.Place = KindMTU, fmt.Sprintf("%s are larger than the MTU of the interface they would leave by", q.Shape)
+	case "net-unreachable", "blackhole", "no-address":
+		d.Kind, d.Place = KindRoute, "the kernel has no way for them ("+sent.Refused+")"
+	default:
+		return route.deaths
+	}
+	if d.Kind == KindRoute && len(route.deaths) > 0 { // which route it is
+		return route.deaths
+	}
+	return append(route.deaths, d)
+}

@@ -1,0 +1,105 @@
+package drops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// ofRule is the place that a rule of a firewall is.
+func ofRule(where string, r kernel.Refusal, count int) Death {
+	d := Death{Where: where, Kind: KindRule, Count: count, By: ByCounter, Rule: &r,
+		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
+	rule := fmt.Sprintf("rule %d", r.At)
+	if r.At == 0 {
+		d.Kind, rule = KindChainPolicy, "its policy"
+	}
+	text := r.Text
+	if r.At == 0 {
+		text = r.Does
+	}
+	d.Place = fmt.Sprintf("%s, table %s %s, chain %s, %s: %s", r.Wall, r.Family, r.Table, r.Chain, rule, text)
+	if chain, is := calicoChain(r); is {
+		d.Kind = KindCalico
+		d.Policy, d.Place = calicoSays(chain, r, d.Place)
+		if d.Policy != "" {
+			d.Kind = KindPolicy
+		}
+	} else if len(r.Comments) > 0 {
+		d.Place += fmt.Sprintf(" (%q)", strings.Join(r.Comments, "; "))
+	}
+	return d
+}
+
+// calicoChain is the name of a chain of Calico's as iptables has it: in its own tables of nftables it begins with that
+// of the table that it would be in there (felix/nftables).
+func calicoChain(r kernel.Refusal) (string, bool) {
+	name := r.Chain
+	if r.Wall == kernel.WallNative {
+		if r.Table != "calico" {
+			return "", false
+		}
+		_, name, _ = strings.Cut(name, "-")
+	}
+	return name, strings.HasPrefix(name, "cali-")
+}
+
+// What the beginning of a chain's name says, behind "cali-" (felix/rules/rule_defs.go, v3.32): the longer one first.
+var calicoChains = []struct{ begins, is string }{
+	{"thfw-", "what is forwarded to the host endpoint %s"}, {"fhfw-", "what is forwarded from the host endpoint %s"},
+	{"tw-", "ingress of the pod at %s"}, {"fw-", "egress of the pod at %s"},
+	{"th-", "what leaves by the host endpoint %s"}, {"fh-", "what comes in by the host endpoint %s"},
+	{"pri-", "profile %s, ingress"}, {"pro-", "profile %s, egress"},
+	{"pi-", "policy %s, ingress"}, {"po-", "policy %s, egress"},
+	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
+}
+
+// calicoSays is which policy a rule of Calico's is of, "" for none, and the place in words. A rule of a policy's chain
+// drops by that policy; one at the end of an endpoint's chain because none accepted.
+func calicoSays(chain string, r kernel.Refusal, place string) (policy, says string) {
+	comment := strings.Join(r.Comments, "; ")
+	about := ""
+	for _, c := range calicoChains {
+		if name, is := strings.CutPrefix(chain, "cali-"+c.begins); is {
+			about = fmt.Sprintf(c.is, name)
+			if slices.Contains([]string{"pi-", "po-", "pri-", "pro-"}, c.begins) {
+				policy = about
+			}
+			break
+		}
+	}
+	tier := tierAtEnd(comment)
+	switch {
+	case r.For != "": // Felix says it in full: the chain's name may be cut and end in a hash
+		policy = r.For
+		return policy, fmt.Sprintf("Calico's %s drops them: %s", r.For, place)
+	case policy != "":
+		return policy, fmt.Sprintf("Calico's %s drops them: %s", policy, place)
+	case tier != "":
+		return "tier " + tier, fmt.Sprintf("no policy of Calico's tier %s accepts them (%s): %s", tier, about, place)
+	case strings.Contains(comment, "if no profiles matched"):
+		return "no profile", fmt.Sprintf("no policy or profile of Calico's accepts them (%s): %s", about, place)
+	case strings.Contains(r.Text, "ct state invalid") || strings.Contains(r.Text, "match conntrack"):
+		return "", fmt.Sprintf("Calico drops what belongs to no connection (invalid; %s): %s", about, place)
+	case comment != "":
+		return "", fmt.Sprintf("a rule of Calico's drops them (%q): %s", comment, place)
+	}
+	return "", fmt.Sprintf("a rule of Calico's drops them: %s", place)
+}
+
+// tierAtEnd is the tier at whose end a rule stands, "" for others: "End of tier default. Drop if no policies passed
+// packet" (felix/rules/endpoints.go); before there were tiers for all, without the first sentence.
+func tierAtEnd(comment string) string {
+	const end, says = "End of tier ", "if no policies passed packet"
+	if !strings.Contains(comment, says) {
+		return ""
+	}
+	_, rest, named := strings.Cut(comment, end)
+	if !named {
+		return "default"
+	}
+	tier, _, _ := strings.Cut(rest, ". ")
+	return tier
+}

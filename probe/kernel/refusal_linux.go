@@ -1,0 +1,340 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
+	"github.com/google/nftables/xt"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Refusals lists those of all firewalls in this network namespace; of legacy iptables those of tables that are there
+// already. The error says what could not be read, beside what could.
+func Refusals(h *probe.Host) ([]Refusal, error) {
+	out, err := nftRefusals()
+	err = errors.Join(err, legacyTables(h, "", func(t legacyFound) error {
+		if t.name == "nat" { // where nothing may be dropped
+			return nil
+		}
+		family := map[int]string{4: "ip", 6: "ip6"}[t.family]
+		found, err := legacyRefusals(t.layout, family, t.name, t.info, t.entries)
+		out = append(out, found...)
+		return err
+	}))
+	return out, err
+}
+
+// nftRefusals lists the rules of nftables and of iptables-nft that drop, with one question for all rules and one for
+// all chains: asked chain by chain, the thousands of kube-proxy's take seconds.
+func nftRefusals() ([]Refusal, error) {
+	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return steady(func() ([]Refusal, error) {
+		out, hooks, err := nftPolicies()
+		if err != nil {
+			return nil, err
+		}
+		rules, err := nftDropping()
+		for i := range rules {
+			rules[i].Hook = hooks[rules[i].key()]
+		}
+		return append(out, rules...), err
+	})
+}
+
+// nftList asks nftables for all there is of a kind, in every family.
+func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nftAttr)) error {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_DUMP)
+	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
+	n := 0
+	err := req.ExecuteIter(unix.NETLINK_NETFILTER, uint16(unix.NFNL_SUBSYS_NFTABLES<<8|answer), func(m []byte) bool {
+		if n++; n > mostRules || len(m) < nl.SizeofNfgenmsg {
+			return false
+		}
+		each(nftables.TableFamily(m[0]), nftAttrs(m[nl.SizeofNfgenmsg:]))
+		return true
+	})
+	switch {
+	case n > mostRules:
+		return errManyRules
+	case err != nil:
+		return firewallError(err)
+	}
+	return nil
+}
+
+// nlaType are the bits of an attribute's type that are its number (NLA_TYPE_MASK).
+const nlaType = 0x3fff
+
+// nftAttr is an attribute of netlink.
+type nftAttr struct {
+	kind uint16
+	data []byte
+}
+
+// nftAttrs takes attributes apart, as far as they are whole.
+func nftAttrs(b []byte) []nftAttr {
+	var out []nftAttr
+	for len(b) >= unix.SizeofNlAttr {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofNlAttr || size > len(b) {
+			break
+		}
+		kind := binary.NativeEndian.Uint16(b[2:]) & nlaType
+		out = append(out, nftAttr{kind, b[unix.SizeofNlAttr:size]})
+		b = b[min(len(b), (size+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
+	}
+	return out
+}
+
+// nftPolicies are the chains that drop by policy, and of all chains with a hook which that is.
+func nftPolicies() (out []Refusal, hooks map[string]string, _ error) {
+	hooks = map[string]string{}
+	err := nftList(unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, func(family nftables.TableFamily, attrs []nftAttr) {
+		one := Refusal{Family: familyNames[family], Does: "drop", Text: "policy drop"}
+		drops := false
+		for _, a := range attrs {
+			switch a.kind {
+			case unix.NFTA_CHAIN_TABLE:
+				one.Table = text(a.data)
+			case unix.NFTA_CHAIN_NAME:
+				one.Chain = text(a.data)
+			case unix.NFTA_CHAIN_HOOK:
+				one.Hook = nftHook(family, a.data)
+			case unix.NFTA_CHAIN_POLICY:
+				drops = len(a.data) == 4 && binary.BigEndian.Uint32(a.data) == uint32(expr.VerdictDrop)
+			case unix.NFTA_CHAIN_COUNTERS:
+				one.Packets, one.Counted = nftCounted(a.data)
+			}
+		}
+		if one.Hook != "" {
+			hooks[one.key()] = one.Hook
+		}
+		if one.Wall = wallOfTable(one.Family, one.Table); drops && len(out) < mostRefusals {
+			out = append(out, one)
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the chains of nftables: %w", err)
+	}
+	return out, hooks, nil
+}
+
+// nftHook names the hook of a chain.
+func nftHook(family nftables.TableFamily, b []byte) string {
+	for _, a := range nftAttrs(b) {
+		if a.kind != unix.NFTA_HOOK_HOOKNUM || len(a.data) != 4 {
+			continue
+		}
+		n := binary.BigEndian.Uint32(a.data)
+		switch {
+		case family == nftables.TableFamilyNetdev:
+			return map[uint32]string{0: "ingress", 1: "egress"}[n]
+		case int(n) < len(hookNames):
+			return hookNames[n]
+		}
+	}
+	return ""
+}
+
+// nftCounted reads a counter.
+func nftCounted(b []byte) (packets uint64, is bool) {
+	for _, a := range nftAttrs(b) {
+		if a.kind == unix.NFTA_COUNTER_PACKETS && len(a.data) == 8 {
+			return binary.BigEndian.Uint64(a.data), true
+		}
+	}
+	return 0, false
+}
+
+// nftDropping are the rules that drop, reject or queue.
+func nftDropping() ([]Refusal, error) {
+	var out []Refusal
+	purposes := heads{}
+	var last Refusal // the rule before
+	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
+		one := Refusal{Family: familyNames[family], At: 1}
+		r := nftables.Rule{}
+		var raw []byte
+		for _, a := range attrs {
+			switch a.kind {
+			case unix.NFTA_RULE_TABLE:
+				one.Table = text(a.data)
+			case unix.NFTA_RULE_CHAIN:
+				one.Chain = text(a.data)
+			case unix.NFTA_RULE_HANDLE:
+				if len(a.data) == 8 {
+					one.Handle = binary.BigEndian.Uint64(a.data)
+				}
+			case unix.NFTA_RULE_EXPRESSIONS:
+				raw = a.data
+			case unix.NFTA_RULE_USERDATA:
+				r.UserData = a.data
+			}
+		}
+		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
+			one.At = last.At + 1
+		}
+		last = one
+		does := nftDoes(raw)
+		if does == "" && !strings.Contains(one.Chain, "cali-p") { // where Felix says what the chain is for
+			return
+		}
+		r.Exprs = nftExprs(byte(family), raw)
+		one.Comments = purposes.of(one.key(), nftComments(&r))
+		if does == "" || len(out) >= mostRefusals {
+			return
+		}
+		one.Wall, one.Does = wallOfTable(one.Family, one.Table), does
+		rule, _ := nftRule(&r)
+		one.Text = strings.TrimSpace(ctState(r.Exprs) + " " + rule)
+		for _, e := range r.Exprs {
+			if counter, is := e.(*expr.Counter); is {
+				one.Counted, one.Packets = true, counter.Packets
+			}
+		}
+		out = append(out, one)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the rules of nftables: %w", err)
+	}
+	for i := range out {
+		out[i].For = purposes[out[i].key()]
+	}
+	return out, nil
+}
+
+// ctStates are the states of connections as rules have them, one bit each.
+var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
+
+// ctState says which states of connections a rule asks for, "" where it asks for none in the way that nft writes it.
+func ctState(exprs []expr.Any) string {
+	asked := false
+	for _, e := range exprs {
+		switch e := e.(type) {
+		case *expr.Ct:
+			asked = e.Key == expr.CtKeySTATE
+		case *expr.Bitwise:
+			if !asked || len(e.Mask) != 4 {
+				continue
+			}
+			var names []string
+			for bit, name := range ctStates {
+				if binary.NativeEndian.Uint32(e.Mask)&(1<<bit) != 0 {
+					names = append(names, name)
+				}
+			}
+			return "ct state " + strings.Join(names, ",")
+		}
+	}
+	return ""
+}
+
+// key is the chain that a rule is in.
+func (r Refusal) key() string { return r.Family + " " + r.Table + " " + r.Chain }
+
+// nftDoes is what a rule does with packets that come to an end by it, "" where none do.
+func nftDoes(exprs []byte) string {
+	does := ""
+	for _, e := range nftAttrs(exprs) {
+		name, data := nftExpr(e.data)
+		switch name {
+		case "reject":
+			does = "reject"
+		case "queue":
+			does = "queue"
+		case "immediate":
+			var verdict expr.Verdict
+			if verdictOf(data, &verdict) && verdict.Kind == expr.VerdictDrop {
+				does = "drop"
+			}
+		case "target":
+			for _, a := range nftAttrs(data) {
+				if a.kind == unix.NFTA_TARGET_NAME {
+					does = map[string]string{"REJECT": "reject", "DROP": "drop", "NFQUEUE": "queue"}[text(a.data)]
+				}
+			}
+		}
+	}
+	return does
+}
+
+// nftExpr is the name of an expression and what it has.
+func nftExpr(b []byte) (name string, data []byte) {
+	for _, a := range nftAttrs(b) {
+		switch a.kind {
+		case unix.NFTA_EXPR_NAME:
+			name = text(a.data)
+		case unix.NFTA_EXPR_DATA:
+			data = a.data
+		}
+	}
+	return name, data
+}
+
+// verdictOf reads an expression that writes a verdict; false where it writes something else.
+func verdictOf(data []byte, into *expr.Verdict) bool {
+	for _, a := range nftAttrs(data) {
+		writes := a.kind == unix.NFTA_IMMEDIATE_DREG
+		if writes && (len(a.data) != 4 || binary.BigEndian.Uint32(a.data) != unix.NFT_REG_VERDICT) {
+			return false
+		}
+	}
+	return expr.Unmarshal(0, data, into) == nil
+}
+
+// nftKinds are the expressions that are put into words.
+var nftKinds = map[string]func() expr.Any{
+	"meta": func() expr.Any { return &expr.Meta{} }, "payload": func() expr.Any { return &expr.Payload{} },
+	"bitwise": func() expr.Any { return &expr.Bitwise{} }, "cmp": func() expr.Any { return &expr.Cmp{} },
+	"lookup": func() expr.Any { return &expr.Lookup{} }, "ct": func() expr.Any { return &expr.Ct{} },
+	"match": func() expr.Any { return &expr.Match{} }, "target": func() expr.Any { return &expr.Target{} },
+	"reject": func() expr.Any { return &expr.Reject{} }, "queue": func() expr.Any { return &expr.Queue{} },
+	"counter": func() expr.Any { return &expr.Counter{} }, "immediate": func() expr.Any { return &expr.Verdict{} },
+}
+
+// nftExprs are those of a rule's expressions that are understood.
+func nftExprs(family byte, raw []byte) []expr.Any {
+	var out []expr.Any
+	for _, e := range nftAttrs(raw) {
+		name, data := nftExpr(e.data)
+		build, known := nftKinds[name]
+		if !known {
+			continue
+		}
+		one := build()
+		if verdict, is := one.(*expr.Verdict); is && !verdictOf(data, verdict) {
+			continue
+		} else if !is && expr.Unmarshal(family, data, one) != nil {
+			continue
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// nftComments are the comments of a rule: nftables' own, and those that iptables-nft writes as a match.
+func nftComments(r *nftables.Rule) []string {
+	var out []string
+	if own, ok := userdata.GetString(r.UserData, userdata.TypeComment); ok {
+		out = append(out, own)
+	}
+	for _, e := range r.Exprs {
+		if m, is := e.(*expr.Match); is {
+			if comment, is := m.Info.(*xt.Comment); is {
+				out = append(out, string(*comment))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Tally is one counter of the kernel's, of the network namespace it is read in.
+type Tally struct {
+	Table string // in which table it is: one of the Tally names
+	Of    string // the interface, queue or socket that it is of, "" = the whole namespace
+	Name  string // as the kernel calls it: "IpInDiscards"
+	N     uint64
+}
+
+// The tables with tallies.
+const (
+	TallySNMP      = "snmp"      // /proc/net/snmp and snmp6: the protocols
+	TallyNetstat   = "netstat"   // /proc/net/netstat: what Linux counts beside them
+	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, of the whole machine
+	TallyConntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
+	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
+	TallyLink      = "link"      // of an interface
+	TallyQueue     = "queue"     // of a queueing discipline or the hook of a filter (tc)
+	TallyListener  = "listener"  // of a TCP socket that listens
+)
+
+// Tallies reads all of them. The error names the tables that could not be read, beside those that could; a table
+// that this kernel does not have is none.
+func Tallies(h *probe.Host) ([]Tally, error) {
+	var out []Tally
+	var errs []error
+	for _, t := range []struct {
+		table, file string
+		parse       func(table, text string) ([]Tally, error)
+	}{
+		{TallySNMP, "net/snmp", byPairs}, {TallySNMP, "net/snmp6", byName}, {TallyNetstat, "net/netstat", byPairs},
+		{TallySoftnet, "net/softnet_stat", ofSoftnet}, {TallyConntrack, "net/stat/nf_conntrack", byCPU},
+		{TallyXFRM, "net/xfrm_stat", byName},
+	} {
+		text, err := ReadProc(h, t.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var read []Tally
+		if err == nil {
+			read, err = t.parse(t.table, text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the counters of %s: %w", t.file, err))
+			continue
+		}
+		out = append(out, read...)
+	}
+	for _, read := range []func() ([]Tally, error){linkTallies, queueTallies, listenerTallies} {
+		more, err := read()
+		if err != nil {
+			errs = append(errs, err)
+		}
+		out = append(out, more...)
+	}
+	return out, errors.Join(errs...)
+}
+
+// errTally is a table of counters of another form than is known.
+var errTally = errors.New("its form is not known")
+
+// byPairs reads lines of names, each followed by a line of numbers, which begin with the same word: "Ip:".
+func byPairs(table, text string) ([]Tally, error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	var out []Tally
+	for i := 0; i+1 < len(lines); i += 2 {
+		names, numbers := strings.Fields(lines[i]), strings.Fields(lines[i+1])
+		if len(names) == 0 || len(numbers) != len(names) || names[0] != numbers[0] {
+			return nil, errTally
+		}
+		of := strings.TrimSuffix(names[0], ":")
+		for at, name := range names[1:] {
+			n, err := strconv.ParseUint(numbers[at+1], 10, 64)
+			if err != nil { // Tcp's MaxConn may be -1
+				continue
+			}
+			out = append(out, Tally{Table: table, Name: of + name, N: n})
+		}
+	}
+	return out, nil
+}
+
+// byName reads lines of a name and a number.
+func byName(table, text string) ([]Tally, error) {
+	var out []Tally
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			return nil, errTally
+		}
+		n, err := strconv.ParseUint(f[1], 10, 64)
+		if err != nil {
+			return nil, errTally
+		}
+		out = append(out, Tally{Table: table, Name: f[0], N: n})
+	}
+	return out, nil
+}
+
+// byCPU sums a table with a line of names, and one of hexadecimal numbers for each CPU.
+func byCPU(table, text string) ([]Tally, error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	names := strings.Fields(lines[0])
+	out := make([]Tally, len(names))
+	for i, name := range names {
+		out[i] = Tally{Table: table, Name: name}
+	}
+	for _, line := range lines[1:] {
+		f := strings.Fields(line)
+		if len(f) != len(names) {
+			return nil, errTally
+		}
+		for i := range f {
+			n, err := strconv.ParseUint(f[i], 16, 64)
+			if err != nil {
+				return nil, errTally
+			}
+			out[i].N += n
+		}
+	}
+	return out, nil
+}
+
+// softnetColumns are those of /proc/net/softnet_stat that count packets which are lost (net/core/net-procfs.c).
+var softnetColumns = map[int]string{1: "dropped", 10: "flow_limit_count"}
+
+// ofSoftnet sums a table of hexadecimal numbers for each CPU.
+func ofSoftnet(table, text string) ([]Tally, error) {
+	sums := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		for column, name := range softnetColumns {
+			if column >= len(f) { // an older kernel
+				continue
+			}
+			n, err := strconv.ParseUint(f[column], 16, 64)
+			if err != nil {
+				return nil, errTally
+			}
+			sums[name] += n
+		}
+	}
+	var out []Tally
+	for name, n := range sums {
+		out = append(out, Tally{Table: table, Name: name, N: n})
+	}
+	return out, nil
+}

@@ -1,0 +1,115 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// linkColumns are the counters of an interface in struct rtnl_link_stats64 by their place there, as far as they tell
+// of packets that went or are lost. The last, rx_otherhost_dropped, is there since Linux 5.19.
+var linkColumns = map[int]string{0: "rx_packets", 1: "tx_packets", 4: "rx_errors", 5: "tx_errors", 6: "rx_dropped",
+	7: "tx_dropped", 15: "rx_missed_errors", 24: "rx_otherhost_dropped"}
+
+// linkTallies reads the counters of all interfaces.
+func linkTallies() ([]Tally, error) {
+	list, err := undisturbed(func() ([][]byte, error) {
+		req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the counters of interfaces: %w", err)
+	}
+	var out []Tally
+	for _, m := range list {
+		attrs, err := nl.ParseRouteAttr(m[min(len(m), unix.SizeofIfInfomsg):])
+		if err != nil {
+			return nil, fmt.Errorf("the counters of interfaces: %w", err)
+		}
+		name := ""
+		var stats []byte
+		for _, a := range attrs {
+			switch a.Attr.Type {
+			case unix.IFLA_IFNAME:
+				name = text(a.Value)
+			case unix.IFLA_STATS64:
+				stats = a.Value
+			}
+		}
+		for at, column := range linkColumns {
+			if len(stats) >= 8*at+8 {
+				out = append(out, Tally{TallyLink, name, column, binary.NativeEndian.Uint64(stats[8*at:])})
+			}
+		}
+	}
+	return out, nil
+}
+
+// queueTallies reads what queueing disciplines dropped; what a filter drops on its way in or out is counted by the
+// discipline clsact or ingress.
+func queueTallies() ([]Tally, error) {
+	list, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
+	if err != nil {
+		return nil, fmt.Errorf("the counters of queues: %w", err)
+	}
+	names := namesOf()
+	var out []Tally
+	for _, q := range list {
+		a := q.Attrs()
+		if a.Statistics == nil || a.Statistics.Queue == nil {
+			continue
+		}
+		of := fmt.Sprintf("%s %s %s", names.name(a.LinkIndex), q.Type(), netlink.HandleStr(a.Handle))
+		out = append(out, Tally{TallyQueue, of, "drops", uint64(a.Statistics.Queue.Drops)})
+	}
+	return out, nil
+}
+
+// What the kernel tells of a socket that listens (linux/inet_diag.h, linux/sock_diag.h).
+const (
+	diagMessage   = 72 // bytes of struct inet_diag_msg
+	diagMemory    = 7  // INET_DIAG_SKMEMINFO
+	memoryDropped = 8  // SK_MEMINFO_DROPS
+)
+
+// listenerTallies reads how many connections each socket that listens has dropped.
+func listenerTallies() ([]Tally, error) {
+	var out []Tally
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		asked := make([]byte, 56) // struct inet_diag_req_v2
+		asked[0], asked[1], asked[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
+		binary.NativeEndian.PutUint32(asked[4:], uint32(Listening))
+		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+		req.AddRawData(asked)
+		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
+			if len(m) < diagMessage {
+				return true
+			}
+			a := netip.AddrFrom16([16]byte(m[8:]))
+			if family == unix.AF_INET {
+				a = netip.AddrFrom4([4]byte(m[8:]))
+			}
+			of := netip.AddrPortFrom(a, binary.BigEndian.Uint16(m[4:])).String()
+			attrs, err := nl.ParseRouteAttr(m[diagMessage:])
+			if err != nil {
+				return true
+			}
+			for _, attr := range attrs {
+				if attr.Attr.Type == diagMemory && len(attr.Value) >= 4*memoryDropped+4 {
+					n := binary.NativeEndian.Uint32(attr.Value[4*memoryDropped:])
+					out = append(out, Tally{TallyListener, of, "drops", uint64(n)})
+				}
+			}
+			return true
+		})
+		if err != nil {
+			return out, fmt.Errorf("the counters of sockets that listen: %w", err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,89 @@
+package kernel
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestTallyForms reads the forms in which /proc has counters, and refuses others.
+func TestTallyForms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		parse func(table, text string) ([]Tally, error)
+		text  string
+		want  map[string]uint64
+	}{
+		"snmp": {byPairs, "Ip: Forwarding InDiscards\nIp: 1 7\nTcp: MaxConn InErrs\nTcp: -1 3\n",
+			map[string]uint64{"IpForwarding": 1, "IpInDiscards": 7, "TcpInErrs": 3}},
+		"snmp6":     {byName, "Ip6InNoRoutes   \t4\n", map[string]uint64{"Ip6InNoRoutes": 4}},
+		"conntrack": {byCPU, "entries drop\n00000002 0000000a\n00000002 00000001\n", map[string]uint64{"entries": 4, "drop": 11}},
+		"softnet": {ofSoftnet, "0f 02 00 00 00 00 00 00 00 00 03 00\n0f 01 00 00 00 00 00 00 00 00 00 00\n",
+			map[string]uint64{"dropped": 3, "flow_limit_count": 3}},
+		"other names":   {byPairs, "Ip: InDiscards\nTcp: 1\n", nil},
+		"a word":        {byName, "Ip6InNoRoutes many\n", nil},
+		"fewer numbers": {byCPU, "entries drop\n00000002\n", nil},
+		"no number":     {ofSoftnet, "0f xx\n", nil},
+	} {
+		got, err := c.parse("t", c.text)
+		if c.want == nil {
+			if !errors.Is(err, errTally) {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+			continue
+		}
+		read := map[string]uint64{}
+		for _, one := range got {
+			read[one.Name] = one.N
+		}
+		if err != nil || !maps.Equal(read, c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, read, err, c.want)
+		}
+	}
+}
+
+// TestTalliesInPart wants a table of an unknown form named, and the others read.
+func TestTalliesInPart(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "net"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"snmp": "nonsense\n", "snmp6": "nonsense\n", "netstat": "TcpExt: ListenDrops\nTcpExt: 5\n"} {
+		if err := os.WriteFile(filepath.Join(root, "net", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Tallies(&probe.Host{Proc: root})
+	if !slices.Contains(got, Tally{Table: TallyNetstat, Name: "TcpExtListenDrops", N: 5}) {
+		t.Error("what can be read is not")
+	}
+	if err == nil || !strings.Contains(err.Error(), "net/snmp6") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSaid takes Felix's comments apart, in both forms of both versions.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	for comments, want := range map[string]string{
+		"cali:JB8QlG6bRG3vqMJh;":                                                 " / ",
+		"cali:q9-9Gdat5_ETkrCZ; Profile kns.default ingress":                     " / Profile kns.default ingress",
+		"cali:DJOOjxg8I_PhkB_z; Drop if no profiles matched":                     "Drop if no profiles matched / ",
+		"cali:DJOOjxg8I_PhkB_z|NetworkPolicy default/deny egress":                " / NetworkPolicy default/deny egress",
+		"cali:DJOOjxg8I_PhkB_z|Policy default/knp.default.deny ingress":          " / Policy default/knp.default.deny ingress",
+		"cali:DJOOjxg8I_PhkB_z; GlobalNetworkPolicy all egress; of=this; cali:x": "of=this|cali:x / GlobalNetworkPolicy all egress",
+		"Policy is not\x1b[2J an egress":                                         "Policy is not?[2J an egress / ",
+	} {
+		own, purpose := said(strings.Split(comments, "|"))
+		if got := strings.Join(own, "|") + " / " + purpose; got != want {
+			t.Errorf("%q: %q, want %q", comments, got, want)
+		}
+	}
+}

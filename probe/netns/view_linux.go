@@ -1,0 +1,113 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/procfs"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// A View looks into a network namespace without starting this program again: for what is read or sent by one
+// goroutine, such as a table of the kernel's.
+type View struct {
+	ns   netns.NsHandle
+	proc string
+}
+
+// View opens the network namespace of a KindLocal pod; of a target without a UID the one with its address. The
+// error is as that of Run.
+func (e Entry) View(pod probe.Target) (*View, error) {
+	find := e.find
+	if pod.Attrs[probe.AttrUID] == "" {
+		find = func(pod probe.Target) (netns.NsHandle, error) { return e.holding(pod.Addr) }
+	}
+	ns, err := find(pod)
+	if err != nil {
+		return nil, err
+	}
+	return &View{ns, e.Host.Proc}, nil
+}
+
+// OfProcess opens the network namespace of a process: of the parent of one that was started inside a pod it is the
+// node's. It is nil where this process is in the same.
+func OfProcess(h *probe.Host, pid int) (*View, error) {
+	path := filepath.Join(h.Proc, strconv.Itoa(pid), "ns/net")
+	var own, other unix.Stat_t
+	err := errors.Join(unix.Stat(filepath.Join(h.Proc, "thread-self/ns/net"), &own), unix.Stat(path, &other))
+	if err == nil && own.Ino == other.Ino && own.Dev == other.Dev {
+		return nil, nil
+	}
+	var ns netns.NsHandle
+	if err == nil {
+		ns, err = netns.GetFromPath(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening another network namespace: %w", err)
+	}
+	return &View{ns, h.Proc}, nil
+}
+
+// Do runs f inside, on a thread of its own: f starts no goroutine that opens something. The Host that it gets reads
+// below /proc what that thread sees.
+func (v *View) Do(f func(h *probe.Host) error) error {
+	return within(v.ns, func() error { return f(&probe.Host{Proc: filepath.Join(v.proc, "thread-self")}) })
+}
+
+// Close gives the namespace back.
+func (v *View) Close() { v.ns.Close() }
+
+// mostNamespaces bounds those that are looked into for an address.
+const mostNamespaces = 1_000
+
+// holding opens the one network namespace that has an address.
+func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
+	none := netns.None()
+	fs, err := procfs.NewFS(e.Host.Proc)
+	if err != nil {
+		return none, fmt.Errorf("opening %s: %w", e.Host.Proc, err)
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return none, fmt.Errorf("listing processes: %w", err)
+	}
+	found, several := none, false
+	seen := map[string]bool{}
+	for _, p := range all {
+		path := filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net")
+		name, err := os.Readlink(path)
+		if err != nil || seen[name] || len(seen) >= mostNamespaces { // it has just ended, or is not to be looked into
+			continue
+		}
+		seen[name] = true
+		ns, err := netns.GetFromPath(path)
+		if err != nil {
+			continue
+		}
+		if ours(ns) != nil || has(ns, addr) != nil {
+			ns.Close()
+			continue
+		}
+		several = found.IsOpen()
+		if several {
+			ns.Close()
+			break
+		}
+		found = ns
+	}
+	switch {
+	case several:
+		found.Close()
+		return none, fmt.Errorf("more than one network namespace of this node has the address %s", addr)
+	case !found.IsOpen():
+		return none, fmt.Errorf("no network namespace that can be entered has the address %s: %w", addr, probe.ErrNotVisible)
+	}
+	return found, nil
+}
