@@ -54,6 +54,10 @@ carried: $(ARCHES:%=$(CARRIED)/%.gz)
 $(CARRIED)/%.gz: probe
 	@GOOS= GOARCH= go run scripts/gzip.go .cache/build/linux-$*/probe $@
 
+.PHONY: bpf
+bpf: ## compile the programs that 'drops --trace' loads (committed; with Debian 12's clang)
+	@scripts/bpf.sh
+
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar -pin $(CACHE)/probe.ref probe
 

@@ -4,6 +4,7 @@ go 1.26.6
 
 require (
 	cel.dev/cel-go v0.33.2
+	github.com/cilium/ebpf v0.22.0
 	github.com/containerd/containerd/api v1.12.0
 	github.com/containerd/containerd/v2 v2.4.2
 	github.com/cyphar/filepath-securejoin v0.7.0
