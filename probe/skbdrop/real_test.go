@@ -90,7 +90,7 @@ type echo struct {
 }
 
 // in runs f in a namespace of the test's.
-func in(t *testing.T, ns string, f func()) {
+func in(t testing.TB, ns string, f func()) {
 	t.Helper()
 	if ns == "" {
 		f()

@@ -142,6 +142,11 @@ func (t *Trace) start(f Filter) error {
 		return fmt.Errorf("reading the clock: %w", err)
 	}
 	t.began = time.Duration(now.Nano())
+	return t.attach()
+}
+
+// attach puts the programs at their tracepoints.
+func (t *Trace) attach() error {
 	for _, name := range points {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs.Programs[name]})
 		if err != nil {
@@ -171,11 +176,7 @@ func (t *Trace) Add(n uint16) error {
 
 // End stops looking and gives what was seen, in order; missed is how many events more there were than are kept.
 func (t *Trace) End() (events []Event, missed int, err error) {
-	var errs []error
-	for _, l := range t.links {
-		errs = append(errs, l.Close())
-	}
-	t.links = nil
+	errs := []error{t.detach()}
 	t.events.SetDeadline(time.Now())
 	for {
 		record, err := t.events.Read()
@@ -232,12 +233,18 @@ func (t *Trace) event(raw event) Event {
 	return e
 }
 
-// close removes all from the kernel.
-func (t *Trace) close() error {
+func (t *Trace) detach() error {
 	var errs []error
 	for _, l := range t.links {
 		errs = append(errs, l.Close())
 	}
+	t.links = nil
+	return errors.Join(errs...)
+}
+
+// close removes all from the kernel.
+func (t *Trace) close() error {
+	errs := []error{t.detach()}
 	if t.events != nil {
 		errs = append(errs, t.events.Close())
 	}

@@ -81,7 +81,8 @@ struct {
 	__type(value, struct stack);
 } stacks SEC(".maps");
 
-struct ip { __u8 bytes[40]; }; // a header of IPv6, or one of IPv4 and more
+// What is read of a packet at once: a header of IPv6 or IPv4, and what of the next one is looked at.
+struct ip { __u8 bytes[40 + 16]; };
 
 static __always_inline int same(const __u8 *a, const __u8 *b, int n)
 {
@@ -91,21 +92,21 @@ static __always_inline int same(const __u8 *a, const __u8 *b, int n)
 	return 1;
 }
 
-static __noinline int wanted4(const __u8 *header)
+// addressed tells whether a header has an address that is looked for.
+static __noinline int addressed(const __u8 *header)
 {
-	for (int i = 0; i < ADDRS; i++)
-		if (*(__u32 *)&filter.addrs[i][8] == bpf_htonl(0xffff) &&
-		    (same(header + 12, &filter.addrs[i][12], 4) || same(header + 16, &filter.addrs[i][12], 4)))
-			return 1;
-	return 0;
-}
+	int v4 = header[0] >> 4 == 4;
 
-static __noinline int wanted6(const __u8 *header)
-{
-	for (int i = 0; i < ADDRS; i++)
-		if (*(__u64 *)&filter.addrs[i][0] | *(__u64 *)&filter.addrs[i][8])
-			if (same(header + 8, filter.addrs[i], 16) || same(header + 24, filter.addrs[i], 16))
-				return 1;
+	for (int i = 0; i < ADDRS; i++) {
+		const __u8 *a = filter.addrs[i];
+
+		if (!(*(__u64 *)a | *(__u64 *)(a + 8)))
+			return 0; // no more are looked for
+		if (v4 && *(__u32 *)(a + 8) == bpf_htonl(0xffff) && (same(header + 12, a + 12, 4) || same(header + 16, a + 12, 4)))
+			return 1;
+		if (!v4 && (same(header + 8, a, 16) || same(header + 24, a, 16)))
+			return 1;
+	}
 	return 0;
 }
 
@@ -119,19 +120,24 @@ static __noinline int numbered(__u16 n)
 
 static __always_inline __u16 u16at(const __u8 *b) { return *(const __u16 *)b; }
 
-// ours tells whether the beginning of a transport header is that of a packet that is looked for, and notes what it is.
-static __always_inline int ours(const __u8 *l4, __u8 proto, struct packet *p)
+// ours tells whether a header, and the beginning of the next one, are those of a packet that is looked for.
+static __always_inline int ours(const __u8 *header, const __u8 *l4, __u8 proto)
 {
-	if (proto == 58)
-		proto = 1;
-	if (proto != filter.proto)
+	if ((proto == 58 ? 1 : proto) != filter.proto)
 		return 0;
-	p->type = l4[0];
-	p->seq = u16at(l4 + 6);
-	if (proto == 1) { // an echo or its reply
-		if (l4[0] != 0 && l4[0] != 8 && l4[0] != 128 && l4[0] != 129)
-			return 0;
-		return numbered(u16at(l4 + 4));
+	if (filter.proto != 1)
+		return (numbered(u16at(l4)) || numbered(u16at(l4 + 2))) && addressed(header);
+	// an echo or its reply
+	return (l4[0] == 0 || l4[0] == 8 || l4[0] == 128 || l4[0] == 129) && numbered(u16at(l4 + 4)) && addressed(header);
+}
+
+static __always_inline void describe(const __u8 *l4, __u8 proto, struct packet *p)
+{
+	p->proto = proto;
+	if (proto == 1 || proto == 58) {
+		p->type = l4[0];
+		p->seq = u16at(l4 + 6);
+		return;
 	}
 	p->sport = u16at(l4);
 	p->dport = u16at(l4 + 2);
@@ -139,7 +145,6 @@ static __always_inline int ours(const __u8 *l4, __u8 proto, struct packet *p)
 		p->type = l4[13];
 		p->seq = *(const __u32 *)(l4 + 4);
 	}
-	return numbered(p->sport) || numbered(p->dport);
 }
 
 static __always_inline void address4(__u8 *to, const __u8 *from)
@@ -159,36 +164,38 @@ static __always_inline int error(__u8 proto, __u8 type)
 static __noinline int find(const unsigned char *at, struct packet *p)
 {
 	struct ip ip;
-	__u8 l4[16];
+	__u8 rest[16], quoted = 0;
 
 	for (int layer = 0; layer < LAYERS; layer++) {
 		if (bpf_probe_read_kernel(&ip, sizeof(ip), at))
 			return 0;
-		int version = ip.bytes[0] >> 4, wanted = 0;
-		__u8 proto;
+		int version = ip.bytes[0] >> 4;
+		__u8 proto, *l4 = ip.bytes + 20;
 
 		if (version == 4 && (ip.bytes[0] & 15) >= 5) {
 			proto = ip.bytes[9];
-			wanted = wanted4(ip.bytes);
 			if (ip.bytes[6] & 0x1f || ip.bytes[7]) // a later fragment has no ports
 				return 0;
 			at += (ip.bytes[0] & 15) * 4;
+			if (ip.bytes[0] != 0x45) { // it has options
+				if (bpf_probe_read_kernel(rest, sizeof(rest), at))
+					return 0;
+				l4 = rest;
+			}
 		} else if (version == 6) {
 			proto = ip.bytes[6];
-			wanted = wanted6(ip.bytes);
 			at += 40;
+			l4 = ip.bytes + 40;
 		} else {
 			return 0;
 		}
 		if (proto == 4 || proto == 41) // IP in IP
 			continue;
-		if (!wanted && proto != 17 && proto != 1 && proto != 58)
-			return 0;
-		if (bpf_probe_read_kernel(l4, sizeof(l4), at))
-			return 0;
-		if (wanted && ours(l4, proto, p)) {
-			p->proto = proto;
-			p->wrapped = layer > p->quoted;
+		if (ours(ip.bytes, l4, proto)) {
+			__builtin_memset(p, 0, sizeof(*p));
+			describe(l4, proto, p);
+			p->quoted = quoted;
+			p->wrapped = layer > quoted;
 			if (version == 4) {
 				p->ttl = ip.bytes[8];
 				address4(p->src, ip.bytes + 12);
@@ -203,7 +210,7 @@ static __noinline int find(const unsigned char *at, struct packet *p)
 		if (proto == 17 && u16at(l4 + 2) == filter.vxlan && filter.vxlan) {
 			at += 8 + 8 + 14;
 		} else if ((proto == 1 || proto == 58) && error(proto, l4[0])) {
-			p->quoted = 1;
+			quoted = 1;
 			at += 8;
 		} else {
 			return 0;
@@ -300,7 +307,7 @@ SEC("tp_btf/net_dev_start_xmit")
 int left(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	struct packet p = {};
+	struct packet p;
 
 	if (!find(skb->head + skb->network_header, &p))
 		return 0;
@@ -311,7 +318,7 @@ SEC("tp_btf/netif_receive_skb")
 int came(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	struct packet p = {};
+	struct packet p;
 
 	if (!find(skb->data, &p)) // the link's header is taken off already
 		return 0;
@@ -323,7 +330,7 @@ int dropped(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
 	const unsigned char *data = skb->data, *network = skb->head + skb->network_header;
-	struct packet p = {};
+	struct packet p;
 
 	// Where nobody has looked for the network's header yet, the packet begins with it, or with the link's.
 	if (!find(network, &p) && (data == network || !find(data, &p)))
