@@ -134,7 +134,7 @@ func (t *Trace) start(f Filter) error {
 		return err
 	}
 	var err error
-	if t.events, err = ringbuf.NewReader(t.programs.Maps["events"]); err != nil {
+	if t.events, err = ringbuf.NewReader(t.programs.Maps["skbdrop_events"]); err != nil {
 		return fmt.Errorf("opening what the programs write: %w", err)
 	}
 	var now unix.Timespec

@@ -68,7 +68,7 @@ __u32 noted; // how many events there were, also those for which there was no ro
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 19);
-} events SEC(".maps");
+} skbdrop_events SEC(".maps");
 
 // How many frames of the stack are looked through for the function that drops.
 #define FRAMES 16
@@ -79,7 +79,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct stack);
-} stacks SEC(".maps");
+} skbdrop_stacks SEC(".maps");
 
 // What is read of a packet at once: a header of IPv6 or IPv4, and what of the next one is looked at.
 struct ip { __u8 bytes[40 + 16]; };
@@ -261,7 +261,7 @@ static __noinline void name(char *to, __u64 address)
 static __always_inline void calls(void *ctx, __u64 location, struct event *e)
 {
 	__u32 zero = 0, n = 1;
-	struct stack *s = bpf_map_lookup_elem(&stacks, &zero);
+	struct stack *s = bpf_map_lookup_elem(&skbdrop_stacks, &zero);
 
 	name(e->calls[0], location);
 	if (!s)
@@ -282,7 +282,7 @@ static __always_inline struct event *begin(__u32 kind, const struct packet *p)
 {
 	if (__sync_fetch_and_add(&noted, 1) >= MOST)
 		return 0;
-	struct event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct event *e = bpf_ringbuf_reserve(&skbdrop_events, sizeof(*e), 0);
 	if (!e)
 		return 0;
 	__builtin_memset(e, 0, sizeof(*e));
