@@ -17,6 +17,11 @@ const (
 	Rejected Way = "rejected" // an ICMP error about what we sent, or about the answer
 )
 
+// Noun is what such a packet is called.
+func (w Way) Noun() string {
+	return map[Way]string{Sent: "packet", Answer: "answer", Rejected: "ICMP error"}[w]
+}
+
 // Path is what became of one packet, from place to place in the order of time.
 type Path struct {
 	Way   Way
@@ -112,7 +117,7 @@ type Group struct {
 	First, Last time.Duration // of their last steps
 }
 
-// Groups counts the paths that are the same, the most frequent first.
+// Groups counts the paths that are the same: what was sent first, and the most frequent of that.
 func Groups(paths []Path) []Group {
 	var out []Group
 	for _, p := range paths {
@@ -124,7 +129,10 @@ func Groups(paths []Path) []Group {
 		out[i].Count++
 		out[i].Last = p.End().At
 	}
-	slices.SortStableFunc(out, func(a, b Group) int { return cmp.Compare(b.Count, a.Count) })
+	order := []Way{Sent, Answer, Rejected}
+	slices.SortStableFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Way), slices.Index(order, b.Way)), cmp.Compare(b.Count, a.Count))
+	})
 	return out
 }
 

@@ -3,8 +3,6 @@
 package skbdrop
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -132,33 +129,17 @@ func commands(t *testing.T, lines string) {
 const ourID, packets = 0x1721, 3
 
 // send sends echoes with our ID, or connects from a port that the trace then knows.
-func (f fate) send(t *testing.T, trace *Trace) (port uint16) {
+func (f fate) send(t *testing.T, trace *Trace) {
 	t.Helper()
 	to, err := netip.ParseAddrPort(f.to)
 	if err != nil {
 		f.echoes(t, netip.MustParseAddr(f.to))
-		return 0
+		return
 	}
-	d := net.Dialer{Timeout: 500 * time.Millisecond, Control: func(_, _ string, c syscall.RawConn) error {
-		var failed error
-		err := c.Control(func(fd uintptr) {
-			if failed = unix.Bind(int(fd), &unix.SockaddrInet4{}); failed != nil {
-				return
-			}
-			own, err := unix.Getsockname(int(fd))
-			if failed = err; err == nil {
-				port = uint16(own.(*unix.SockaddrInet4).Port)
-				failed = trace.Add(port)
-			}
-		})
-		return errors.Join(err, failed)
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if c, err := d.DialContext(ctx, "tcp", to.String()); err == nil {
+	d := net.Dialer{Timeout: 500 * time.Millisecond, Control: trace.Control}
+	if c, err := d.DialContext(t.Context(), "tcp", to.String()); err == nil {
 		c.Close()
 	}
-	return port
 }
 
 func (f fate) echoes(t *testing.T, to netip.Addr) {
@@ -261,14 +242,13 @@ func (f fate) happen(t *testing.T) []Path {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var port uint16
-	in(t, f.from, func() { port = f.send(t, trace) })
+	in(t, f.from, func() { f.send(t, trace) })
 	time.Sleep(f.wait)
 	events, missed, err := trace.End()
 	if err != nil || missed > 0 {
 		t.Errorf("%d missed, %v", missed, err)
 	}
-	return Paths(events, port)
+	return Paths(events, trace.Ports()...)
 }
 
 // judge compares what was seen with what is wanted, and puts it into words for the table.

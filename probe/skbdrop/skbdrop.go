@@ -37,7 +37,6 @@ type Filter struct {
 const (
 	maxAddrs   = 4
 	maxNumbers = 8
-	maxEvents  = 1000
 )
 
 // Kind is what became of a packet in one place.

@@ -57,6 +57,7 @@ type Trace struct {
 	events   *ringbuf.Reader
 	reasons  map[uint32]string
 	filter   filter
+	ports    []uint16
 	began    time.Duration // by the clock of the programs
 }
 
@@ -164,8 +165,12 @@ func (t *Trace) set() error {
 	return nil
 }
 
-// Add looks for another number too: a port that is known only now.
-func (t *Trace) Add(n uint16) error {
+// Ports are those that sockets were given by Control.
+func (t *Trace) Ports() []uint16 { return t.ports }
+
+// add looks for another port too.
+func (t *Trace) add(n uint16) error {
+	t.ports = append(t.ports, n)
 	i := slices.Index(t.filter.Numbers[:], 0)
 	if i < 0 {
 		return fmt.Errorf("a filter has %d numbers at most", maxNumbers)

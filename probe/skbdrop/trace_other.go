@@ -5,6 +5,7 @@ package skbdrop
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // Trace needs Linux.
@@ -15,8 +16,11 @@ func Open(Filter) (*Trace, error) {
 	return nil, fmt.Errorf("following packets through the kernel: %w", errors.ErrUnsupported)
 }
 
-// Add needs Linux.
-func (*Trace) Add(uint16) error { return errors.ErrUnsupported }
+// Control needs Linux.
+func (*Trace) Control(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
+
+// Ports needs Linux.
+func (*Trace) Ports() []uint16 { return nil }
 
 // End needs Linux.
 func (*Trace) End() ([]Event, int, error) { return nil, 0, errors.ErrUnsupported }

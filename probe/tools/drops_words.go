@@ -1,0 +1,195 @@
+package tools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/skbdrop"
+)
+
+// view puts places in the kernel into words.
+type view struct {
+	host      *probe.Host
+	own, node uint64            // the namespace that was sent from, and the node's
+	names     map[uint64]string // of others
+}
+
+// newView is that of this process. One that was started inside a pod has its parent on the node.
+func newView(h *probe.Host) *view {
+	v := &view{host: h, names: map[uint64]string{}}
+	v.own = v.namespace("thread-self")
+	if v.node = v.namespace(strconv.Itoa(os.Getppid())); v.node == 0 {
+		v.node = v.own
+	}
+	return v
+}
+
+// namespace is the number of a process's network namespace, 0 where it cannot be seen.
+func (v *view) namespace(process string) uint64 {
+	text, err := os.Readlink(filepath.Join(v.host.Proc, process, "ns/net"))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(text, "net:["), "]"), 10, 64)
+	return n
+}
+
+// where names a network namespace: others than the node's and the pod's by a process that is in it.
+func (v *view) where(number uint32) string {
+	n := uint64(number)
+	switch {
+	case n == 0:
+		return "a namespace that does not show"
+	case n == v.node:
+		return "the node"
+	case n == v.own:
+		return "the pod"
+	}
+	if v.names[n] == "" {
+		v.names[n] = v.holder(n)
+	}
+	return v.names[n]
+}
+
+func (v *view) holder(n uint64) string {
+	entries, err := os.ReadDir(v.host.Proc)
+	if err != nil {
+		return fmt.Sprintf("namespace %d", n)
+	}
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || v.namespace(e.Name()) != n {
+			continue
+		}
+		comm, err := os.ReadFile(filepath.Join(v.host.Proc, e.Name(), "comm"))
+		if err == nil {
+			return fmt.Sprintf("the namespace of %s, process %s", probe.OneLine(string(comm)), e.Name())
+		}
+	}
+	return fmt.Sprintf("namespace %d", n)
+}
+
+// at is an interface and where it is.
+func (v *view) at(e skbdrop.Event) string {
+	if e.Interface == "" {
+		return v.where(e.Namespace)
+	}
+	return fmt.Sprintf("%s (%s)", probe.OneLine(e.Interface), v.where(e.Namespace))
+}
+
+func (v *view) step(e skbdrop.Event) string {
+	wrapped := ""
+	if e.Wrapped {
+		wrapped = ", in a tunnel's packet"
+	}
+	switch e.Kind {
+	case skbdrop.Left:
+		return "left " + v.at(e) + wrapped
+	case skbdrop.Came:
+		return "came in by " + v.at(e) + wrapped
+	}
+	return v.dropped(e) + wrapped
+}
+
+// dropped says where a packet was dropped, and why, in the kernel's words.
+func (v *view) dropped(e skbdrop.Event) string {
+	in := ""
+	if hook := e.Hook(); hook != "" {
+		in = " in " + hook
+	}
+	by := e.Reason
+	if len(e.Calls) > 0 {
+		by += ", " + e.Calls[0]
+	}
+	return fmt.Sprintf("dropped%s at %s: %s", in, v.at(e), by)
+}
+
+// end says where a packet has ended, and what that means.
+func (v *view) end(p skbdrop.Path) string {
+	e := p.End()
+	switch e.Kind {
+	case skbdrop.Dropped:
+		if says := means(e); says != "" {
+			return "was " + v.step(e) + ": " + says
+		}
+		return "was " + v.step(e)
+	case skbdrop.Left:
+		return v.step(e) + ", and was not seen again: it is lost in the driver, the NIC, or beyond this machine"
+	}
+	return v.step(e) + ", and was not seen again: what takes it there does not call it a drop (a socket's full queue, " +
+		"XDP, a packet that waits)"
+}
+
+// reasons are what the kernel's names mean (include/net/dropreason-core.h).
+var reasons = map[string]string{
+	"NO_SOCKET":           "nothing listens at that port",
+	"NETFILTER_DROP":      "a rule of the firewall; 'drops' without --trace counts which",
+	"OTHERHOST":           "the frame was for another MAC address: the sender has a wrong neighbour entry",
+	"IP_CSUM":             "the IP checksum is wrong",
+	"ICMP_CSUM":           "the ICMP checksum is wrong",
+	"TCP_CSUM":            "the TCP checksum is wrong",
+	"UDP_CSUM":            "the UDP checksum is wrong",
+	"SKB_CSUM":            "the checksum could not be made",
+	"IP_RPFILTER":         "rp_filter: the way back to its source is another one",
+	"IP_INNOROUTES":       "no route",
+	"IP_OUTNOROUTES":      "no route",
+	"IP_INADDRERRORS":     "this namespace does not forward, or not to such an address",
+	"IP_LOCAL_SOURCE":     "it came from outside with an address of this machine",
+	"IP_INHDR":            "its TTL is over, or its header is wrong",
+	"PKT_TOO_BIG":         "bigger than the MTU of the next interface",
+	"NEIGH_FAILED":        "the next hop does not answer ARP or neighbour discovery",
+	"NEIGH_QUEUEFULL":     "too many packets wait for the next hop's MAC address",
+	"QDISC_DROP":          "the interface's queue (tc), or it has no carrier",
+	"QDISC_OVERLIMIT":     "the interface's queue (tc) is full",
+	"TC_INGRESS":          "a program or a filter of tc, inwards",
+	"TC_EGRESS":           "a program or a filter of tc, outwards",
+	"XDP":                 "a program of XDP",
+	"BPF_CGROUP_EGRESS":   "a program at the cgroup, outwards",
+	"CPU_BACKLOG":         "the CPU's backlog is full (softnet)",
+	"FULL_RING":           "the interface's ring is full",
+	"DEV_READY":           "the interface is down",
+	"SOCKET_RCVBUFF":      "the socket's receive buffer is full",
+	"SOCKET_FILTER":       "a filter at the socket",
+	"SOCKET_BACKLOG":      "the socket's backlog is full",
+	"TCP_LISTEN_OVERFLOW": "the listener's queue is full",
+	"TCP_MD5NOTFOUND":     "the other side has a password for this peer (TCP MD5), and the packet none",
+	"TCP_MD5UNEXPECTED":   "the packet has a password (TCP MD5), and the other side none for this peer",
+	"TCP_MD5FAILURE":      "the two sides have different passwords (TCP MD5)",
+	"TCP_AUTH_HDR":        "the packet's authentication (TCP MD5 or AO) is wrong",
+	"XFRM_POLICY":         "an IPsec policy",
+	"UNHANDLED_PROTO":     "nothing here takes that protocol",
+	"VXLAN_VNI_NOT_FOUND": "no VXLAN interface here has that VNI",
+	"VXLAN_INVALID_HDR":   "the VXLAN header is wrong",
+	"NO_TX_TARGET":        "the tunnel has no entry that says to which host",
+	"MAC_INVALID_SOURCE":  "the source's MAC address is wrong",
+	"IPV6DISABLED":        "IPv6 is switched off",
+	"FRAG_REASM_TIMEOUT":  "a fragment of it did not come",
+	"SECURITY_HOOK":       "a security module",
+}
+
+// functions are what it means that one of these drops without a reason of its own.
+var functions = map[string]string{
+	"ip_error":           "a route of type blackhole or prohibit",
+	"dst_discard":        "a route of type blackhole",
+	"neigh_invalidate":   reasons["NEIGH_FAILED"],
+	"arp_error_report":   reasons["NEIGH_FAILED"],
+	"ndisc_error_report": reasons["NEIGH_FAILED"],
+	"do_xdp_generic":     reasons["XDP"],
+	"__dev_forward_skb2": "bigger than the MTU of the other end, or that is down",
+	"vxlan_xmit":         reasons["NO_TX_TARGET"],
+}
+
+// means is what a drop means, "" where the kernel's words have to do.
+func means(e skbdrop.Event) string {
+	if says := reasons[e.Reason]; says != "" {
+		return says
+	}
+	if len(e.Calls) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(e.Calls[0], ".")
+	return functions[name]
+}
