@@ -3,7 +3,6 @@ package skbdrop
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -72,7 +71,7 @@ func way(e Event, ports []uint16) Way {
 	switch {
 	case e.Quoted:
 		return Rejected
-	case e.Protocol == TCP || e.Protocol == UDP:
+	case e.Protocol == TCP:
 		if slices.Contains(ports, e.Src.Port()) {
 			return Sent
 		}
@@ -90,10 +89,7 @@ func (e Event) delivered() bool {
 		return false
 	}
 	calls := func(names ...string) bool {
-		return slices.ContainsFunc(e.Calls, func(c string) bool {
-			name, _, _ := strings.Cut(c, ".")
-			return slices.Contains(names, name)
-		})
+		return slices.ContainsFunc(e.Calls, func(c string) bool { return slices.Contains(names, bare(c)) })
 	}
 	return e.Reason == "QUEUE_PURGE" || calls("inet_sock_destruct", "inet_csk_destroy_sock") ||
 		calls("ping_rcv") && (e.Reason == "NO_SOCKET" || e.Reason == "NOT_SPECIFIED")
@@ -105,9 +101,11 @@ func (p Path) repeats(e Event) bool {
 	if last.Kind == Dropped && e.Kind == Dropped {
 		return e.At-last.At > copies
 	}
-	return e.Kind != Dropped && slices.ContainsFunc(p.Steps, func(s Event) bool {
-		return s.Kind == e.Kind && s.Namespace == e.Namespace && s.Index == e.Index && s.Wrapped == e.Wrapped
-	})
+	return e.Kind != Dropped && slices.ContainsFunc(p.Steps, e.samePlace)
+}
+
+func (e Event) samePlace(f Event) bool {
+	return e.Kind == f.Kind && e.Namespace == f.Namespace && e.Index == f.Index && e.Wrapped == f.Wrapped
 }
 
 // Group are packets that went the same way.
@@ -138,8 +136,7 @@ func Groups(paths []Path) []Group {
 
 func (p Path) same(q Path) bool {
 	return p.Way == q.Way && p.Arrived == q.Arrived && slices.EqualFunc(p.Steps, q.Steps, func(a, b Event) bool {
-		return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Index == b.Index && a.Wrapped == b.Wrapped &&
-			a.TTL == b.TTL && a.Reason == b.Reason && slices.Equal(a.Calls[:min(1, len(a.Calls))], b.Calls[:min(1, len(b.Calls))]) &&
+		return a.samePlace(b) && a.TTL == b.TTL && a.Reason == b.Reason && a.Function() == b.Function() &&
 			a.Hook() == b.Hook()
 	})
 }

@@ -64,7 +64,8 @@ func TestFilter(t *testing.T) {
 	a := netip.MustParseAddr("10.0.0.1")
 	for _, f := range []Filter{
 		{Protocol: ICMP}, {Protocol: 99, Addrs: []netip.Addr{a}},
-		{Protocol: ICMP, Addrs: []netip.Addr{a, a, a, a, a}}, {Protocol: ICMP, Addrs: []netip.Addr{a}, Numbers: make([]uint16, 9)},
+		{Protocol: ICMP, Addrs: []netip.Addr{a, a, a, a, a}},
+		{Protocol: ICMP, Addrs: []netip.Addr{a}, Numbers: make([]uint16, 9)},
 	} {
 		if f.valid() == nil {
 			t.Errorf("%+v is taken", f)

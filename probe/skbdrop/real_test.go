@@ -159,7 +159,8 @@ func (f fate) echoes(t *testing.T, to netip.Addr) {
 		}
 	}
 	for i := range packets {
-		b, err := (&icmp.Message{Type: kind, Body: &icmp.Echo{ID: ourID, Seq: i, Data: make([]byte, max(56, f.echo.size))}}).Marshal(nil)
+		body := &icmp.Echo{ID: ourID, Seq: i, Data: make([]byte, max(56, f.echo.size))}
+		b, err := (&icmp.Message{Type: kind, Body: body}).Marshal(nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -271,7 +272,7 @@ func (f fate) judge(t *testing.T, paths []Path) string {
 	}
 	p := drops[0]
 	e := p.End()
-	function, _, _ := strings.Cut(e.Calls[0], ".")
+	function := e.Function()
 	wanted := func(got, want string) bool { return slices.Contains(strings.Split(want, "|"), got) }
 	if !wanted(e.Reason, f.reason) || !wanted(function, f.function) || e.Hook() != f.hook || e.Interface != f.at ||
 		e.Wrapped != f.wrapped || (p.Way == Answer) != f.answer || e.Namespace == 0 {

@@ -22,7 +22,6 @@ import (
 const (
 	ICMP = 1 // of both families
 	TCP  = 6
-	UDP  = 17
 )
 
 // Filter names the packets that are looked for: of one protocol, from or to one of some addresses, with one of some
@@ -57,7 +56,7 @@ type Event struct {
 	Interface string // "" = it has none (any more)
 	Index     uint32
 
-	Src, Dst netip.AddrPort // of the packet of the Filter, whatever wraps or quotes it; ports are those of TCP and UDP
+	Src, Dst netip.AddrPort // of the packet of the Filter, whatever wraps or quotes it; ports are those of TCP
 	Protocol uint8          // as on the wire: 58 is ICMPv6
 	Type     uint8          // of ICMP; of TCP the flags
 	Seq      uint32
@@ -88,12 +87,25 @@ func (e Event) Hook() string {
 		return ""
 	}
 	for _, c := range e.Calls[at+1:] {
-		name, _, _ := strings.Cut(c, ".") // the compiler's .constprop.0
-		if hook := callers[name]; hook != "" {
+		if hook := callers[bare(c)]; hook != "" {
 			return hook
 		}
 	}
 	return ""
+}
+
+// Function is the one that dropped a packet, "" = it does not show.
+func (e Event) Function() string {
+	if len(e.Calls) == 0 {
+		return ""
+	}
+	return bare(e.Calls[0])
+}
+
+// bare is a function's name without what the compiler adds: .constprop.0.
+func bare(function string) string {
+	name, _, _ := strings.Cut(function, ".")
+	return name
 }
 
 // Why says what a kernel lacks to be looked into.
@@ -137,8 +149,8 @@ func (f Filter) valid() error {
 		return fmt.Errorf("a filter has 1 to %d addresses, not %d", maxAddrs, len(f.Addrs))
 	case len(f.Numbers) > maxNumbers:
 		return fmt.Errorf("a filter has %d numbers at most, not %d", maxNumbers, len(f.Numbers))
-	case f.Protocol != ICMP && f.Protocol != TCP && f.Protocol != UDP:
-		return fmt.Errorf("a filter is of ICMP, TCP or UDP, not of protocol %d", f.Protocol)
+	case f.Protocol != ICMP && f.Protocol != TCP:
+		return fmt.Errorf("a filter is of ICMP or TCP, not of protocol %d", f.Protocol)
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 		return q.connect(ctx, j, t)
 	}
 	d := delivery{what: "echoes", failed: "lost"}
-	stats, err := icmp.Ping(ctx, []netip.Addr{q.to}, icmp.Pace{Packets: tracedEchoes, Every: 20 * time.Millisecond, ID: id})
+	pace := icmp.Pace{Packets: tracedEchoes, Every: 20 * time.Millisecond, ID: id}
+	stats, err := icmp.Ping(ctx, []netip.Addr{q.to}, pace)
 	if err != nil {
 		return d, fmt.Errorf("pinging %s: %w", q.to, err)
 	}
@@ -183,7 +184,8 @@ func (q tracing) report(j *probe.Job, sent delivery, groups []skbdrop.Group) pro
 		target = netip.AddrPortFrom(q.to, q.port).String()
 	}
 	if sent.lost() == 0 {
-		return probe.Found(probe.OK, "%s: %d of %d %s were answered, and this is their way", target, sent.answered, sent.sent, sent.what)
+		return probe.Found(probe.OK, "%s: %d of %d %s were answered, and this is their way", target, sent.answered,
+			sent.sent, sent.what)
 	}
 	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
 	g, seen := ending(groups)

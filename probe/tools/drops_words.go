@@ -101,8 +101,8 @@ func (v *view) dropped(e skbdrop.Event) string {
 		in = " in " + hook
 	}
 	by := e.Reason
-	if len(e.Calls) > 0 {
-		by += ", " + e.Calls[0]
+	if f := e.Function(); f != "" {
+		by += ", " + f
 	}
 	return fmt.Sprintf("dropped%s at %s: %s", in, v.at(e), by)
 }
@@ -187,9 +187,5 @@ func means(e skbdrop.Event) string {
 	if says := reasons[e.Reason]; says != "" {
 		return says
 	}
-	if len(e.Calls) == 0 {
-		return ""
-	}
-	name, _, _ := strings.Cut(e.Calls[0], ".")
-	return functions[name]
+	return functions[e.Function()]
 }

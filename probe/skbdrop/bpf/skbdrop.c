@@ -43,7 +43,7 @@ struct filter {
 	__u8 addrs[ADDRS][16]; // IPv4 as ::ffff:a.b.c.d; one of them is the packet's source or destination
 	__u16 numbers[NUMBERS]; // the echo's identifier, or one of the ports; as on the wire
 	__u16 vxlan; // port; as on the wire
-	__u8 proto; // 6 or 17; 1 is ICMP of both families
+	__u8 proto; // 6; 1 is ICMP of both families
 	__u8 pad;
 };
 
