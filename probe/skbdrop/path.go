@@ -43,12 +43,21 @@ type packet struct {
 // soonest.
 const copies = 100 * time.Millisecond
 
+// Flags of TCP.
+const (
+	syn = 0x02
+	rst = 0x04
+)
+
 // Paths puts the events of a trace together, each packet's by itself, in the order in which they were first seen. The
-// port is ours, from which we have sent; 0 = what is sent is known by its type, as with ICMP.
+// ports are ours, from which TCP was sent, of which the handshake is shown; an echo is known by its type.
 func Paths(events []Event, ports ...uint16) []Path {
 	open := map[packet]int{}
 	var out []Path
 	for _, e := range events {
+		if e.Protocol == TCP && e.Kind != Dropped && e.Type&(syn|rst) == 0 {
+			continue // what comes after the handshake looks alike
+		}
 		key := packet{way(e, ports), e.Seq, e.Type}
 		i, known := open[key]
 		if e.delivered() {

@@ -177,7 +177,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 func (q tracing) report(j *probe.Job, sent delivery, groups []skbdrop.Group) probe.Result {
 	v := newView(j.Host)
 	for _, g := range groups {
-		j.Say("  %3dx %-9s %s", g.Count, g.Way, v.path(g.Path))
+		v.show(j, g)
 	}
 	target := q.to.String()
 	if q.port > 0 {
@@ -213,17 +213,22 @@ func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	return skbdrop.Group{}, false
 }
 
-// path is a path in words: "left eth0 (the pod) → came in by cali12 (the node) → routed → dropped ...".
-func (v *view) path(p skbdrop.Path) string {
-	var out []string
-	for i, e := range p.Steps {
-		if i > 0 && e.TTL < p.Steps[i-1].TTL {
-			out = append(out, "routed")
+// show prints the way of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
+// dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
+func (v *view) show(j *probe.Job, g skbdrop.Group) {
+	j.Say("%dx %s", g.Count, g.Way)
+	for i := 0; i < len(g.Steps); {
+		in := g.Steps[i].Namespace
+		var line []string
+		for ; i < len(g.Steps) && g.Steps[i].Namespace == in; i++ {
+			if i > 0 && g.Steps[i].TTL < g.Steps[i-1].TTL {
+				line = append(line, "routed")
+			}
+			line = append(line, step(g.Steps[i]))
 		}
-		out = append(out, v.step(e))
+		if i == len(g.Steps) && g.Arrived {
+			line = append(line, "arrived")
+		}
+		j.Say("    %s: %s", v.where(in), strings.Join(line, " → "))
 	}
-	if p.Arrived {
-		out = append(out, "arrived")
-	}
-	return strings.Join(out, " → ")
 }

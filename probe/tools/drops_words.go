@@ -72,54 +72,47 @@ func (v *view) holder(n uint64) string {
 	return fmt.Sprintf("namespace %d", n)
 }
 
-// at is an interface and where it is.
-func (v *view) at(e skbdrop.Event) string {
-	if e.Interface == "" {
-		return v.where(e.Namespace)
-	}
-	return fmt.Sprintf("%s (%s)", probe.OneLine(e.Interface), v.where(e.Namespace))
-}
-
-func (v *view) step(e skbdrop.Event) string {
-	wrapped := ""
+// step is what happens to a packet in one place.
+func step(e skbdrop.Event) string {
+	at, wrapped := probe.OneLine(e.Interface), ""
 	if e.Wrapped {
 		wrapped = ", in a tunnel's packet"
 	}
 	switch e.Kind {
 	case skbdrop.Left:
-		return "left " + v.at(e) + wrapped
+		return "left " + at + wrapped
 	case skbdrop.Came:
-		return "came in by " + v.at(e) + wrapped
+		return "came in by " + at + wrapped
 	}
-	return v.dropped(e) + wrapped
-}
-
-// dropped says where a packet was dropped, and why, in the kernel's words.
-func (v *view) dropped(e skbdrop.Event) string {
-	in := ""
+	out := "dropped"
 	if hook := e.Hook(); hook != "" {
-		in = " in " + hook
+		out += " in " + hook
 	}
-	by := e.Reason
+	if at != "" {
+		out += " at " + at
+	}
+	out += wrapped + ": " + e.Reason
 	if f := e.Function(); f != "" {
-		by += ", " + f
+		out += ", " + f
 	}
-	return fmt.Sprintf("dropped%s at %s: %s", in, v.at(e), by)
+	return out
 }
 
 // end says where a packet has ended, and what that means.
 func (v *view) end(p skbdrop.Path) string {
 	e := p.End()
+	last := step(e) + " in " + v.where(e.Namespace)
 	switch e.Kind {
 	case skbdrop.Dropped:
+		last = "was " + strings.Replace(step(e), ": ", " in "+v.where(e.Namespace)+": ", 1)
 		if says := means(e); says != "" {
-			return "was " + v.step(e) + ": " + says
+			last += ": " + says
 		}
-		return "was " + v.step(e)
+		return last
 	case skbdrop.Left:
-		return v.step(e) + ", and was not seen again: it is lost in the driver, the NIC, or beyond this machine"
+		return last + ", and was not seen again: it is lost in the driver, the NIC, or beyond this machine"
 	}
-	return v.step(e) + ", and was not seen again: what takes it there does not call it a drop (a socket's full queue, " +
+	return last + ", and was not seen again: what takes it there does not call it a drop (a socket's full queue, " +
 		"XDP, a packet that waits)"
 }
 

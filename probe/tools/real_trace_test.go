@@ -50,11 +50,11 @@ func TestRealTrace(t *testing.T) {
 	}
 	r, said := traced(t, "10.65.0.2")
 	wants(t, r, probe.OK, "17 of 17 echoes were answered")
-	if !strings.Contains(said, "left cali12 (the pod) → came in by eth0 (namespace ") || !strings.Contains(said, "→ arrived") {
+	if !strings.Contains(said, "the pod: left cali12\n    namespace ") || !strings.Contains(said, "came in by cali12 → arrived") {
 		t.Error(said)
 	}
 	r, _ = traced(t, "10.65.0.2:7")
-	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0", "NETFILTER_DROP", "a rule of the firewall")
+	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a rule of the firewall")
 	r, _ = traced(t, "10.65.0.2:8")
 	wants(t, r, probe.Fail, "NO_SOCKET", "nothing listens")
 	r, _ = traced(t, "10.65.0.77")
