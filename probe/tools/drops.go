@@ -23,7 +23,8 @@ import (
 
 // Drops finds where packets die.
 var Drops = &probe.Tool{
-	Name: "drops", Usage: "[-n SECONDS] | [--trace] HOST | POD | HOST:PORT", Short: "where packets die: the rule, queue, route or counter",
+	Name: "drops", Usage: "[-n SECONDS] | [--trace] HOST | POD | HOST:PORT",
+	Short: "where packets die: the rule, queue, route or counter",
 	Doc: `With a target it sends some 40 pings to it, or opens as many TCP connections where a PORT
 is named, in bursts with pauses between, and names the counter that grew by as many
 as were lost, and not in the pauses: a rule of nftables or of either iptables, with

@@ -76,6 +76,10 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	if q.port == 0 {
 		filter.Protocol, filter.Numbers = skbdrop.ICMP, []uint16{id}
 	}
+	before, err := drops.Count(q.in)
+	if err != nil {
+		j.Say("not all rules can be counted, and so named: %s", probe.OneLine(err.Error()))
+	}
 	t, err := skbdrop.Open(filter)
 	if err != nil {
 		return untraced(err)
@@ -89,18 +93,19 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 		}
 	}
 	events, missed, ended := t.End()
-	switch {
+	after, _ := drops.Count(q.in)
+	switch err := errors.Join(err, ended); {
 	case err != nil:
-		return unread(errors.Join(err, ended))
-	case ended != nil:
-		return unread(ended)
+		return unread(err)
 	case sent.sent == 0 || ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before it was known where packets to %s go", q.to)
 	}
 	if missed > 0 {
 		j.Say("of %d events the first %d are shown: somebody else sends such packets too", missed+len(events), len(events))
 	}
-	return q.report(j, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
+	v := newView(j.Host)
+	v.grew = after.Deaths(before)
+	return q.report(j, v, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
 }
 
 // untraced says why drops cannot be seen, and what can be done without.
@@ -174,8 +179,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 }
 
 // report prints the paths, and says where what was lost has ended.
-func (q tracing) report(j *probe.Job, sent delivery, groups []skbdrop.Group) probe.Result {
-	v := newView(j.Host)
+func (q tracing) report(j *probe.Job, v *view, sent delivery, groups []skbdrop.Group) probe.Result {
 	for _, g := range groups {
 		v.show(j, g)
 	}
@@ -195,11 +199,11 @@ func (q tracing) report(j *probe.Job, sent delivery, groups []skbdrop.Group) pro
 	case !seen:
 		return probe.Found(probe.Fail, "%s, and the kernel showed no packet of them", lost)
 	}
-	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g.Path))
+	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
 }
 
-// ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen somewhere,
-// else what was sent.
+// ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen
+// somewhere, else what was sent.
 func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	for _, fits := range []func(skbdrop.Group) bool{
 		func(g skbdrop.Group) bool { return g.Way != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
@@ -225,6 +229,9 @@ func (v *view) show(j *probe.Job, g skbdrop.Group) {
 				line = append(line, "routed")
 			}
 			line = append(line, step(g.Steps[i]))
+			if rule := v.rule(g.Steps[i], g.Count); rule != "" {
+				line[len(line)-1] += ", by " + rule
+			}
 		}
 		if i == len(g.Steps) && g.Arrived {
 			line = append(line, "arrived")

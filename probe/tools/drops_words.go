@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/drops"
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
@@ -16,6 +17,7 @@ type view struct {
 	host      *probe.Host
 	own, node uint64            // the namespace that was sent from, and the node's
 	names     map[uint64]string // of others
+	grew      []drops.Death     // counters that grew meanwhile
 }
 
 // newView is that of this process. One that was started inside a pod has its parent on the node.
@@ -99,14 +101,18 @@ func step(e skbdrop.Event) string {
 }
 
 // end says where a packet has ended, and what that means.
-func (v *view) end(p skbdrop.Path) string {
-	e := p.End()
+func (v *view) end(g skbdrop.Group) string {
+	e := g.End()
 	last := step(e) + " in " + v.where(e.Namespace)
 	switch e.Kind {
 	case skbdrop.Dropped:
 		last = "was " + strings.Replace(step(e), ": ", " in "+v.where(e.Namespace)+": ", 1)
-		if says := means(e); says != "" {
-			last += ": " + says
+		rule, says := v.rule(e, g.Count), means(e)
+		switch {
+		case rule != "":
+			return last + ", by " + rule
+		case says != "":
+			return last + ": " + says
 		}
 		return last
 	case skbdrop.Left:
@@ -116,10 +122,41 @@ func (v *view) end(p skbdrop.Path) string {
 		"XDP, a packet that waits)"
 }
 
+// rule is the one rule in the namespace and at the hook of a drop whose counter grew by at least as many, in words; ""
+// where none did, or several, or it is where rules are not counted.
+func (v *view) rule(e skbdrop.Event, count int) string {
+	hook := e.Hook()
+	if e.Kind != skbdrop.Dropped || hook == "" {
+		return ""
+	}
+	other := "ip6"
+	if e.Src.Addr().Is6() {
+		other = "ip"
+	}
+	var exactly, more []drops.Death
+	for _, d := range v.grew {
+		switch r := d.Rule; {
+		case r == nil, r.Family == other, d.Where != v.where(e.Namespace), d.Count < count:
+		case r.Hook != "" && !strings.EqualFold(r.Hook, hook):
+		case d.Count == count:
+			exactly = append(exactly, d)
+		default:
+			more = append(more, d)
+		}
+	}
+	if len(exactly) == 0 {
+		exactly = more
+	}
+	if len(exactly) != 1 {
+		return ""
+	}
+	return exactly[0].Place
+}
+
 // reasons are what the kernel's names mean (include/net/dropreason-core.h).
 var reasons = map[string]string{
 	"NO_SOCKET":           "nothing listens at that port",
-	"NETFILTER_DROP":      "a rule of the firewall; 'drops' without --trace counts which",
+	"NETFILTER_DROP":      "a rule of the firewall, but no counter says which",
 	"OTHERHOST":           "the frame was for another MAC address: the sender has a wrong neighbour entry",
 	"IP_CSUM":             "the IP checksum is wrong",
 	"ICMP_CSUM":           "the ICMP checksum is wrong",

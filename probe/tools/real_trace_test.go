@@ -29,6 +29,9 @@ ip -n far link set eth0 up
 ip netns exec far nft add table inet t
 ip netns exec far nft add chain inet t c { type filter hook input priority 0 ; }
 ip netns exec far nft add rule inet t c tcp dport 7 drop
+nft add table inet t
+nft add chain inet t c { type filter hook output priority 0 ; }
+nft add rule inet t c tcp dport 9 counter drop
 `
 
 func traced(t *testing.T, args ...string) (probe.Result, string) {
@@ -55,6 +58,8 @@ func TestRealTrace(t *testing.T) {
 	}
 	r, _ = traced(t, "10.65.0.2:7")
 	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a rule of the firewall")
+	r, _ = traced(t, "10.65.0.2:9")
+	wants(t, r, probe.Fail, "dropped in OUTPUT at cali12 in the pod", "by nftables, table inet t, chain c, rule 1")
 	r, _ = traced(t, "10.65.0.2:8")
 	wants(t, r, probe.Fail, "NO_SOCKET", "nothing listens")
 	r, _ = traced(t, "10.65.0.77")
