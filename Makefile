@@ -197,6 +197,7 @@ bench: build image toolbox-here sandbox ## measure, as ratios within one run, an
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e >$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./e2e/hollow >>$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/icmp >>$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/skbdrop >>$(BENCHED)
 	go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m . >>$(BENCHED)
 	@cat $(BENCHED)
 	@go run ./e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md

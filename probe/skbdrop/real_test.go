@@ -219,7 +219,8 @@ func write(t *testing.T, rows string) {
 		t.Fatal(err)
 	}
 	release, _, _ := strings.Cut(string(name.Release[:]), "-")
-	table := "| lost by | reason, function, hook, interface: as Linux " + strings.TrimRight(release, "\x00") + " says it |\n|---|---|\n"
+	table := "| lost by | reason, by Linux " + strings.TrimRight(release, "\x00") +
+		" | function | hook | interface |\n|---|---|---|---|---|\n"
 	for _, f := range fates {
 		if row, err := os.ReadFile(filepath.Join(rows, f.name)); err == nil && f.does != "" {
 			table += string(row)
@@ -265,7 +266,7 @@ func (f fate) judge(t *testing.T, paths []Path) string {
 		if len(drops) > 0 {
 			t.Errorf("nothing is to be dropped: %+v", drops)
 		}
-		return "- " + f.unseen
+		return "no drop | | | " + f.unseen
 	}
 	if len(drops) == 0 {
 		t.Fatalf("no drop was seen: %+v", paths)
@@ -281,5 +282,5 @@ func (f fate) judge(t *testing.T, paths []Path) string {
 	if len(p.Steps) > 1 && p.Steps[0].Kind != Left {
 		t.Errorf("it does not begin by leaving: %+v", p.Steps)
 	}
-	return strings.TrimSpace(fmt.Sprintf("`%s` by `%s` %s at `%s`", e.Reason, function, f.hook, e.Interface))
+	return fmt.Sprintf("`%s` | `%s` | %s | `%s`", e.Reason, function, f.hook, e.Interface)
 }
