@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -80,10 +79,10 @@ func Open(f Filter) (*Trace, error) {
 		return nil, err
 	}
 	if err := t.load(kernel); err != nil {
-		return nil, errors.Join(refused(err), t.close())
+		return nil, errors.Join(refused(err), t.Close())
 	}
 	if err := t.start(f); err != nil {
-		return nil, errors.Join(refused(err), t.close())
+		return nil, errors.Join(refused(err), t.Close())
 	}
 	return t, nil
 }
@@ -206,7 +205,7 @@ func (t *Trace) End() (events []Event, missed int, err error) {
 		errs = append(errs, fmt.Errorf("reading how much there was: %w", err))
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return int(a.At - b.At) })
-	return events, max(0, int(noted)-len(events)), errors.Join(append(errs, t.close())...)
+	return events, max(0, int(noted)-len(events)), errors.Join(append(errs, t.Close())...)
 }
 
 func (t *Trace) event(raw event) Event {
@@ -247,8 +246,8 @@ func (t *Trace) detach() error {
 	return errors.Join(errs...)
 }
 
-// close removes all from the kernel.
-func (t *Trace) close() error {
+// Close removes all from the kernel, also where it is gone already.
+func (t *Trace) Close() error {
 	errs := []error{t.detach()}
 	if t.events != nil {
 		errs = append(errs, t.events.Close())
@@ -256,6 +255,7 @@ func (t *Trace) close() error {
 	if t.programs != nil {
 		t.programs.Close()
 	}
+	t.events, t.programs = nil, nil
 	return errors.Join(errs...)
 }
 
@@ -264,7 +264,7 @@ func refused(err error) error {
 	switch {
 	case locked(err):
 		return &UnavailableError{Why: Lockdown}
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, unix.EPERM): // EACCES is the verifier's, of a program that it does not like
 		return &UnavailableError{NoRight, err}
 	}
 	return err

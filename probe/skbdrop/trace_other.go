@@ -22,5 +22,8 @@ func (*Trace) Control(string, string, syscall.RawConn) error { return errors.Err
 // Ports needs Linux.
 func (*Trace) Ports() []uint16 { return nil }
 
+// Close needs Linux.
+func (*Trace) Close() error { return nil }
+
 // End needs Linux.
 func (*Trace) End() ([]Event, int, error) { return nil, 0, errors.ErrUnsupported }

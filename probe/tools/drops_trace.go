@@ -84,6 +84,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return untraced(err)
 	}
+	defer t.Close() // also where this ends in a panic, which the session outlives
 	sent, err := q.send(ctx, j, t, id)
 	if sent.silent > 0 {
 		j.Say("nothing came back of %d: waiting %s for what the kernel may still hold", sent.silent, short(held))
@@ -100,12 +101,14 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	case sent.sent == 0 || ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before it was known where packets to %s go", q.to)
 	}
-	if missed > 0 {
-		j.Say("of %d events the first %d are shown: somebody else sends such packets too", missed+len(events), len(events))
-	}
 	v := newView(j.Host)
 	v.grew = after.Deaths(before)
-	return q.report(j, v, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
+	r := q.report(j, v, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
+	if missed > 0 {
+		j.Say("of %d events the first %d are shown", missed+len(events), len(events))
+		return probe.Found(probe.Unknown, "somebody else sends packets like ours to or from %s: what is shown is not sure", q.to)
+	}
+	return r
 }
 
 // untraced says why drops cannot be seen, and what can be done without.

@@ -1,11 +1,12 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/drops"
@@ -14,42 +15,48 @@ import (
 
 // view puts places in the kernel into words.
 type view struct {
-	host      *probe.Host
-	own, node uint64            // the namespace that was sent from, and the node's
-	names     map[uint64]string // of others
-	grew      []drops.Death     // counters that grew meanwhile
+	own, node uint32            // the namespace that was sent from, and the node's
+	names     map[uint32]string // of others
+	processes func() procfs.Procs
+	grew      []drops.Death // counters that grew meanwhile
 }
 
 // newView is that of this process. One that was started inside a pod has its parent on the node.
 func newView(h *probe.Host) *view {
-	v := &view{host: h, names: map[uint64]string{}}
-	v.own = v.namespace("thread-self")
-	if v.node = v.namespace(strconv.Itoa(os.Getppid())); v.node == 0 {
-		v.node = v.own
+	v := &view{names: map[uint32]string{}}
+	fs, err := procfs.NewFS(h.Proc)
+	if err != nil { // then namespaces are numbers
+		return v
 	}
+	if own, err := fs.Self(); err == nil {
+		v.own = namespace(own)
+	}
+	if parent, err := fs.Proc(os.Getppid()); err == nil {
+		v.node = namespace(parent)
+	}
+	v.node = cmp.Or(v.node, v.own)
+	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // none: as above
 	return v
 }
 
 // namespace is the number of a process's network namespace, 0 where it cannot be seen.
-func (v *view) namespace(process string) uint64 {
-	text, err := os.Readlink(filepath.Join(v.host.Proc, process, "ns/net"))
+func namespace(p procfs.Proc) uint32 {
+	all, err := p.Namespaces()
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(text, "net:["), "]"), 10, 64)
-	return n
+	return all["net"].Inode
 }
 
 // where names a network namespace: others than the node's and the pod's by a process that is in it.
-func (v *view) where(number uint32) string {
-	n := uint64(number)
-	switch {
-	case n == 0:
+func (v *view) where(n uint32) string {
+	switch n {
+	case 0:
 		return "a namespace that does not show"
-	case n == v.node:
-		return "the node"
-	case n == v.own:
-		return "the pod"
+	case v.node:
+		return drops.Node
+	case v.own:
+		return thePod
 	}
 	if v.names[n] == "" {
 		v.names[n] = v.holder(n)
@@ -57,18 +64,16 @@ func (v *view) where(number uint32) string {
 	return v.names[n]
 }
 
-func (v *view) holder(n uint64) string {
-	entries, err := os.ReadDir(v.host.Proc)
-	if err != nil {
+func (v *view) holder(n uint32) string {
+	if v.processes == nil {
 		return fmt.Sprintf("namespace %d", n)
 	}
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil || v.namespace(e.Name()) != n {
+	for _, p := range v.processes() {
+		if namespace(p) != n {
 			continue
 		}
-		comm, err := os.ReadFile(filepath.Join(v.host.Proc, e.Name(), "comm"))
-		if err == nil {
-			return fmt.Sprintf("the namespace of %s, process %s", probe.OneLine(string(comm)), e.Name())
+		if comm, err := p.Comm(); err == nil {
+			return fmt.Sprintf("the namespace of %s, process %d", probe.OneLine(comm), p.PID)
 		}
 	}
 	return fmt.Sprintf("namespace %d", n)
