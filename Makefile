@@ -54,6 +54,10 @@ carried: $(ARCHES:%=$(CARRIED)/%.gz)
 $(CARRIED)/%.gz: probe
 	@GOOS= GOARCH= go run scripts/gzip.go .cache/build/linux-$*/probe $@
 
+.PHONY: bpf
+bpf: ## compile the programs that 'drops --trace' loads (committed; with Debian 12's clang)
+	@scripts/bpf.sh
+
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar -pin $(CACHE)/probe.ref probe
 
@@ -205,6 +209,7 @@ bench: build image toolbox-here sandbox ## measure, as ratios within one run, an
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e >$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./e2e/hollow >>$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/icmp >>$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/skbdrop >>$(BENCHED)
 	go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m . >>$(BENCHED)
 	@cat $(BENCHED)
 	@go run ./e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -105,8 +106,15 @@ func (c *Session) tool(t *probe.Tool) *prompt.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Call) error {
-	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
-	if err != nil {
+	s, leave := c.at, func() error { return nil }
+	if tools.Traces(what) {
+		var err error
+		if s, leave, err = c.traceNode(ctx, what); err != nil {
+			return err
+		}
+	}
+	outcome, err := s.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	if err := errors.Join(err, leave()); err != nil {
 		return err
 	}
 	return c.cameTo(outcome)

@@ -46,6 +46,7 @@ func TestWatchArguments(t *testing.T) {
 		{"bird configure", 0, "", "show"},
 		{"logs calico-node", 2 * time.Second, "logs", ""},
 		{"logs -f calico-node", 0, "", "goes on by itself"},
+		{"drops --trace 10.0.0.1", 0, "", "type it each time, without watch"},
 		{"ping -c 0 10.0.0.1", 0, "", "goes on by itself"},
 	} {
 		w, err := watchingOf(strings.Fields(c.args))

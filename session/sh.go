@@ -126,18 +126,17 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	case at.method == injector.MethodLocal:
 		return nil, nil, notAsked("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
 	}
-	own := at.opts
-	own.Via = injector.MethodPod
-	if at.method == injector.MethodEphemeral { // no other pod could be made
-		own.Via = injector.MethodEphemeral
-	}
+	own := at.beside(ctx)
 	if toolbox {
 		own.Image = c.opts.ToolboxImage
 	}
-	if end, ok := ctx.Deadline(); ok {
-		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))
+	own.RootShell = true
+	in, until := "pod", "the shell ends"
+	if own.Via == injector.MethodEphemeral {
+		in, until = "container", "the session ends"
 	}
-	s, came, err := at.placeShell(ctx, own)
+	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
+	s, came, err := at.placeBeside(ctx, own, &nodeSession{})
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -152,36 +151,43 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	return s, s.leave, nil
 }
 
-// placeShell puts a probe that may start a shell beside the one on the node; where none
-// could be put there, came is why.
-func (s *nodeSession) placeShell(ctx context.Context, own examine.Options) (
-	shell *nodeSession, came string, err error) {
+// beside are the options of a second probe on the node, for as long as a command lasts.
+func (s *nodeSession) beside(ctx context.Context) examine.Options {
+	own := s.opts
+	own.Via = injector.MethodPod
+	if s.method == injector.MethodEphemeral { // no other pod could be made
+		own.Via = injector.MethodEphemeral
+	}
+	if end, ok := ctx.Deadline(); ok {
+		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))
+	}
+	return own
+}
+
+// placeBeside puts a second probe, which may do what the one on the node may not, beside that; where none could be put
+// there, came is why.
+func (s *nodeSession) placeBeside(ctx context.Context, own examine.Options, second *nodeSession) (
+	placed *nodeSession, came string, err error) {
 	_, snap, err := s.Snapshot(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	came = "no probe for a shell was put on the node"
+	came = "no second probe was put on the node"
 	sink := report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result != nil {
 			came = ev.Result.Saw
 		}
 		return nil
 	})
-	in, until := "pod", "the shell ends"
-	if own.Via == injector.MethodEphemeral {
-		in, until = "container", "the session ends"
-	}
-	s.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
 	own.InSession = true
-	root := own
-	root.RootShell = true
-	run, err := examine.New(s.client, root, sink)
+	run, err := examine.New(s.client, own, sink)
 	if err != nil {
 		return nil, "", err
 	}
-	shell = &nodeSession{client: s.client, opts: own, reader: s.reader, snap: snap, sink: sink}
-	if err := shell.place(ctx, run, snap); err != nil {
-		return nil, "", errors.Join(err, shell.leave())
+	own.RootShell, own.ForTool = false, false // it may answer checks later
+	second.client, second.opts, second.reader, second.snap, second.sink = s.client, own, s.reader, snap, sink
+	if err := second.place(ctx, run, snap); err != nil {
+		return nil, "", errors.Join(err, second.leave())
 	}
-	return shell, came, nil
+	return second, came, nil
 }

@@ -67,6 +67,9 @@ func watchingOf(args []string) (watching, error) {
 		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
 			err = fmt.Errorf("'%s' goes on by itself until it is stopped: type it without watch", strings.Join(args, " "))
 		}
+		if err == nil && tools.Traces(probe.Call{Tool: w.tool.Name, Args: w.args}) {
+			err = errors.New("drops --trace loads programs into the kernel: type it each time, without watch")
+		}
 		return w, err
 	}
 	w.want = args

@@ -13,6 +13,7 @@ var capabilities = []struct {
 	name string
 }{
 	{1, "DAC_OVERRIDE"}, {2, "DAC_READ_SEARCH"}, {12, "NET_ADMIN"}, {13, "NET_RAW"}, {19, "SYS_PTRACE"}, {21, "SYS_ADMIN"},
+	{38, "PERFMON"}, {39, "BPF"},
 }
 
 // held says what this process really holds, not what it was meant to get.

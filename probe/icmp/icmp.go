@@ -6,6 +6,7 @@
 package icmp
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -28,6 +29,7 @@ import (
 type Pace struct {
 	Packets int
 	Every   time.Duration
+	ID      uint16 // that the echoes bear, by which others know them; 0 = any
 }
 
 // How a ping is done. Where all answer, Usual takes four tenths of a second and Brisk a tenth of that.
@@ -78,6 +80,7 @@ func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 		return nil, err
 	}
 	p.packets, p.every, p.wait, p.payload = pace.Packets, pace.Every, Wait, 56
+	p.id = cmp.Or(pace.ID, p.id)
 	return p.ping(ctx, addrs), nil
 }
 

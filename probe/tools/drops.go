@@ -23,7 +23,8 @@ import (
 
 // Drops finds where packets die.
 var Drops = &probe.Tool{
-	Name: "drops", Usage: "[-n SECONDS] | HOST | POD | HOST:PORT", Short: "where packets die: the rule, queue, route or counter",
+	Name: "drops", Usage: "[-n SECONDS] | [--trace] HOST | POD | HOST:PORT",
+	Short: "where packets die: the rule, queue, route or counter",
 	Doc: `With a target it sends some 40 pings to it, or opens as many TCP connections where a PORT
 is named, in bursts with pauses between, and names the counter that grew by as many
 as were lost, and not in the pauses: a rule of nftables or of either iptables, with
@@ -37,16 +38,28 @@ Without a target nothing is sent: it shows what is dropped meanwhile, of all pac
   HOST         an address, a node's name, or another that the node can look up
   POD          NAMESPACE/NAME of a pod, of this node or one that 'run' asks
   HOST:PORT    TCP; IPv6 in brackets: [fd00::1]:443
+  --trace      loads three small programs into the kernel (eBPF) and has it say itself where
+               each of our packets left, came in, and was dropped, and why, in every network
+               namespace of the node; the rule by its counter. They see every packet that
+               an interface takes or sends or that is dropped, compare it with ours there,
+               note nothing of others, change nothing, and go when the command ends, however
+               it does. By pod there is a pod of its own for it, with the capabilities BPF
+               and PERFMON. Takes Linux 5.17 or later with BTF. Not seen are the NIC and the
+               network between nodes, nor what the kernel does not call a drop
 
   drops
   drops -n 30
   drops 10.244.7.9
   drops worker-4:10250
   drops default/web-7c9d:8080
+  drops --trace 10.244.7.9
 
-Fails when packets are lost. No program is loaded and no rule made; a rule without a
-counter is not seen, and what is lost beyond the node is only said to be so.`,
-	Parse: parseDrops,
+Fails when packets are lost. No rule is made, and without --trace no program is loaded; a
+rule without a counter is not seen, and what is lost beyond the node is only said to be so.`,
+	Parse: func(args []string) (probe.ToolFunc, error) {
+		d, err := parseDrops(args)
+		return d.run, err
+	},
 }
 
 // dropping are the arguments of drops.
@@ -55,25 +68,30 @@ type dropping struct {
 	host  string     // a name, "" = there is an address, or nothing is sent
 	addr  netip.Addr // invalid = nothing is sent, or a name that is not looked up yet
 	port  uint16
+	trace bool
 }
 
-func parseDrops(args []string) (probe.ToolFunc, error) {
+func parseDrops(args []string) (dropping, error) {
 	var d dropping
 	f := options("drops")
+	f.BoolVar(&d.trace, "trace", false, "")
 	seconds(f, &d.watch, "n", 0)
 	rest, err := words(f, args)
 	switch {
 	case err != nil:
-		return nil, err
+		return d, err
 	case len(rest) > 1:
-		return nil, errors.New("drops takes one target: drops 10.244.7.9")
+		return d, errors.New("drops takes one target: drops 10.244.7.9")
 	case len(rest) == 1 && d.watch != 0:
-		return nil, errors.New("-n goes without a target: bursts take as long as they take")
+		return d, errors.New("-n goes without a target: bursts take as long as they take")
+	case len(rest) == 0 && d.trace:
+		return d, errors.New("--trace takes a target, to which it sends: drops --trace 10.244.7.9")
 	case len(rest) == 0:
 		d.watch = cmp.Or(d.watch, 5*time.Second)
-		return d.run, within("-n", d.watch, time.Second, 10*time.Minute)
+		return d, within("-n", d.watch, time.Second, 10*time.Minute)
 	}
-	return d.run, d.aim(rest[0])
+	err = d.aim(rest[0])
+	return d, err
 }
 
 // aim takes the target apart.
@@ -119,12 +137,21 @@ func (d dropping) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	var worst probe.Result
 	for _, to := range addrs {
-		r := d.search(ctx, j, from, count, to)
+		r := d.one(ctx, j, from, count, to)
 		if worst.Status == "" || slices.Index(probe.Statuses(), r.Status) < slices.Index(probe.Statuses(), worst.Status) {
 			worst = r
 		}
 	}
 	return worst
+}
+
+// one asks about one address.
+func (d dropping) one(ctx context.Context, j *probe.Job, from drops.Space, count []drops.Space,
+	to netip.Addr) probe.Result {
+	if d.trace {
+		return tracing{to, d.port, count}.run(ctx, j)
+	}
+	return d.search(ctx, j, from, count, to)
 }
 
 // thePod is what a pod's namespace is called in which this program was started.

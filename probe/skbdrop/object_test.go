@@ -1,0 +1,27 @@
+//go:build e2e
+
+package skbdrop
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestObject compiles the programs again and wants the bytes that are committed: what runs in the kernel is what can
+// be read.
+func TestObject(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "skbdrop.o")
+	if said, err := exec.Command("../../scripts/bpf.sh", out).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	made, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(made, object) {
+		t.Error("skbdrop.o is not what its source gives: run 'make bpf' and commit it")
+	}
+}

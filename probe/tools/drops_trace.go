@@ -1,0 +1,244 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/skbdrop"
+)
+
+// tracing is what 'drops --trace' asks: where our own packets to an address go, and die.
+type tracing struct {
+	to   netip.Addr
+	port uint16 // of TCP, 0 = echoes are sent
+	// in is where rules are counted.
+	in []drops.Space
+}
+
+// Traces tells whether a call loads programs into the kernel, for which a probe has to have the right.
+func Traces(c probe.Call) bool {
+	if c.Tool != Drops.Name {
+		return false
+	}
+	d, err := parseDrops(c.Args)
+	return err == nil && d.trace
+}
+
+// TraceCapabilities are those that a probe needs for such a call, without CAP_.
+func TraceCapabilities(c probe.Call) []string {
+	// BPF and PERFMON to load; beside them NET_RAW for echoes, NET_ADMIN for the rules' counters, SYS_PTRACE to name
+	// other namespaces by who is there.
+	needs := []string{"BPF", "NET_ADMIN", "NET_RAW", "PERFMON", "SYS_PTRACE"}
+	if c.From != nil {
+		needs = append(needs, "SYS_ADMIN") // to enter a pod's
+	}
+	return needs
+}
+
+const (
+	tracedEchoes   = 17
+	tracedConnects = 4 // each has a port of its own, which the filter has to know
+	// held is how long the kernel keeps packets for a neighbour that does not answer: three questions, a second apart.
+	held = 3500 * time.Millisecond
+	// vxlanPort is IANA's, and that of Calico where nobody has configured another one.
+	vxlanPort = 4789
+)
+
+// delivery is what has become of what was sent, as its sender sees it.
+type delivery struct {
+	sent, answered int
+	silent         int    // nothing at all came back, and it may still be under way
+	what, failed   string // "echoes", "lost"
+	said           string // why the last was not answered, as far as the sender is told
+}
+
+func (d delivery) lost() int { return d.sent - d.answered }
+
+// run sends packets while the kernel says where it has them.
+func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
+	filter := skbdrop.Filter{Addrs: []netip.Addr{q.to}, Protocol: skbdrop.TCP, VXLAN: q.vxlan()}
+	if way, _, err := kernel.RouteOf(kernel.Packet{To: q.to}); err == nil && way.Source.IsValid() {
+		filter.Addrs = append(filter.Addrs, way.Source) // where the target's address is translated
+	}
+	id := uint16(1 + rand.IntN(1<<16-1))
+	if q.port == 0 {
+		filter.Protocol, filter.Numbers = skbdrop.ICMP, []uint16{id}
+	}
+	before, err := drops.Count(q.in)
+	if err != nil {
+		j.Say("not all rules can be counted, and so named: %s", probe.OneLine(err.Error()))
+	}
+	t, err := skbdrop.Open(filter)
+	if err != nil {
+		return untraced(err)
+	}
+	defer t.Close() // also where this ends in a panic, which the session outlives
+	sent, err := q.send(ctx, j, t, id)
+	if sent.silent > 0 {
+		j.Say("nothing came back of %d: waiting %s for what the kernel may still hold", sent.silent, short(held))
+		select {
+		case <-ctx.Done():
+		case <-time.After(held):
+		}
+	}
+	events, missed, ended := t.End()
+	after, _ := drops.Count(q.in)
+	switch err := errors.Join(err, ended); {
+	case err != nil:
+		return unread(err)
+	case sent.sent == 0 || ctx.Err() != nil:
+		return probe.Found(probe.Unknown, "stopped before it was known where packets to %s go", q.to)
+	}
+	v := newView(j.Host)
+	v.grew = after.Deaths(before)
+	r := q.report(j, v, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
+	if missed > 0 {
+		j.Say("of %d events the first %d are shown", missed+len(events), len(events))
+		return probe.Found(probe.Unknown, "somebody else sends packets like ours to or from %s: what is shown is not sure", q.to)
+	}
+	return r
+}
+
+// untraced says why drops cannot be seen, and what can be done without.
+func untraced(err error) probe.Result {
+	const without = "'drops' without --trace counts what is lost"
+	u, is := errors.AsType[*skbdrop.UnavailableError](err)
+	switch {
+	case !is:
+		return unread(err)
+	case u.Why == skbdrop.NoRight:
+		return probe.Found(probe.Skip, "%v; %s", u, without).With(probe.FactReason, string(u.Why))
+	}
+	return probe.Found(probe.Unknown, "%v; %s", u, without).With(probe.FactReason, string(u.Why))
+}
+
+// vxlan is the port of this namespace's VXLAN, where it has one of its own.
+func (tracing) vxlan() uint16 {
+	links, err := kernel.Links()
+	if err != nil {
+		return vxlanPort
+	}
+	for _, l := range links {
+		if l.VXLAN != nil && l.VXLAN.Port > 0 && l.VXLAN.Port <= 65535 {
+			return uint16(l.VXLAN.Port)
+		}
+	}
+	return vxlanPort
+}
+
+func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id uint16) (delivery, error) {
+	if q.port > 0 {
+		return q.connect(ctx, j, t)
+	}
+	d := delivery{what: "echoes", failed: "lost"}
+	pace := icmp.Pace{Packets: tracedEchoes, Every: 20 * time.Millisecond, ID: id}
+	stats, err := icmp.Ping(ctx, []netip.Addr{q.to}, pace)
+	if err != nil {
+		return d, fmt.Errorf("pinging %s: %w", q.to, err)
+	}
+	s := stats[0]
+	d.sent, d.answered, d.silent, d.said = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
+	if s.Refusal != "" && s.Refusal != "error" {
+		d.said = "they could not leave: " + checks.Refusal(s.Refusal)
+	}
+	j.Say("%d echoes sent to %s, %d came back", d.sent, q.to, d.answered)
+	return d, nil
+}
+
+// connect opens connections, each from a port that the trace looks for.
+func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (delivery, error) {
+	d := delivery{what: "connections", failed: "not opened"}
+	dialer := net.Dialer{Timeout: 700 * time.Millisecond, Control: t.Control}
+	for range tracedConnects {
+		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(q.to, q.port).String())
+		if ctx.Err() != nil {
+			break
+		}
+		d.sent++
+		if err == nil {
+			d.answered++
+			conn.Close()
+			continue
+		}
+		reason := probe.Reason(err)
+		if d.said = checks.Refusal(reason); reason == "timeout" {
+			d.silent++
+		}
+	}
+	j.Say("%s tried to %s, %d opened", several(d.sent, "connection"), netip.AddrPortFrom(q.to, q.port), d.answered)
+	return d, nil
+}
+
+// report prints the paths, and says where what was lost has ended.
+func (q tracing) report(j *probe.Job, v *view, sent delivery, groups []skbdrop.Group) probe.Result {
+	for _, g := range groups {
+		v.show(j, g)
+	}
+	target := q.to.String()
+	if q.port > 0 {
+		target = netip.AddrPortFrom(q.to, q.port).String()
+	}
+	if sent.lost() == 0 {
+		return probe.Found(probe.OK, "%s: %d of %d %s were answered, and this is their way", target, sent.answered,
+			sent.sent, sent.what)
+	}
+	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
+	g, seen := ending(groups)
+	switch {
+	case !seen && sent.said != "":
+		return probe.Found(probe.Fail, "%s, and no packet was made: %s", lost, sent.said)
+	case !seen:
+		return probe.Found(probe.Fail, "%s, and the kernel showed no packet of them", lost)
+	}
+	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
+}
+
+// ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen
+// somewhere, else what was sent.
+func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
+	for _, fits := range []func(skbdrop.Group) bool{
+		func(g skbdrop.Group) bool { return g.Way != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
+		func(g skbdrop.Group) bool { return g.Way == skbdrop.Answer && !g.Arrived },
+		func(g skbdrop.Group) bool { return g.Way == skbdrop.Sent },
+	} {
+		if i := slices.IndexFunc(groups, fits); i >= 0 {
+			return groups[i], true
+		}
+	}
+	return skbdrop.Group{}, false
+}
+
+// show prints the way of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
+// dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
+func (v *view) show(j *probe.Job, g skbdrop.Group) {
+	j.Say("%dx %s", g.Count, g.Way)
+	for i := 0; i < len(g.Steps); {
+		in := g.Steps[i].Namespace
+		var line []string
+		for ; i < len(g.Steps) && g.Steps[i].Namespace == in; i++ {
+			if i > 0 && g.Steps[i].TTL < g.Steps[i-1].TTL {
+				line = append(line, "routed")
+			}
+			line = append(line, step(g.Steps[i]))
+			if rule := v.rule(g.Steps[i], g.Count); rule != "" {
+				line[len(line)-1] += ", by " + rule
+			}
+		}
+		if i == len(g.Steps) && g.Arrived {
+			line = append(line, "arrived")
+		}
+		j.Say("    %s: %s", v.where(in), strings.Join(line, " → "))
+	}
+}

@@ -1,0 +1,226 @@
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/skbdrop"
+)
+
+// view puts places in the kernel into words.
+type view struct {
+	own, node uint32            // the namespace that was sent from, and the node's
+	names     map[uint32]string // of others
+	processes func() procfs.Procs
+	grew      []drops.Death // counters that grew meanwhile
+}
+
+// newView is that of this process. One that was started inside a pod has its parent on the node.
+func newView(h *probe.Host) *view {
+	v := &view{names: map[uint32]string{}}
+	fs, err := procfs.NewFS(h.Proc)
+	if err != nil { // then namespaces are numbers
+		return v
+	}
+	if own, err := fs.Self(); err == nil {
+		v.own = namespace(own)
+	}
+	if parent, err := fs.Proc(os.Getppid()); err == nil {
+		v.node = namespace(parent)
+	}
+	v.node = cmp.Or(v.node, v.own)
+	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // none: as above
+	return v
+}
+
+// namespace is the number of a process's network namespace, 0 where it cannot be seen.
+func namespace(p procfs.Proc) uint32 {
+	all, err := p.Namespaces()
+	if err != nil {
+		return 0
+	}
+	return all["net"].Inode
+}
+
+// where names a network namespace: others than the node's and the pod's by a process that is in it.
+func (v *view) where(n uint32) string {
+	switch n {
+	case 0:
+		return "a namespace that does not show"
+	case v.node:
+		return drops.Node
+	case v.own:
+		return thePod
+	}
+	if v.names[n] == "" {
+		v.names[n] = v.holder(n)
+	}
+	return v.names[n]
+}
+
+func (v *view) holder(n uint32) string {
+	if v.processes == nil {
+		return fmt.Sprintf("namespace %d", n)
+	}
+	for _, p := range v.processes() {
+		if namespace(p) != n {
+			continue
+		}
+		if comm, err := p.Comm(); err == nil {
+			return fmt.Sprintf("the namespace of %s, process %d", probe.OneLine(comm), p.PID)
+		}
+	}
+	return fmt.Sprintf("namespace %d", n)
+}
+
+// step is what happens to a packet in one place.
+func step(e skbdrop.Event) string {
+	at, wrapped := probe.OneLine(e.Interface), ""
+	if e.Wrapped {
+		wrapped = ", in a tunnel's packet"
+	}
+	switch e.Kind {
+	case skbdrop.Left:
+		return "left " + at + wrapped
+	case skbdrop.Came:
+		return "came in by " + at + wrapped
+	}
+	out := "dropped"
+	if hook := e.Hook(); hook != "" {
+		out += " in " + hook
+	}
+	if at != "" {
+		out += " at " + at
+	}
+	out += wrapped + ": " + e.Reason
+	if f := e.Function(); f != "" {
+		out += ", " + f
+	}
+	return out
+}
+
+// end says where a packet has ended, and what that means.
+func (v *view) end(g skbdrop.Group) string {
+	e := g.End()
+	last := step(e) + " in " + v.where(e.Namespace)
+	switch e.Kind {
+	case skbdrop.Dropped:
+		last = "was " + strings.Replace(step(e), ": ", " in "+v.where(e.Namespace)+": ", 1)
+		rule, says := v.rule(e, g.Count), means(e)
+		switch {
+		case rule != "":
+			return last + ", by " + rule
+		case says != "":
+			return last + ": " + says
+		}
+		return last
+	case skbdrop.Left:
+		return last + ", and was not seen again: it is lost in the driver, the NIC, or beyond this machine"
+	}
+	return last + ", and was not seen again: what takes it there does not call it a drop (a socket's full queue, " +
+		"XDP, a packet that waits)"
+}
+
+// rule is the one rule in the namespace and at the hook of a drop whose counter grew by at least as many, in words; ""
+// where none did, or several, or it is where rules are not counted.
+func (v *view) rule(e skbdrop.Event, count int) string {
+	hook := e.Hook()
+	if e.Kind != skbdrop.Dropped || hook == "" {
+		return ""
+	}
+	other := "ip6"
+	if e.Src.Addr().Is6() {
+		other = "ip"
+	}
+	var exactly, more []drops.Death
+	for _, d := range v.grew {
+		switch r := d.Rule; {
+		case r == nil, r.Family == other, d.Where != v.where(e.Namespace), d.Count < count:
+		case r.Hook != "" && !strings.EqualFold(r.Hook, hook):
+		case d.Count == count:
+			exactly = append(exactly, d)
+		default:
+			more = append(more, d)
+		}
+	}
+	if len(exactly) == 0 {
+		exactly = more
+	}
+	if len(exactly) != 1 {
+		return ""
+	}
+	return exactly[0].Place
+}
+
+// reasons are what the kernel's names mean (include/net/dropreason-core.h).
+var reasons = map[string]string{
+	"NO_SOCKET":           "nothing listens at that port",
+	"NETFILTER_DROP":      "a rule of the firewall, but no counter says which",
+	"OTHERHOST":           "the frame was for another MAC address: the sender has a wrong neighbour entry",
+	"IP_CSUM":             "the IP checksum is wrong",
+	"ICMP_CSUM":           "the ICMP checksum is wrong",
+	"TCP_CSUM":            "the TCP checksum is wrong",
+	"UDP_CSUM":            "the UDP checksum is wrong",
+	"SKB_CSUM":            "the checksum could not be made",
+	"IP_RPFILTER":         "rp_filter: the way back to its source is another one",
+	"IP_INNOROUTES":       "no route",
+	"IP_OUTNOROUTES":      "no route",
+	"IP_INADDRERRORS":     "this namespace does not forward, or not to such an address",
+	"IP_LOCAL_SOURCE":     "it came from outside with an address of this machine",
+	"IP_INHDR":            "its TTL is over, or its header is wrong",
+	"PKT_TOO_BIG":         "bigger than the MTU of the next interface",
+	"NEIGH_FAILED":        "the next hop does not answer ARP or neighbour discovery",
+	"NEIGH_QUEUEFULL":     "too many packets wait for the next hop's MAC address",
+	"QDISC_DROP":          "the interface's queue (tc), or it has no carrier",
+	"QDISC_OVERLIMIT":     "the interface's queue (tc) is full",
+	"TC_INGRESS":          "a program or a filter of tc, inwards",
+	"TC_EGRESS":           "a program or a filter of tc, outwards",
+	"XDP":                 "a program of XDP",
+	"BPF_CGROUP_EGRESS":   "a program at the cgroup, outwards",
+	"CPU_BACKLOG":         "the CPU's backlog is full (softnet)",
+	"FULL_RING":           "the interface's ring is full",
+	"DEV_READY":           "the interface is down",
+	"SOCKET_RCVBUFF":      "the socket's receive buffer is full",
+	"SOCKET_FILTER":       "a filter at the socket",
+	"SOCKET_BACKLOG":      "the socket's backlog is full",
+	"TCP_LISTEN_OVERFLOW": "the listener's queue is full",
+	"TCP_MD5NOTFOUND":     "the other side has a password for this peer (TCP MD5), and the packet none",
+	"TCP_MD5UNEXPECTED":   "the packet has a password (TCP MD5), and the other side none for this peer",
+	"TCP_MD5FAILURE":      "the two sides have different passwords (TCP MD5)",
+	"TCP_AUTH_HDR":        "the packet's authentication (TCP MD5 or AO) is wrong",
+	"XFRM_POLICY":         "an IPsec policy",
+	"UNHANDLED_PROTO":     "nothing here takes that protocol",
+	"VXLAN_VNI_NOT_FOUND": "no VXLAN interface here has that VNI",
+	"VXLAN_INVALID_HDR":   "the VXLAN header is wrong",
+	"NO_TX_TARGET":        "the tunnel has no entry that says to which host",
+	"MAC_INVALID_SOURCE":  "the source's MAC address is wrong",
+	"IPV6DISABLED":        "IPv6 is switched off",
+	"FRAG_REASM_TIMEOUT":  "a fragment of it did not come",
+	"SECURITY_HOOK":       "a security module",
+}
+
+// functions are what it means that one of these drops without a reason of its own.
+var functions = map[string]string{
+	"ip_error":           "a route of type blackhole or prohibit",
+	"dst_discard":        "a route of type blackhole",
+	"neigh_invalidate":   reasons["NEIGH_FAILED"],
+	"arp_error_report":   reasons["NEIGH_FAILED"],
+	"ndisc_error_report": reasons["NEIGH_FAILED"],
+	"do_xdp_generic":     reasons["XDP"],
+	"__dev_forward_skb2": "bigger than the MTU of the other end, or that is down",
+	"vxlan_xmit":         reasons["NO_TX_TARGET"],
+}
+
+// means is what a drop means, "" where the kernel's words have to do.
+func means(e skbdrop.Event) string {
+	if says := reasons[e.Reason]; says != "" {
+		return says
+	}
+	return functions[e.Function()]
+}

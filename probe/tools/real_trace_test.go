@@ -1,0 +1,86 @@
+//go:build e2e
+
+package tools
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// beyond are another host, and a way to it.
+const beyond = `
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+ip netns add far
+ip link set lo up
+ip link add cali12 type veth peer name eth0 netns far
+ip addr add 10.65.0.1/24 dev cali12
+ip link set cali12 up
+ip -n far link set lo up
+ip -n far addr add 10.65.0.2/24 dev eth0
+ip -n far link set eth0 up
+ip netns exec far nft add table inet t
+ip netns exec far nft add chain inet t c { type filter hook input priority 0 ; }
+ip netns exec far nft add rule inet t c tcp dport 7 drop
+nft add table inet t
+nft add chain inet t c { type filter hook output priority 0 ; }
+nft add rule inet t c tcp dport 9 counter drop
+`
+
+func traced(t *testing.T, args ...string) (probe.Result, string) {
+	t.Helper()
+	run, err := Drops.Parse(append([]string{"--trace"}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r := run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/", Proc: "/proc"}, Out: &out})
+	t.Logf("%s\n%s", r.Saw, &out)
+	return r, out.String()
+}
+
+// TestRealTrace wants the way of packets shown, and the place where they die.
+func TestRealTrace(t *testing.T) {
+	if !nstest.Enter(t, beyond) {
+		return
+	}
+	r, said := traced(t, "10.65.0.2")
+	wants(t, r, probe.OK, "17 of 17 echoes were answered")
+	if !strings.Contains(said, "the pod: left cali12\n    namespace ") || !strings.Contains(said, "came in by cali12 → arrived") {
+		t.Error(said)
+	}
+	r, _ = traced(t, "10.65.0.2:7")
+	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a rule of the firewall")
+	r, _ = traced(t, "10.65.0.2:9")
+	wants(t, r, probe.Fail, "dropped in OUTPUT at cali12 in the pod", "by nftables, table inet t, chain c, rule 1")
+	r, _ = traced(t, "10.65.0.2:8")
+	wants(t, r, probe.Fail, "NO_SOCKET", "nothing listens")
+	r, _ = traced(t, "10.65.0.77")
+	wants(t, r, probe.Fail, "17 of 17 echoes", "NEIGH_FAILED", "does not answer ARP")
+	r, _ = traced(t, "203.0.113.9")
+	wants(t, r, probe.Fail, "no packet was made", "no route")
+	if u, _ := traced(t, "127.0.0.1"); u.Status != probe.OK {
+		t.Error(u)
+	}
+}
+
+// TestRealTraceRefused wants a probe without the right for it say what it lacks, and what there is instead.
+func TestRealTraceRefused(t *testing.T) {
+	if os.Getuid() == 0 {
+		child := exec.Command("/proc/self/exe", "-test.run=^TestRealTraceRefused$")
+		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	r, _ := traced(t, "127.0.0.1")
+	wants(t, r, probe.Skip, "the capabilities BPF and PERFMON", "'drops' without --trace")
+}
