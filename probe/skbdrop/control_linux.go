@@ -13,11 +13,11 @@ import (
 func (t *Trace) Control(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
-		var any unix.Sockaddr = &unix.SockaddrInet4{}
+		var anywhere unix.Sockaddr = &unix.SockaddrInet4{}
 		if strings.HasSuffix(network, "6") {
-			any = &unix.SockaddrInet6{}
+			anywhere = &unix.SockaddrInet6{}
 		}
-		if failed = unix.Bind(int(fd), any); failed != nil {
+		if failed = unix.Bind(int(fd), anywhere); failed != nil {
 			return
 		}
 		own, err := unix.Getsockname(int(fd))
