@@ -45,13 +45,14 @@ type Cluster struct {
 	requests   atomic.Int64 // by way of the kubeconfig
 
 	dir  string
-	port int // of the API server
+	port int            // of the API server
+	pids map[string]int // of the programs, by name
 }
 
 // newCluster starts a cluster without nodes; it ends with the test.
 func newCluster(t testing.TB) *Cluster {
 	t.Helper()
-	c := &Cluster{dir: t.TempDir(), port: freePort(t)}
+	c := &Cluster{dir: t.TempDir(), port: freePort(t), pids: map[string]int{}}
 	etcd, peer := freePort(t), freePort(t)
 	at := func(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
 	c.start(t, "etcd", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "error",
@@ -137,11 +138,27 @@ func (c *Cluster) start(t testing.TB, name string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%s, which 'make sandbox' and one 'sandbox up' build: %v", name, err)
 	}
+	c.pids[name] = cmd.Process.Pid
 	t.Cleanup(func() {
 		cmd.Process.Kill() //nolint:errcheck // it may have ended
 		cmd.Wait()         //nolint:errcheck // killed
 		log.Close()
 	})
+}
+
+// memory is the most that a program of the control plane has taken, in bytes.
+func (c *Cluster) memory(t testing.TB, name string) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pids[name]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), "VmHWM:")
+	var kilobytes int64
+	if _, err := fmt.Sscan(after, &kilobytes); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return kilobytes << 10
 }
 
 // said is the end of what a program of the control plane has logged.

@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ type ran struct {
 	took     time.Duration
 	memory   int64 // bytes, at most
 	requests int64
+	report   int // bytes of it
 	stderr   string
 }
 
@@ -42,6 +45,7 @@ func (c *Cluster) client(t testing.TB, args ...string) ran {
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
+	r.report = out.Len()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		r.memory = usage.Maxrss << 10
 	}
@@ -127,27 +131,34 @@ func TestThousandNodes(t *testing.T) {
 	}
 }
 
-// BenchmarkFleet measures runs over a thousand and five thousand nodes: with a probe on each, with probes on the
-// suspects and three of each zone, and with none.
+// BenchmarkFleet measures runs over a thousand nodes and more: with a probe on each, with probes on the suspects and
+// three of each zone, and with none.
 func BenchmarkFleet(b *testing.B) {
-	for _, c := range []struct {
-		name  string
+	all, sampled := []string{"--all-nodes"}, []string{"-l", "kubernetes.io/os=linux"}
+	for _, size := range []struct {
 		nodes int
-		flags []string
+		runs  map[string][]string
 	}{
-		{"1000 all", 1000, []string{"--all-nodes"}},
-		{"5000 sampled", 5000, []string{"-l", "kubernetes.io/os=linux"}},
-		{"5000 all", 5000, []string{"--all-nodes"}},
-		{"5000 api", 5000, []string{"--all-nodes", "--via", "api"}},
+		{1000, map[string][]string{"all": all}},
+		{5000, map[string][]string{"sampled": sampled, "all": all, "api": append(all, "--via", "api")}},
+		{10_000, map[string][]string{"sampled": sampled, "all": append(all, "--timeout", "15m"),
+			"api": append(all, "--via", "api")}},
+		{20_000, map[string][]string{"sampled": sampled, "api": append(all, "--via", "api")}},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			cluster, _ := sprinkled(b, c.nodes)
-			for b.Loop() {
-				r := cluster.client(b, append([]string{"run"}, c.flags...)...)
-				b.ReportMetric(r.took.Seconds(), "run-s")
-				b.ReportMetric(float64(r.requests)/float64(c.nodes), "requests/node")
-				b.ReportMetric(float64(r.memory>>20), "MB")
-				b.Logf("%v, %d groups", r.Verdicts, len(r.Groups))
+		b.Run(strconv.Itoa(size.nodes), func(b *testing.B) {
+			cluster, _ := sprinkled(b, size.nodes)
+			for _, name := range slices.Sorted(maps.Keys(size.runs)) {
+				b.Run(name, func(b *testing.B) {
+					for b.Loop() {
+						r := cluster.client(b, append([]string{"run"}, size.runs[name]...)...)
+						b.ReportMetric(r.took.Seconds(), "run-s")
+						b.ReportMetric(float64(r.requests)/float64(size.nodes), "requests/node")
+						b.ReportMetric(float64(r.memory>>20), "MB")
+						b.ReportMetric(float64(r.report)/(1<<20), "report-MB")
+						b.ReportMetric(float64(cluster.memory(b, "kube-apiserver")>>20), "api-MB")
+						b.Logf("%v, %d groups", r.Verdicts, len(r.Groups))
+					}
+				})
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func (c *Cluster) calico(ctx context.Context, i int, since metav1.Time) error {
 	return err
 }
 
-// Renew renews the leases of all nodes but those that are silent.
+// Renew renews the leases of all nodes but those that are silent, for as long as a test takes: nobody else does.
 func (c *Cluster) Renew(t testing.TB, n int, silent ...int) {
 	t.Helper()
 	late := map[int]bool{}
@@ -96,9 +96,9 @@ func (c *Cluster) Renew(t testing.TB, n int, silent ...int) {
 	}
 	leases := c.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	each(t.Context(), t, n, func(ctx context.Context, i int) error {
-		at := time.Now()
+		at := time.Now().Add(time.Hour)
 		if late[i] {
-			at = at.Add(-10 * time.Minute)
+			at = time.Now().Add(-10 * time.Minute)
 		}
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
