@@ -143,5 +143,16 @@ func (r *Reader) checked(p packet) (Packet, error) {
 		Device: p.Device, From: p.From, Length: p.Length, Data: p.Data}, nil
 }
 
+// End is to be called when no more comes. The error is that something is missing.
+func (r *Reader) End() error {
+	switch {
+	case r.failed == nil && !r.begun:
+		r.failed = errors.New("no capture came")
+	case r.failed == nil && len(r.line) > 0:
+		r.failed = errors.New("the capture broke off within a packet")
+	}
+	return r.failed
+}
+
 // Line is a packet in words.
 func (r *Reader) Line(p Packet) string { return Line(p, r.vxlan) }

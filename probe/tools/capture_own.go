@@ -128,6 +128,9 @@ func (t *tally) aside() string {
 	return out
 }
 
+// FactDropped is how many packets are missing in a capture, as the kernel had no room for them.
+const FactDropped probe.Fact = "dropped_packets"
+
 // outcome is how it went. That nothing was seen is not said where the kernel had no room for packets.
 func (c Capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	where, ours := t.String(), t.all-t.discovery
@@ -157,7 +160,7 @@ func (c Capturing) outcome(t *tally, answer probe.Result) probe.Result {
 		r.Status = probe.Unknown
 	}
 	r.Saw += t.aside()
-	return r
+	return r.With(FactDropped, t.dropped)
 }
 
 // what is captured, in words.
