@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/capture"
 )
 
-// Pcapng writes a capture for tcpdump and Wireshark. Of what a node says only packets, and names of interfaces that have
-// been checked, get into it: the file is this program's own.
+// Pcapng writes a capture for tcpdump and Wireshark. Of what a node says only packets, and names of interfaces that
+// have been checked, get into it: the file is this program's own.
 type Pcapng struct {
 	to     io.Writer
 	filter string // what was captured, in words

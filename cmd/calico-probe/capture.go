@@ -68,12 +68,14 @@ HOST is an address, the name of a node, or a name that the node itself can look 
 	nodeFlag(f, &o.Node, "the node to capture on, and to send from with --own")
 	nodeFlagNamed(f, "peer", &c.Peer, "another node, to capture the same on at the same time")
 	f.StringVar(&c.Pod, "pod", "", "capture in the network of this pod of the node, NAMESPACE/NAME")
-	f.BoolVar(&c.own, "own", false, "send five pings to HOST, or open one TCP connection to its PORT, and capture only these")
+	f.BoolVar(&c.own, "own", false, "send five pings to HOST, or open one TCP connection to its PORT, "+
+		"and capture only these")
 	f.StringVarP(&c.device, "interface", "i", "", "only this interface")
 	f.StringVarP(&c.protocol, "protocol", "p", "", "only this protocol: tcp, udp, sctp or icmp")
 	f.IntVar(&c.seconds, "seconds", 10, "for how long, at most 300")
 	f.IntVar(&c.packets, "packets", 1000, "how many packets of each node, at most 20000")
-	f.BoolVar(&c.payload, "payload", false, "all of each packet and not only its headers: what is said and to whom, secrets with it")
+	f.BoolVar(&c.payload, "payload", false, "all of each packet and not only its headers: what is said, "+
+		"secrets with it")
 	out.Flag(cmd, []report.Format{{Name: "lines", For: "for people: a line for each packet"},
 		{Name: "pcapng", For: "for tcpdump and Wireshark", Bytes: true}})
 	f.StringVarP(&c.file, "write", "w", "", "the same as -o pcapng=FILE; - is stdout")

@@ -98,7 +98,8 @@ func (p *program) network(n int) {
 		p.jump("no")
 	}
 	for _, f := range []family{
-		{name("v4-"), ipv4, 9, icmpv4, protoICMP, []int{12, 16}}, {name("v6-"), ipv6, 6, icmpv6, protoICMPv6, []int{8, 24}},
+		{name("v4-"), ipv4, 9, icmpv4, protoICMP, []int{12, 16}},
+		{name("v6-"), ipv6, 6, icmpv6, protoICMPv6, []int{8, 24}},
 	} {
 		p.label(f.name)
 		if p.Mark == 0 {
@@ -215,8 +216,9 @@ func (p *program) wanted(f family) {
 // fragmentOffset is where in IPv4's header a fragment says that it is not the first.
 const fragmentOffset = 0x1fff
 
-// marked jumps to yes where the packet may belong to a marked flow: an echo, or what begins or ends a connection. Which
-// of them do, flow tells: a NAT changes addresses and ports, and a filter has no memory.
+// marked jumps to yes where the packet may belong to a marked flow: an echo, or what begins or ends a connection.
+// For an ICMP error, nested does. Which of them do belong to it, flow tells: a NAT changes addresses and ports, and a
+// filter has no memory.
 func (p *program) marked(f family) {
 	if f.ip == ipv4 {
 		p.load(6, 2)
@@ -275,6 +277,10 @@ func (p *program) nested(f family, n int) {
 	}
 	p.jump("no")
 	p.label(name("error"))
+	if p.Mark != 0 { // eight bytes of a segment may be all that is quoted
+		p.jump("yes")
+		return
+	}
 	inside(8)
 }
 

@@ -202,8 +202,8 @@ func (d *dissection) tunnelled(b []byte) {
 	}
 }
 
-// headers is a copy of a packet up to the end of its last header. Names and what is said are behind it. The digests that
-// BGP sessions with a password have in their TCP headers are zero in it: passwords can be guessed from them.
+// headers is a copy of a packet up to the end of its last header. Names and what is said are behind it. The digests
+// that BGP sessions with a password have in their TCP headers are zero in it: passwords can be guessed from them.
 func headers(protocol uint16, b []byte, vxlan []uint16) []byte {
 	layers := dissect(protocol, b, vxlan)
 	if len(layers) == 0 {

@@ -212,9 +212,6 @@ func (c Capturing) run(ctx context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return probe.Failed(err)
 	}
-	if seen.dropped, err = socket.Dropped(); err != nil {
-		return probe.Failed(err)
-	}
 	r := c.outcome(seen, answer)
 	if r.Status == probe.OK { // else who asked says it
 		c.say(j, "%s", r.Saw)
@@ -239,7 +236,8 @@ func (c Capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.P
 
 // read shows packets until ctx ends or there are enough. They are read while they are shown: the kernel does not wait.
 func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(capture.Packet) error) (*tally, error) {
-	var failed error
+	var failed, uncounted error
+	var dropped int
 	packets := make(chan capture.Packet, c.Packets)
 	go func() {
 		defer close(packets)
@@ -249,10 +247,11 @@ func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(
 				if ctx.Err() == nil {
 					failed = err
 				}
-				return
+				break
 			}
 			packets <- p
 		}
+		dropped, uncounted = socket.Dropped()
 	}()
 	seen := &tally{}
 	for p := range packets {
@@ -261,11 +260,14 @@ func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(
 			return nil, err // the session is gone
 		}
 	}
+	seen.dropped = dropped
 	switch {
 	case errors.Is(failed, capture.ErrFull):
 		seen.ended = failed.Error()
 	case failed != nil:
 		return nil, failed
+	case uncounted != nil:
+		return nil, uncounted
 	case seen.all == c.Packets:
 		seen.ended = "as many as were wanted (--packets)"
 	}
