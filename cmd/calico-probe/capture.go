@@ -48,11 +48,12 @@ func (a *app) capture() *cobra.Command {
 		Example: captureExample,
 		Long: `Shows packets of a host and a port at every interface of the node, or those that it sends itself
 (--own), as lines or as a file for tcpdump and Wireshark. Only headers leave the node, unless
---payload asks for more. With --peer the same is captured on another node too: what is in the
-file of the first and not of the second was lost between them. Interfaces are named NODE
+--payload asks for more. With --peer the same is captured on another node too: of --own, what
+left the one and did not come to the other was lost between them. Interfaces are named NODE
 INTERFACE; each node's times are its own, and the file says how their clocks differ.
 
-HOST is an address, the name of a node, or a name that the node itself can look up.
+HOST is an address, the name of a node, or a name that the node itself can look up. What is sent
+by --own is known behind every NAT, and a HOST is not: there it has another address.
 
 ` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {

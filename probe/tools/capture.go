@@ -22,34 +22,36 @@ import (
 var Capture = &probe.Tool{
 	Name:  "capture",
 	Usage: "[--own] [-i INTERFACE] [-p PROTOCOL] [--seconds N] [--packets N] HOST | HOST:PORT | :PORT",
-	Short: "packets of a host and a port, or of our own, on every interface: headers only",
+	Short: "packets of a host and port, or our own: headers only",
 	Doc: `Prints a line for each packet from or to a host, at every interface that it passes: its
 headers, and nothing of what is in it. Also such in VXLAN and IP in IP, those that an ICMP
 error quotes, and ARP and neighbour discovery for the host.
 
-  --own          sends packets itself, and shows only these: five pings, or with a PORT one TCP
-                 connection (what begins and ends it), through every NAT. Ends once they are
-                 answered, or will not be
+  --own          sends packets itself, and shows only these: five pings, or with a PORT one
+                 TCP connection (what begins and ends it), through every NAT. Ends when they
+                 are answered, or will not be
   -i INTERFACE   only there
   -p PROTOCOL    only tcp, udp, sctp or icmp
   --seconds N    10 by default, 300 at most
   --packets N    1000 by default, 20000 at most; then it ends
   --mark MARK    only the packets that --own --mark MARK sends on another node
   HOST           an address, a node's name (its InternalIP), or a name that the node's own
-                 /etc/hosts and name servers know; IPv6 with a port in brackets: [fd00::1]:443
+                 /etc/hosts and name servers know; IPv6 with a port in brackets:
+                 [fd00::1]:443
 
   capture 10.244.7.9
   capture -i eth0 -p tcp worker-4:179
   capture --own 10.244.7.9
   capture --own --mark c0ffee 10.244.7.9:80
 
-Out is a packet that leaves, as the interface gets it: behind the firewall. In is one that comes,
-before it: one that came in by one interface and went out by none was dropped on this node, or
-was for it. B and M are broadcast and multicast, P is for another machine. Interfaces are not
-made promiscuous. The kernel joins packets of a connection, so that they may be longer than the MTU.
+Out is a packet that leaves, as the interface gets it: behind the firewall. In is one that
+comes, before the firewall: one that came in and went out nowhere was dropped on this node,
+or was for it. B and M are broadcast and multicast, P is for another machine, though
+interfaces are not made promiscuous. The kernel joins packets of one connection, so that
+they may be longer than the MTU.
 
-'calico-probe capture' writes the same to a file for tcpdump and Wireshark, of two nodes at once,
-and with --payload all of each packet.`,
+'calico-probe capture' writes the same to a file for tcpdump and Wireshark, of two nodes at
+once, and with --payload all of each packet.`,
 	Parse: func(args []string) (probe.ToolFunc, error) {
 		c, err := ParseCapture(args)
 		if err == nil && c.Payload && !c.frames {

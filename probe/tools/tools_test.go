@@ -113,6 +113,12 @@ func TestMistakes(t *testing.T) {
 		"bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
 		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000",
 		"logs -f --previous a": "do not go together",
+		"capture":              "takes one HOST", "capture a b": "takes one HOST", "capture a:0": "takes HOST",
+		"capture a/b": "neither an address nor a name", "capture -p gre a": "-p takes tcp, udp, sctp, icmp",
+		"capture -p icmp a:1": "ICMP has no ports", "capture --seconds 301 a": "--seconds takes 1s to 5m0s",
+		"capture --packets 0 a": "--packets takes 1 to 20000", "capture --own :80": "takes a HOST to send to",
+		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a number in hexadecimal",
+		"capture -i a/b c": "the name of an interface", "capture --payload a": "'calico-probe capture --payload'",
 	} {
 		f := strings.Fields(line)
 		for _, tool := range All() {
