@@ -112,15 +112,17 @@ func dropping(t *testing.T, node, chain, rule string) {
 // TestCaptureByEachMethod captures by the access methods that put a probe there, and to a pipe.
 func TestCaptureByEachMethod(t *testing.T) {
 	nodeReady(t, "node-a")
-	_, far := podOn(t, "default", "workload-b", "node-b")
-	for _, via := range []string{"pod", "ephemeral", "exec"} {
-		a := call(t, "capture", "--node", "node-a", "--via", via, "--own", far, "-w", "-")
+	nodeReady(t, "node-b")
+	_, far := podOn(t, "default", "workload-a", "node-a")
+	execTarget(t)
+	for via, more := range map[string][]string{"pod": nil, "ephemeral": nil, "exec": nil, "ssh": bySSH(t)} {
+		a := call(t, append([]string{"capture", "--node", "node-b", "--via", via, "--own", far, "-w", "-"}, more...)...)
 		if a.exit != 0 || !strings.HasPrefix(a.stdout, "\x0a\x0d\x0d\x0a") || !strings.Contains(a.stderr, "seen: ") {
 			t.Errorf("by %s: exit %d, %q, %s", via, a.exit, a.stdout, a.stderr)
 		}
 	}
-	a := call(t, "capture", "--node", "node-a", "--seconds", "20", "--packets", "3", ":179")
-	if a.exit != 0 || strings.Count(a.stdout, "\n") != 3 || !strings.Contains(a.stdout, ".179") {
+	a := call(t, "capture", "--node", "node-a", "--seconds", "20", "--packets", "3", ":6443")
+	if a.exit != 0 || strings.Count(a.stdout, "\n") != 3 || !strings.Contains(a.stdout, ".6443") {
 		t.Errorf("exit %d, %s%s", a.exit, a.stdout, a.stderr)
 	}
 	a = call(t, "capture", "--node", "node-a", "--seconds", "1", "192.0.2.1", "-w", filepath.Join(t.TempDir(), "none"))

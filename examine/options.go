@@ -41,6 +41,7 @@ type Options struct {
 
 	InSession bool // the probe outlives a connection that is cut
 	RootShell bool // the probe starts a root shell, and answers no check
+	OnlyTools bool // the probe is asked for tools, and answers no check
 }
 
 // The values of Options with a meaning of their own.

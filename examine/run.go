@@ -54,7 +54,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 		return nil, err
 	}
 	switch {
-	case opts.RootShell:
+	case opts.RootShell, opts.OnlyTools:
 		picked = nil
 	case opts.OnlyNamed && !slices.Contains(picked, checks.NeighbourReach):
 		opts.Baselines = 0

@@ -61,13 +61,17 @@ func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begi
 	if c.wanted, err = tools.ParseCapture(o.Args); err != nil {
 		return ui.BadUsage("%w", err)
 	}
-	if err := c.do(ctx); err != nil {
-		if over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx)); late {
-			return over
-		}
-		return err
+	err = c.do(ctx)
+	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
+	said, asked := errors.AsType[outcomeError](err)
+	switch {
+	case late && err != nil && !errors.As(err, new(ui.Exit)):
+		return over
+	case asked:
+		client.Note("%s", said.saw)
+		return said.exit
 	}
-	return nil
+	return err
 }
 
 func (c *captures) do(ctx context.Context) error {

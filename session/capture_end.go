@@ -33,7 +33,7 @@ type captureEnd struct {
 // place puts a probe on the node that may capture and nothing else.
 func (e *captureEnd) place(ctx context.Context) error {
 	opts := e.opts.Run
-	opts.Node = e.node
+	opts.Node, opts.OnlyTools = e.node, true
 	s, err := newNodeSession(e.client, opts)
 	if err != nil {
 		return err
