@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,10 +53,9 @@ type captures struct {
 }
 
 // Capture captures packets on a node, or on two at once, and gives them to a sink; begin is called before the first.
-// The result is the exit code of what it came to, as a ui.Exit, which has been said.
+// The result is the exit code of what it came to, as a ui.Exit, which has been said. The context is expected to end with
+// the time of the whole run (examine.Options.Deadline).
 func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begin func(), sink CaptureSink) error {
-	ctx, cancel := o.Run.Deadline(ctx)
-	defer cancel()
 	c := &captures{client: client, opts: o, begin: begin, sink: sink}
 	var err error
 	if c.wanted, err = tools.ParseCapture(o.Args); err != nil {
@@ -63,13 +63,13 @@ func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begi
 	}
 	err = c.do(ctx)
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
-	said, asked := errors.AsType[outcomeError](err)
+	said, unasked := errors.AsType[outcomeError](err)
 	switch {
-	case late && err != nil && !errors.As(err, new(ui.Exit)):
-		return over
-	case asked:
-		client.Note("%s", said.saw)
+	case unasked: // of two nodes perhaps
+		client.Note("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return said.exit
+	case late && !errors.As(err, new(ui.Exit)):
+		return over
 	}
 	return err
 }
@@ -99,8 +99,10 @@ func (c *captures) do(ctx context.Context) error {
 		all.Go(func() { errs[i] = e.place(ctx) })
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	same := func(a, b error) bool { return a.Error() == b.Error() } // as where the API is away
+	if errs = slices.CompactFunc(errs, same); len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	c.begin()
 	if err := c.both(ctx, ends); err != nil {
@@ -111,14 +113,8 @@ func (c *captures) do(ctx context.Context) error {
 
 // peerArgs are what the other node captures: the same, or what this one sends, for as long as this one takes.
 func (c *captures) peerArgs() []string {
-	var out []string
-	own := c.wanted.Own
-	for i := 0; i < len(c.opts.Args); i++ {
-		if c.opts.Args[i] != "--own" {
-			out = append(out, c.opts.Args[i])
-		}
-	}
-	if own {
+	out := slices.DeleteFunc(slices.Clone(c.opts.Args), func(arg string) bool { return arg == "--own" })
+	if c.wanted.Own {
 		longer := min(c.wanted.Seconds+peerLonger, mostSeconds)
 		out = append(out, "--mark", c.wanted.Mark.String(), "--seconds", strconv.Itoa(int(longer.Seconds())))
 	}

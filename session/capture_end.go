@@ -38,8 +38,11 @@ func (e *captureEnd) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.node = s.opts.Node // by --via local nobody has named it
-	s.checks, s.needed = []string{tools.Capture.Name}, []string{"NET_RAW"}
+	e.node = s.opts.Node                                                   // by --via local nobody has named it
+	s.checks, s.needed = []string{tools.Capture.Name}, []string{"NET_RAW"} // the first is for auditors
+	if e.wanted.Payload {
+		s.checks = []string{tools.Capture.Name + " --payload"}
+	}
 	if e.pod != "" {
 		s.needed = append(s.needed, "SYS_ADMIN", "SYS_PTRACE") // to enter its network
 	}
@@ -92,7 +95,12 @@ func podOn(ctx context.Context, reader *cluster.Client, name, node string) (*pro
 func (e *captureEnd) capture(ctx context.Context) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	reader := &capture.Reader{Packets: e.wanted.Packets, Payload: e.wanted.Payload, Begun: e.began}
+	begun := false
+	reader := &capture.Reader{Packets: e.wanted.Packets, Payload: e.wanted.Payload, Begun: func() {
+		if begun = true; e.began != nil {
+			e.began()
+		}
+	}}
 	reader.Packet = func(p capture.Packet) error { return e.packet(reader, p) }
 	asked := time.Now()
 	what := probe.Call{Tool: tools.Capture.Name, Args: append(slices.Clone(e.args), "--frames"), From: e.from}
@@ -107,7 +115,7 @@ func (e *captureEnd) capture(ctx context.Context) {
 			}
 		}
 	})
-	if good := e.outcome.Status == probe.OK || e.outcome.Status == probe.Fail; odd == nil && e.err == nil && good {
+	if odd == nil && e.err == nil && (begun || e.outcome.Status == probe.OK) { // else it says why it did not begin
 		odd = reader.End()
 	}
 	if odd != nil {

@@ -106,19 +106,23 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 		want  string // of the error
 		lines int
 	}{
-		"good":        {good, nil, "", 1},
-		"too many":    {good + strings.Repeat(one, 5), nil, "more than the 3", 3},
-		"text":        {"\x1b[2J hello\n", nil, "node-a sends is not taken: what came is no capture", 0},
-		"half":        {good[:60], nil, "broke off", 0},
-		"nothing":     {"", nil, "no capture came", 0},
-		"a full disk": {good, broken, broken.Error(), 1},
-		"goes on":     {good + "FOREVER", nil, "a line of more than", 1},
+		"good":         {good, nil, "", 1},
+		"too many":     {good + strings.Repeat(one, 5), nil, "more than the 3", 3},
+		"text":         {"\x1b[2J hello\n", nil, "node-a sends is not taken: what came is no capture", 0},
+		"half":         {good[:60], nil, "broke off", 0},
+		"nothing":      {"", nil, "no capture came", 0},
+		"a full disk":  {good, broken, broken.Error(), 1},
+		"goes on":      {good + "FOREVER", nil, "a line of more than", 1},
+		"no such name": {"", nil, "", 0},
 	} {
 		tool := &probe.Tool{Name: tools.Capture.Name, Parse: func([]string) (probe.ToolFunc, error) {
 			return func(ctx context.Context, j *probe.Job) probe.Result {
 				_, _ = io.WriteString(j.Out, strings.TrimSuffix(c.says, "FOREVER"))
 				for strings.HasSuffix(c.says, "FOREVER") && ctx.Err() == nil {
 					_, _ = j.Out.Write(bytes.Repeat([]byte("x"), 1000))
+				}
+				if name == "no such name" {
+					return probe.Found(probe.Fail, "there is no such name")
 				}
 				return probe.Found(probe.OK, "1 packet: eth0 out 1")
 			}, nil
@@ -133,7 +137,7 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 			len(sink.lines) != c.lines {
 			t.Errorf("%s: %v, want %q, %q", name, err, c.want, sink.lines)
 		}
-		if c.want == "" && !strings.HasSuffix(sink.lines[0], "node-a eth0 Out ARP, who has 10.0.0.2, tell 10.0.0.1") {
+		if c.lines > 0 && c.want == "" && !strings.HasSuffix(sink.lines[0], "node-a eth0 Out ARP, who has 10.0.0.2, tell 10.0.0.1") {
 			t.Errorf("%s: %q", name, sink.lines)
 		}
 	}

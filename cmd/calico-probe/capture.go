@@ -106,6 +106,8 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		return ui.BadUsage("--via local reaches no other node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
 		return ui.BadUsage("--peer %s is the node itself: name another one", c.Peer)
+	case o.Timeout <= wanted.Seconds:
+		return ui.BadUsage("--timeout %v leaves no time beside --seconds %d", o.Timeout, c.seconds)
 	case c.Pod != "" && c.Peer != "" && !c.own:
 		return ui.BadUsage("--pod is of --node alone: with --peer, take --own too")
 	}
@@ -128,9 +130,12 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	if err := out.Open(o.Out); err != nil {
 		return err
 	}
+	ctx, cancel := o.Deadline(cmd.Context())
+	defer cancel()
+	out.Until(ctx)
 	c.Run = o.Options
 	to := &captureOutput{out: out, filter: strings.Join(c.Args, " "), files: map[*output.Place]*session.Pcapng{}}
-	return out.Close(session.Capture(cmd.Context(), client, c.CaptureOptions, out.Begin, to))
+	return out.Close(session.Capture(ctx, client, c.CaptureOptions, out.Begin, to))
 }
 
 // pcapngTo is what -w FILE is for -o.
@@ -144,10 +149,11 @@ func pcapngTo(file string) string {
 // arguments are those of the tool.
 func (c *captureFlags) arguments(what string) []string {
 	out := []string{"--seconds", strconv.Itoa(c.seconds), "--packets", strconv.Itoa(c.packets)}
-	for flag, set := range map[string]bool{"--own": c.own, "--payload": c.payload} {
-		if set {
-			out = append(out, flag)
-		}
+	if c.own {
+		out = append(out, "--own")
+	}
+	if c.payload {
+		out = append(out, "--payload")
 	}
 	if c.device != "" {
 		out = append(out, "-i", c.device)

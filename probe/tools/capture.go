@@ -150,8 +150,8 @@ func (c *Capturing) lookUp(ctx context.Context, j *probe.Job) (probe.Result, boo
 		c.Hosts = []netip.Addr{c.addr}
 	default:
 		addrs, by, r := resolve(ctx, j, c.Host)
-		if len(addrs) == 0 {
-			return r, false
+		if len(addrs) == 0 { // what is marked is known without
+			return r, c.Mark != 0 && !c.Own
 		}
 		texts := make([]string, len(addrs))
 		for i, a := range addrs {
