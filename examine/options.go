@@ -41,7 +41,7 @@ type Options struct {
 
 	InSession bool // the probe outlives a connection that is cut
 	RootShell bool // the probe starts a root shell, and answers no check
-	ForTool   bool // the probe is for one call of a tool, and answers no check
+	ForTool   bool // the probe is for calls of tools, and answers no check
 }
 
 // The values of Options with a meaning of their own.

@@ -153,14 +153,17 @@ func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error
 	for last > 0 && failed[last].Skip != "" {
 		last--
 	}
-	unasked := "the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
-	if n := len(r.NodeChecks()); n != 1 {
-		unasked = fmt.Sprintf("the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
+	unasked := "; the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
+	switch n := len(r.NodeChecks()); {
+	case r.opts.RootShell || r.opts.ForTool:
+		unasked = ""
+	case n != 1:
+		unasked = fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
 	}
 	for i, f := range failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
 		if i == last {
-			ev.Result.Saw += "; " + unasked
+			ev.Result.Saw += unasked
 		}
 		if err := r.Add(f.Method, ev); err != nil {
 			return err

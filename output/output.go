@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -160,8 +161,33 @@ func (o *Set) parse(stdout io.Writer) error {
 		o.to = slices.Insert(o.to, 0, onStdout)
 	}
 	onStdout.w, onStdout.colour, onStdout.width = stdout, ui.Colourful(stdout), ui.Width(stdout)
+	if !onStdout.Bytes {
+		return nil
+	}
+	if ui.IsTerminal(stdout) {
+		name := onStdout.Name
+		return ui.BadUsage("-o %s is not for a terminal: write it to a file, -o %s=FILE, or give it to a program by |", name, name)
+	}
+	onStdout.w = asItIs{prompt.Bare(stdout)}
 	return nil
 }
+
+// asItIs writes past what cleans text.
+type asItIs struct{ io.Writer }
+
+func (w asItIs) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		err = fmt.Errorf("%w: %w", ui.ErrReaderGone, err)
+	}
+	return n, err
+}
+
+// Unwrap is the writer itself.
+func (w asItIs) Unwrap() io.Writer { return w.Writer }
+
+// Named adds what another flag of the verb names, as -o takes it.
+func (o *Set) Named(format string) { o.typed = append(o.typed, format) }
 
 // openFile opens a file, and changes nothing of one that is there. A pipe has to have a
 // reader already.

@@ -104,6 +104,42 @@ func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
 	}
 }
 
+// TestBytes go past what cleans text, and not to a terminal; a reader that is gone breaks nothing.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	formats := []report.Format{{Name: "lines"}, {Name: "pcapng", Bytes: true}}
+	opened := func(stdout io.Writer) *Set {
+		o := &Set{}
+		o.Flag(&cobra.Command{}, formats)
+		o.Named("pcapng")
+		if err := o.Open(stdout); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	write := func(to *Place) error {
+		_, err := to.Write([]byte("\x1b[2J\x00"))
+		return err
+	}
+	var out bytes.Buffer
+	o := opened(ui.NewScreen(&out, nil))
+	if err := o.Close(o.Each(write)); err != nil || out.String() != "\x1b[2J\x00" {
+		t.Errorf("%v, %q", err, out.String())
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	o = opened(ui.NewScreen(w, nil))
+	if err := o.Close(o.Each(write)); !errors.Is(err, ui.ErrReaderGone) {
+		t.Error(err)
+	}
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -16,6 +16,7 @@ type Format struct {
 	Expr  string
 	Lives bool // it is written as answers come; others are, whole, with the verdict
 	Many  bool // several reports of it can stand below one another
+	Bytes bool // it is no text, and nothing is cleaned of it: for programs alone
 	// Joined writes several reports as one document, nil where there is no such thing.
 	Joined func(w io.Writer, all []Document) error
 	// Sink makes what writes it; nil in a list of a verb that writes it by itself.

@@ -20,7 +20,8 @@ import (
 // insideTools are those that make sense in a pod's network: what they say is about a
 // network namespace, and the rest is about the node.
 func insideTools() []*probe.Tool {
-	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops}
+	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops,
+		tools.Capture}
 }
 
 func insideTool(name string) *probe.Tool {
@@ -42,7 +43,7 @@ func insideNames() []string {
 // in makes the command that runs a tool in the network namespace of a pod.
 func (c *Session) in() *prompt.Command {
 	return &prompt.Command{
-		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, drops, ... in a pod's network",
+		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, drops, capture, ... in a pod's network",
 		Doc: `Runs a command inside the network namespace of a pod that runs on the node: what goes out
 goes out as the pod's own packets do, through its policies. No program of the pod is run,
 and nothing is put into it. POD is NAMESPACE/NAME, or NAME where only one has it.

@@ -16,8 +16,11 @@ import (
 )
 
 // nodeFlag adds --node, which takes one name, also as 'kubectl get nodes -o name' prints it.
-func nodeFlag(f *pflag.FlagSet, name *string, usage string) {
-	f.Var(&nodeValue{name: name}, "node", usage)
+func nodeFlag(f *pflag.FlagSet, name *string, usage string) { nodeFlagNamed(f, "node", name, usage) }
+
+// nodeFlagNamed adds another flag that does.
+func nodeFlagNamed(f *pflag.FlagSet, flag string, name *string, usage string) {
+	f.Var(&nodeValue{name: name}, flag, usage)
 }
 
 type nodeValue struct {

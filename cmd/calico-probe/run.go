@@ -170,6 +170,7 @@ func (o *runFlags) asking(cmd *cobra.Command) {
 	f.StringSliceVar(&o.Checks, "checks", nil, "only these checks: IDs, prefixes, globs or tags, separated by commas")
 	f.StringSliceVar(&o.Skip, "skip", nil, "leave out these checks; same patterns as --checks")
 	o.reaching(cmd)
+	o.limiting(cmd)
 }
 
 // reaching adds the flags that say how a node is asked.
@@ -183,7 +184,11 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, "+
 		"and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, "+
 		"the node's lease has run out or its runtime is down)")
-	f.DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
+}
+
+// limiting adds the flag that limits each check.
+func (o *runFlags) limiting(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
 // placing adds those of them that work in a pod too.

@@ -103,6 +103,7 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
 	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
+	o.limiting(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")

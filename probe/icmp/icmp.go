@@ -107,6 +107,16 @@ func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
+// Marked sends echo requests to an address at a pace, whose payload begins with mark.
+func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats, error) {
+	p, err := listen(addr.Is4() || addr.Is4In6())
+	if err != nil {
+		return Stats{}, err
+	}
+	p.packets, p.every, p.wait, p.payload, p.nonce = pace.Packets, pace.Every, Wait, 56, mark
+	return p.ping(ctx, []netip.Addr{addr})[0], nil
+}
+
 // Whole sends three echo requests, of which any that comes back will do, to an address as IP packets of exactly size
 // bytes that must not be fragmented, whatever is already known about the path. It
 // waits for the last one's answer as long as told.

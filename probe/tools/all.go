@@ -30,6 +30,7 @@ func All() []*probe.Tool {
 		Route,
 		Links,
 		Neigh,
+		Capture,
 		connsTool,
 		Drops,
 		birdTool,

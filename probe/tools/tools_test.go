@@ -118,6 +118,12 @@ func TestMistakes(t *testing.T) {
 		"drops -n x":   "a time is 5s",
 		"drops -n 0.1": "-n takes 1s to 10m0s", "drops 10.0.0.1:0": "a port from 1 to 65535", "drops a b/c": "one target",
 		"drops /web": "NAMESPACE/NAME of a pod", "drops a:b:c": "takes an address", "drops -z": "no option -z",
+		"capture": "takes one HOST", "capture a b": "takes one HOST", "capture a:0": "takes HOST",
+		"capture a/b": "neither an address nor a name", "capture -p gre a": "-p takes tcp, udp, sctp, icmp",
+		"capture -p icmp a:1": "ICMP has no ports", "capture --seconds 301 a": "--seconds takes 1s to 5m0s",
+		"capture --packets 0 a": "--packets takes 1 to 20000", "capture --own :80": "takes a HOST to send to",
+		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a number in hexadecimal",
+		"capture -i a/b c": "the name of an interface", "capture --payload a": "'calico-probe capture --payload'",
 	} {
 		f := strings.Fields(line)
 		for _, tool := range All() {

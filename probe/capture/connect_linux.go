@@ -1,0 +1,30 @@
+package capture
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Connect makes one TCP connection with a mark, and ends it at once. The error is that there is none within the limit.
+func Connect(ctx context.Context, to netip.AddrPort, mark Mark, limit time.Duration) error {
+	dialer := net.Dialer{Timeout: limit, Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) {
+			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, mark.segment())
+		})
+		if err != nil {
+			return err
+		}
+		return failed
+	}}
+	conn, err := dialer.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

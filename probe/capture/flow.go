@@ -1,0 +1,132 @@
+package capture
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// Mark is by what packets are known that a probe sends to be captured, on this node and on others, whatever a NAT makes
+// of their addresses and ports: an echo has it in its payload, and a connection begins with a segment size that nobody
+// else has.
+type Mark uint64
+
+// NewMark is a random one.
+func NewMark() Mark { return Mark(rand.Uint64() | 1) }
+
+// String is as ParseMark reads it.
+func (m Mark) String() string { return strconv.FormatUint(uint64(m), 16) }
+
+// ParseMark reads a mark.
+func ParseMark(text string) (Mark, error) {
+	n, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || n == 0 {
+		return 0, errors.New("a mark is a number in hexadecimal")
+	}
+	return Mark(n), nil
+}
+
+// segment is the largest segment that a marked connection says it takes: below that of any path, and so passed on by
+// routers that lower it.
+func (m Mark) segment() int { return 601 + int(m%599) }
+
+// Flags of TCP.
+const (
+	flagFIN = 0x01
+	flagSYN = 0x02
+	flagRST = 0x04
+	flagACK = 0x10
+)
+
+// flow knows the packets with a mark.
+type flow struct {
+	mark   Mark
+	echoes []uint16 // identifiers that echoes with the mark had, before and behind a NAT
+	starts []uint32 // the first sequence number of a connection with it
+}
+
+// mostKnown bounds what a flow remembers: somebody may see the mark and send packets with it.
+const mostKnown = 16
+
+// has tells whether a packet belongs to the flow. It is to be given packets in the order in which they came.
+func (f *flow) has(layers []layer) bool {
+	for i, l := range layers {
+		quoted := i > 0 && slices.ContainsFunc(layers[:i], func(o layer) bool {
+			return (o.kind == icmpv4 || o.kind == icmpv6) && o.has(1) && isError(o.kind, o.b[0])
+		})
+		switch {
+		case l.kind == tcp && f.hasSegment(l, quoted):
+			return true
+		case (l.kind == icmpv4 || l.kind == icmpv6) && f.hasEcho(l, quoted):
+			return true
+		}
+	}
+	return false
+}
+
+func (f *flow) hasEcho(l layer, quoted bool) bool {
+	request, reply := echoTypes(l.kind)
+	if !l.has(8) || l.b[0] != request && l.b[0] != reply {
+		return false
+	}
+	id := binary.BigEndian.Uint16(l.b[4:])
+	if l.has(16) {
+		if binary.BigEndian.Uint64(l.b[8:]) != uint64(f.mark) {
+			return false
+		}
+		if !slices.Contains(f.echoes, id) && len(f.echoes) < mostKnown {
+			f.echoes = append(f.echoes, id)
+		}
+		return true
+	}
+	return quoted && slices.Contains(f.echoes, id)
+}
+
+// hasSegment knows a connection by its first segment, and the others by their numbers: nothing is sent but what begins
+// and ends it, so that they are at most two above the first.
+func (f *flow) hasSegment(l layer, quoted bool) bool {
+	if !l.has(8) {
+		return false
+	}
+	number := binary.BigEndian.Uint32(l.b[4:])
+	near := func(n uint32) bool {
+		return slices.ContainsFunc(f.starts, func(start uint32) bool { return n-start <= 2 })
+	}
+	if near(number) {
+		return true
+	}
+	if quoted || !l.has(20) {
+		return false
+	}
+	flags := l.b[13]
+	if flags&flagACK != 0 && near(binary.BigEndian.Uint32(l.b[8:])) {
+		return true
+	}
+	if flags&(flagSYN|flagACK) != flagSYN || f.segmentOf(l) != f.mark.segment() {
+		return false
+	}
+	if len(f.starts) < mostKnown {
+		f.starts = append(f.starts, number)
+	}
+	return true
+}
+
+// segmentOf is the largest segment that a segment's options name, 0 = none.
+func (*flow) segmentOf(l layer) int {
+	size := 0
+	tcpOptions(l.b[:min(l.head, len(l.b))], func(option uint8, value []byte) {
+		if option == optionMSS && len(value) == 2 {
+			size = int(binary.BigEndian.Uint16(value))
+		}
+	})
+	return size
+}
+
+// isDiscovery tells whether a packet asks for a neighbour, or tells of one.
+func isDiscovery(layers []layer) bool {
+	first, last := layers[0], layers[len(layers)-1]
+	return first.kind == arp || last.kind == icmpv6 && last.has(1) &&
+		(last.b[0] == neighbourSolicitation || last.b[0] == neighbourAdvertisement)
+}

@@ -1,0 +1,259 @@
+package capture
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Kinds of network headers, as an Ethernet header calls them.
+const (
+	etherIPv4 = 0x0800
+	etherIPv6 = 0x86dd
+	etherARP  = 0x0806
+)
+
+// Protocols, as an IP header numbers them.
+const (
+	protoHopByHop    = 0
+	protoICMP        = 1
+	protoIPIP        = 4
+	protoTCP         = 6
+	protoUDP         = 17
+	protoIPv6        = 41
+	protoRouting     = 43
+	protoFragment    = 44
+	protoICMPv6      = 58
+	protoDestination = 60
+	protoSCTP        = 132
+)
+
+// defaultVXLAN is the port that Calico uses unless it is configured otherwise.
+const defaultVXLAN = 4789
+
+// kind is what a layer is.
+type kind int
+
+const (
+	ipv4 kind = iota
+	ipv6
+	extension // of IPv6
+	tcp
+	udp
+	sctp
+	icmpv4
+	icmpv6
+	arp
+	vxlan
+	ethernet
+)
+
+// layer is one header of a packet. Of a packet that was cut, or that lies, the header may be longer than what is there.
+type layer struct {
+	kind kind
+	b    []byte // from its beginning to the end of the packet
+	head int    // bytes that belong to the header
+}
+
+// rest is what follows a header.
+func (l layer) rest() []byte { return l.b[min(l.head, len(l.b)):] }
+
+// has tells whether the first bytes of it are there.
+func (l layer) has(n int) bool { return len(l.b) >= n }
+
+// mostLayers is more than any packet of a cluster has: one in VXLAN that an ICMP error quotes has ten.
+const mostLayers = 16
+
+// dissection walks through the headers of a packet.
+type dissection struct {
+	vxlan  []uint16 // ports of VXLAN
+	layers []layer
+}
+
+// dissect lists the headers of a packet, the outermost first: through IP in IP, VXLAN, and what an ICMP error quotes.
+func dissect(protocol uint16, b []byte, vxlan []uint16) []layer {
+	d := dissection{vxlan: vxlan}
+	d.network(protocol, b)
+	return d.layers
+}
+
+// add notes a header, and tells whether its least bytes are there.
+func (d *dissection) add(k kind, b []byte, least, head int) bool {
+	if len(b) == 0 || len(d.layers) == mostLayers {
+		return false
+	}
+	d.layers = append(d.layers, layer{k, b, max(least, head)})
+	return len(b) >= least
+}
+
+func (d *dissection) network(protocol uint16, b []byte) {
+	switch protocol {
+	case etherARP:
+		d.add(arp, b, 28, 28)
+	case etherIPv4:
+		if len(b) == 0 || !d.add(ipv4, b, 20, int(b[0]&0xf)*4) {
+			return
+		}
+		if fragment := binary.BigEndian.Uint16(b[6:]) & 0x1fff; fragment == 0 {
+			d.transport(b[9], d.layers[len(d.layers)-1].rest())
+		}
+	case etherIPv6:
+		if d.add(ipv6, b, 40, 40) {
+			d.transport(b[6], b[40:])
+		}
+	}
+}
+
+// transport is what an IP header says comes next.
+func (d *dissection) transport(protocol uint8, b []byte) {
+	switch protocol {
+	case protoTCP:
+		head := 20
+		if len(b) > 12 {
+			head = int(b[12]>>4) * 4
+		}
+		d.add(tcp, b, 20, head)
+	case protoUDP:
+		if d.add(udp, b, 8, 8) && slices.Contains(d.vxlan, binary.BigEndian.Uint16(b[2:])) {
+			d.tunnelled(b[8:])
+		}
+	case protoSCTP:
+		d.add(sctp, b, 12, 12)
+	case protoICMP:
+		if d.add(icmpv4, b, 8, 8) && isError(icmpv4, b[0]) {
+			d.network(etherIPv4, b[8:])
+		}
+	case protoICMPv6:
+		d.icmpv6(b)
+	case protoIPIP:
+		d.network(etherIPv4, b)
+	case protoIPv6:
+		d.network(etherIPv6, b)
+	case protoHopByHop, protoRouting, protoDestination, protoFragment:
+		d.extension(protocol, b)
+	}
+}
+
+// extension is one header of IPv6 between that of IP and that of the transport.
+func (d *dissection) extension(protocol uint8, b []byte) {
+	head := 8
+	if protocol != protoFragment && len(b) > 1 {
+		head = (int(b[1]) + 1) * 8
+	}
+	before := d.layers[len(d.layers)-1].kind
+	if before != ipv6 && before != extension || !d.add(extension, b, 8, head) {
+		return
+	}
+	if protocol == protoFragment && binary.BigEndian.Uint16(b[2:])&^7 != 0 {
+		return
+	}
+	d.transport(b[0], d.layers[len(d.layers)-1].rest())
+}
+
+// icmpv6 is a message of which those of neighbour discovery are headers altogether, but for what a router tells of
+// names.
+func (d *dissection) icmpv6(b []byte) {
+	head := 8
+	if len(b) > 0 {
+		switch b[0] {
+		case 134: // router advertisement
+			head = 16
+		case neighbourSolicitation, neighbourAdvertisement: // with one option, a link's address
+			head = 32
+		case 137: // redirect
+			head = 40
+		}
+	}
+	if d.add(icmpv6, b, 8, head) && isError(icmpv6, b[0]) {
+		d.network(etherIPv6, b[8:])
+	}
+}
+
+// Types of ICMPv6.
+const (
+	neighbourSolicitation  = 135
+	neighbourAdvertisement = 136
+)
+
+// errorTypes are those messages of ICMP that quote the packet that they are about.
+func errorTypes(k kind) []uint8 {
+	if k == icmpv6 {
+		return []uint8{1, 2, 3, 4}
+	}
+	return []uint8{3, 4, 5, 11, 12}
+}
+
+func isError(k kind, typ uint8) bool { return slices.Contains(errorTypes(k), typ) }
+
+// echoTypes are the request and the reply.
+func echoTypes(k kind) (request, reply uint8) {
+	if k == icmpv6 {
+		return 128, 129
+	}
+	return 8, 0
+}
+
+// tunnelled is what a packet to the port of VXLAN holds, if it is VXLAN: with a network's number and no other flag.
+func (d *dissection) tunnelled(b []byte) {
+	if len(b) < 8 || b[0] != 0x08 || !d.add(vxlan, b, 8, 8) {
+		return
+	}
+	if frame := b[8:]; d.add(ethernet, frame, 14, 14) {
+		d.network(binary.BigEndian.Uint16(frame[12:]), frame[14:])
+	}
+}
+
+// headers is a copy of a packet up to the end of its last header. Names and what is said are behind it. The digests
+// that BGP sessions with a password have in their TCP headers are zero in it: passwords can be guessed from them.
+func headers(protocol uint16, b []byte, vxlan []uint16) []byte {
+	layers := dissect(protocol, b, vxlan)
+	if len(layers) == 0 {
+		return nil
+	}
+	last := layers[len(layers)-1]
+	end := min(len(b)-len(last.b)+last.head, len(b))
+	out := slices.Clone(b[:end])
+	for _, l := range layers {
+		if l.kind == tcp {
+			at := len(b) - len(l.b)
+			blank(out[min(at, end):min(at+l.head, end)])
+		}
+	}
+	return out
+}
+
+// Options of TCP.
+const (
+	optionEnd    = 0
+	optionNop    = 1
+	optionMSS    = 2
+	optionDigest = 19 // TCP-MD5
+	optionAuth   = 29 // TCP-AO
+)
+
+// blank makes the digests in a header of TCP zero.
+func blank(header []byte) {
+	tcpOptions(header, func(option uint8, value []byte) {
+		switch {
+		case option == optionDigest:
+			clear(value)
+		case option == optionAuth && len(value) > 2: // behind the numbers of the keys
+			clear(value[2:])
+		}
+	})
+}
+
+// tcpOptions calls each with every option of a header of TCP; of one that was cut with what is there.
+func tcpOptions(header []byte, each func(option uint8, value []byte)) {
+	for rest := header[min(20, len(header)):]; len(rest) > 0 && rest[0] != optionEnd; {
+		if rest[0] == optionNop {
+			rest = rest[1:]
+			continue
+		}
+		if len(rest) < 2 || rest[1] < 2 {
+			return
+		}
+		n := min(int(rest[1]), len(rest))
+		each(rest[0], rest[2:n])
+		rest = rest[n:]
+	}
+}

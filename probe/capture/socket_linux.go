@@ -1,0 +1,213 @@
+package capture
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/mdlayher/socket"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// Capture is a packet socket that is open.
+type Capture struct {
+	opts  Options
+	vxlan []uint16
+	flow  *flow // nil = no mark is looked for
+	conn  *socket.Conn
+	raw   syscall.RawConn
+	names map[int]string
+	read  int // bytes of packets so far
+	buf   []byte
+	aside []byte // what the kernel says beside a packet
+}
+
+// buffered is how many bytes of packets the kernel may keep until they are read.
+const buffered = 4 << 20
+
+// Open begins to capture. The error wraps probe.ErrNotVisible where this process has no right to.
+func Open(o Options) (*Capture, error) {
+	if len(o.Hosts) > mostHosts {
+		o.Hosts = o.Hosts[:mostHosts]
+	}
+	c := &Capture{opts: o, vxlan: vxlanPorts(), names: map[int]string{}, buf: make([]byte, o.snapLength()),
+		aside: make([]byte, 256)}
+	if o.Mark != 0 {
+		c.flow = &flow{mark: o.Mark}
+	}
+	index := 0
+	if o.Interface != "" {
+		i, err := net.InterfaceByName(o.Interface)
+		if err != nil {
+			return nil, fmt.Errorf("there is no interface %s here", o.Interface)
+		}
+		index = i.Index
+	}
+	code, err := o.filter(c.vxlan)
+	if err != nil {
+		return nil, err
+	}
+	program, err := bpf.Assemble(code)
+	if err != nil {
+		return nil, fmt.Errorf("making a packet filter: %w", err)
+	}
+	// Packets without the header of their link: interfaces have different ones. Of no protocol at first: nothing comes
+	// before it is filtered.
+	c.conn, err = socket.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0, "packet", nil)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("capturing packets takes the capability NET_RAW: %w", probe.ErrNotVisible)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening a packet socket: %w", err)
+	}
+	if err := c.begin(program, index); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening a packet socket: %w", err), c.conn.Close())
+	}
+	return c, nil
+}
+
+// begin sets the socket up, and has packets come last.
+func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
+	err := c.conn.SetBPF(program)
+	if err == nil {
+		err = c.conn.SetsockoptInt(unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)
+	}
+	if err == nil {
+		err = c.conn.SetsockoptInt(unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	}
+	if err == nil {
+		err = c.conn.SetReadBuffer(buffered) // as much of it as there is a right to
+	}
+	if err == nil {
+		c.raw, err = c.conn.SyscallConn()
+	}
+	if err != nil {
+		return err
+	}
+	const all = unix.ETH_P_ALL
+	return c.conn.Bind(&unix.SockaddrLinklayer{Protocol: all<<8 | all>>8, Ifindex: index})
+}
+
+// vxlanPorts are those of the node's own interfaces of that kind, and Calico's.
+func vxlanPorts() []uint16 {
+	out := []uint16{defaultVXLAN}
+	links, _ := kernel.Links() // without them the usual port is looked at
+	for _, l := range links {
+		if l.VXLAN != nil && !slices.Contains(out, uint16(l.VXLAN.Port)) && len(out) < mostPorts {
+			out = append(out, uint16(l.VXLAN.Port))
+		}
+	}
+	return out
+}
+
+// VXLAN are the ports to which packets are taken for VXLAN.
+func (c *Capture) VXLAN() []uint16 { return c.vxlan }
+
+// Next waits for a packet. The error is that of ctx once it has ended.
+func (c *Capture) Next(ctx context.Context) (Packet, error) {
+	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
+		return Packet{}, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.conn.SetReadDeadline(time.Unix(0, 1)) })()
+	for {
+		if ctx.Err() != nil {
+			return Packet{}, context.Cause(ctx)
+		}
+		p, err := c.receive()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue // ctx has ended
+		case errors.Is(err, unix.ENETDOWN): // of an interface that went down, and is said once
+			continue
+		case err != nil:
+			return p, fmt.Errorf("reading packets: %w", err)
+		}
+		layers := dissect(p.Protocol, p.Data, c.vxlan)
+		if len(layers) == 0 {
+			continue
+		}
+		p.Discovery = isDiscovery(layers)
+		if c.flow != nil && !c.flow.has(layers) && !p.Discovery {
+			continue
+		}
+		if p.Data = slices.Clone(p.Data); !c.opts.Payload {
+			p.Data = headers(p.Protocol, p.Data, c.vxlan)
+		}
+		if c.read += len(p.Data); c.read > mostBytes {
+			return Packet{}, ErrFull
+		}
+		return p, nil
+	}
+}
+
+// receive reads one packet, whose data are valid until the next one.
+func (c *Capture) receive() (Packet, error) {
+	var n, beside int
+	var from unix.Sockaddr
+	var failed error
+	err := c.raw.Read(func(fd uintptr) bool {
+		n, beside, _, from, failed = unix.Recvmsg(int(fd), c.buf, c.aside, 0)
+		return !errors.Is(failed, unix.EAGAIN) && !errors.Is(failed, unix.EINTR)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return Packet{}, err
+	}
+	p := Packet{Data: c.buf[:n], Length: n}
+	if at, is := from.(*unix.SockaddrLinklayer); is {
+		p.Interface, p.Direction = c.name(at.Ifindex), Direction(at.Pkttype)
+		p.Protocol, p.Device = at.Protocol<<8|at.Protocol>>8, at.Hatype
+		p.From = slices.Clone(at.Addr[:min(int(at.Halen), len(at.Addr))])
+	}
+	c.beside(&p, c.aside[:beside])
+	return p, nil
+}
+
+// beside reads what the kernel says of a packet: when it had it, and how long it was.
+func (c *Capture) beside(p *Packet, b []byte) {
+	p.Time = time.Now()
+	messages, err := unix.ParseSocketControlMessage(b)
+	if err != nil {
+		return
+	}
+	for _, m := range messages {
+		switch {
+		case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16:
+			p.Time = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= 8:
+			p.Length = max(int(binary.NativeEndian.Uint32(m.Data[4:])), p.Length)
+		}
+	}
+}
+
+// name is an interface's, which may be gone by now.
+func (c *Capture) name(index int) string {
+	if _, known := c.names[index]; !known {
+		c.names[index] = fmt.Sprint("if", index)
+		if i, err := net.InterfaceByIndex(index); err == nil {
+			c.names[index] = i.Name
+		}
+	}
+	return c.names[index]
+}
+
+// Dropped is how many packets the filter let through and the kernel had no room for since it was last asked.
+func (c *Capture) Dropped() (int, error) {
+	s, err := c.conn.GetsockoptTpacketStats(unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0, fmt.Errorf("asking how many packets were dropped: %w", err)
+	}
+	return int(s.Drops), nil
+}
+
+// Close ends it.
+func (c *Capture) Close() error { return c.conn.Close() }
