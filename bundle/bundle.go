@@ -5,7 +5,7 @@
 //	b.List(stdout)                // what that is, and what was left out of each object
 //	err = b.Write(file)
 //
-// What of an object is kept is listed for its kind (keptOf); Rules says what is left out. The objects lie where the
+// What of an object is kept is listed for its kind (keptOf); rules says what is left out. The objects lie where the
 // support bundles of troubleshoot.sh have them, so that what reads those reads these.
 package bundle
 
@@ -61,15 +61,15 @@ type Object struct {
 // most is how large all files may be together.
 const most = 64 << 20
 
-// TooLargeError says that a bundle would be larger than any may be.
-type TooLargeError struct{ Size int }
+// tooLargeError says that a bundle would be larger than any may be.
+type tooLargeError struct{ Size int }
 
-func (e TooLargeError) Error() string {
+func (e tooLargeError) Error() string {
 	return fmt.Sprintf("the bundle would have %d MiB, and %d is the most: name fewer nodes or runs", e.Size>>20, most>>20)
 }
 
 // Sentence marks it as written for the user (cluster.Sentence).
-func (e TooLargeError) Sentence() {}
+func (e tooLargeError) Sentence() {}
 
 // isID tells whether an ID may stand in the name of a folder.
 var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
@@ -94,7 +94,7 @@ func Make(g Given) (*Bundle, error) {
 		size += len(f.Data)
 	}
 	if size > most {
-		return nil, TooLargeError{size}
+		return nil, tooLargeError{size}
 	}
 	return b, nil
 }

@@ -96,8 +96,8 @@ func keptOf(resource string, own bool) fields {
 	case "nodes":
 		return kept(metadata + below("spec", "podCIDR podCIDRs providerID taints unschedulable") +
 			below("status", "addresses allocatable capacity conditions daemonEndpoints phase") +
-			below("status.nodeInfo", "architecture bootID containerRuntimeVersion kernelVersion kubeProxyVersion kubeletVersion "+
-				"operatingSystem osImage swap"))
+			below("status.nodeInfo", "architecture bootID containerRuntimeVersion kernelVersion kubeProxyVersion "+
+				"kubeletVersion operatingSystem osImage swap"))
 	case "leases":
 		return kept(metadata + "spec")
 	case "pods":
@@ -109,13 +109,13 @@ func keptOf(resource string, own bool) fields {
 	case "configmaps":
 		return kept(metadata + "data immutable")
 	case "events":
-		return kept(metadata + "involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action " +
-			"related reportingComponent reportingInstance")
+		return kept(metadata + "involvedObject reason message source firstTimestamp lastTimestamp count type eventTime " +
+			"series action related reportingComponent reportingInstance")
 	case "networkpolicies", "globalnetworkpolicies":
-		return kept(metadata + below("spec", "order tier selector types namespaceSelector serviceAccountSelector applyOnForward preDNAT "+
-			"doNotTrack performanceHints stagedAction"))
-	case "ippools", "ipreservations", "bgpconfigurations", "bgppeers", "bgpfilters", "felixconfigurations", "clusterinformations",
-		"ipamconfigs", "ipamconfigurations", "ipamblocks", "blockaffinities", "hostendpoints", "tiers":
+		return kept(metadata + below("spec", "order tier selector types namespaceSelector serviceAccountSelector "+
+			"applyOnForward preDNAT doNotTrack performanceHints stagedAction"))
+	case "ippools", "ipreservations", "bgpconfigurations", "bgppeers", "bgpfilters", "felixconfigurations",
+		"clusterinformations", "ipamconfigs", "ipamconfigurations", "ipamblocks", "blockaffinities", "hostendpoints", "tiers":
 		return kept(metadata + "spec status")
 	}
 	return kept(metadata)
@@ -123,8 +123,8 @@ func keptOf(resource string, own bool) fields {
 
 // annotationDomains are those whose annotations say how Kubernetes and Calico see an object.
 func annotationDomains() []string {
-	return []string{"projectcalico.org", "cni.projectcalico.org", "kubernetes.io", "node.alpha.kubernetes.io", "node.kubernetes.io",
-		"volumes.kubernetes.io", "calico-probe.io"}
+	return []string{"projectcalico.org", "cni.projectcalico.org", "kubernetes.io", "node.alpha.kubernetes.io",
+		"node.kubernetes.io", "volumes.kubernetes.io", "calico-probe.io"}
 }
 
 // keptAnnotation tells whether the value of an annotation is kept. That of Calico's metadata is the metadata of another
@@ -137,8 +137,9 @@ func keptAnnotation(name string) bool {
 // keptSetting tells whether the value of a key of a ConfigMap is kept: those of Calico's manifests.
 func keptSetting(name string) bool {
 	return slices.Contains([]string{
-		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade", "net-conf.json",
-		"etcd_endpoints", "etcd_ca", "etcd_cert", "etcd_key", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT",
+		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade",
+		"net-conf.json", "etcd_endpoints", "etcd_ca", "etcd_cert", "etcd_key",
+		"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT",
 	}, name)
 }
 
@@ -149,10 +150,13 @@ func keptVariable(name string) bool {
 		return true
 	}
 	return slices.Contains([]string{
-		"AS", "AUTODETECT_POLL_INTERVAL", "BGP_LOGSEVERITYSCREEN", "CLUSTER_TYPE", "CNI_CONF_NAME", "CNI_MTU", "CNI_NETWORK_CONFIG",
-		"CNI_NET_DIR", "DATASTORE_TYPE", "DISABLE_NODE_IP_CHECK", "ETCD_CA_CERT_FILE", "ETCD_CERT_FILE", "ETCD_ENDPOINTS",
-		"ETCD_KEY_FILE", "IP", "IP6", "IP6_AUTODETECTION_METHOD", "IP_AUTODETECTION_METHOD", "KUBECONFIG", "KUBERNETES_NODE_NAME",
-		"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "MULTI_INTERFACE_MODE", "NODENAME", "NO_DEFAULT_POOLS", "NO_PROXY",
+		"AS", "AUTODETECT_POLL_INTERVAL", "BGP_LOGSEVERITYSCREEN", "CLUSTER_TYPE", "CNI_CONF_NAME", "CNI_MTU",
+		"CNI_NETWORK_CONFIG", "CNI_NET_DIR", "DATASTORE_TYPE", "DISABLE_NODE_IP_CHECK", "ETCD_CA_CERT_FILE",
+		"ETCD_CERT_FILE", "ETCD_ENDPOINTS",
+		"ETCD_KEY_FILE", "IP", "IP6", "IP6_AUTODETECTION_METHOD", "IP_AUTODETECTION_METHOD", "KUBECONFIG",
+		"KUBERNETES_NODE_NAME",
+		"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "MULTI_INTERFACE_MODE", "NODENAME", "NO_DEFAULT_POOLS",
+		"NO_PROXY",
 		"NODE_NAME", "SKIP_CNI_BINARIES", "SLEEP", "UPDATE_CNI_BINARIES", "USE_POD_CIDR", "WAIT_FOR_DATASTORE", "no_proxy",
 	}, name)
 }

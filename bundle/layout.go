@@ -124,10 +124,12 @@ func (b *Bundle) addDiscovery(all []cluster.Objects) error {
 			continue
 		}
 		if resources[gv] == nil {
-			resources[gv] = &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: gv.String()}
+			resources[gv] = &metav1.APIResourceList{GroupVersion: gv.String()}
+			resources[gv].Kind = "APIResourceList"
 		}
-		resources[gv].APIResources = append(resources[gv].APIResources, metav1.APIResource{Name: of.Resource, Kind: of.Kind,
-			SingularName: strings.ToLower(of.Kind), Namespaced: of.Namespaced, Verbs: metav1.Verbs{"get", "list"}})
+		kind := metav1.APIResource{Name: of.Resource, SingularName: strings.ToLower(of.Kind), Kind: of.Kind,
+			Namespaced: of.Namespaced, Verbs: metav1.Verbs{"get", "list"}}
+		resources[gv].APIResources = append(resources[gv].APIResources, kind)
 	}
 	if len(resources) == 0 {
 		return nil
@@ -137,7 +139,8 @@ func (b *Bundle) addDiscovery(all []cluster.Objects) error {
 	byName := func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }
 	for _, gv := range slices.SortedFunc(maps.Keys(resources), byName) {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		groups = append(groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+		groups = append(groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: version,
+			Versions: []metav1.GroupVersionForDiscovery{version}})
 		lists = append(lists, resources[gv])
 	}
 	for name, what := range map[string]any{"groups": groups, "resources": lists} {

@@ -28,7 +28,8 @@ func (b *Bundle) readme() []byte {
 	}
 	fmt.Fprint(&w, "\n## What is in it\n\n| file | what it is |\n|---|---|\n")
 	for _, row := range contents() {
-		if slices.ContainsFunc(b.Files, func(f File) bool { return strings.HasPrefix(f.Name, row.begins) && strings.HasSuffix(f.Name, row.ends) }) {
+		is := func(f File) bool { return strings.HasPrefix(f.Name, row.begins) && strings.HasSuffix(f.Name, row.ends) }
+		if slices.ContainsFunc(b.Files, is) {
 			fmt.Fprintf(&w, "| %s | %s |\n", row.file, row.is)
 		}
 	}
@@ -72,7 +73,7 @@ func contents() []struct{ begins, ends, file, is string } {
 func RulesTable() string {
 	var w strings.Builder
 	fmt.Fprint(&w, "| rule | left out | what stays |\n|---|---|---|\n")
-	for _, r := range Rules() {
+	for _, r := range rules() {
 		fmt.Fprintf(&w, "| `%s` | %s | %s |\n", r.ID, r.Out, r.Stays)
 	}
 	return w.String()
@@ -89,7 +90,7 @@ func (b *Bundle) redactions() []byte {
 			}
 		}
 	}
-	for _, r := range Rules() {
+	for _, r := range rules() {
 		fmt.Fprintf(&w, "%-10s %6d  %s\n", r.ID, counts[r.ID], strings.ReplaceAll(r.Out, "`", ""))
 	}
 	for _, f := range b.Files {
@@ -124,7 +125,7 @@ func summary(all []Removal) string {
 		}
 	}
 	var out []string
-	for _, r := range Rules() {
+	for _, r := range rules() {
 		if what := of[r.ID]; len(what) > 0 {
 			out = append(out, r.ID+" "+strings.Join(what, " "))
 		}

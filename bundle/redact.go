@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Rule is one kind of thing that a bundle leaves out.
-type Rule struct {
+// A rule is one kind of thing that a bundle leaves out.
+type rule struct {
 	ID    string
 	Out   string // what is left out
 	Stays string // what is not
@@ -29,9 +29,9 @@ const (
 	ruleLarge      = "large"
 )
 
-// Rules lists every rule. The README of a bundle and docs/bundle.md have their table from here.
-func Rules() []Rule {
-	return []Rule{
+// rules lists every rule. The README of a bundle and docs/bundle.md have their table from here.
+func rules() []rule {
+	return []rule{
 		{ruleField, "every field that is not in the list of its kind: managedFields, volumes, images of a node, machine-id and system UUID, the rules of policies; " +
 			"of pods in other namespaces than Calico's and kube-system also images, commands, settings and probes",
 			"names, labels, owners, addresses, selectors, taints, conditions, states, restarts, and the settings of Calico's resources"},
@@ -71,7 +71,8 @@ func (r *redacting) leave(rule, what string) {
 	r.out = append(r.out, Removal{rule, probe.Cut(probe.Line(what), 200)})
 }
 
-// redacted is an object with nothing but what may be given away, and what was left out of it. The object is not changed.
+// redacted is an object with nothing but what may be given away, and what was left out of it; the object itself stays
+// as it is.
 func redacted(object map[string]any, keeps fields) (map[string]any, []Removal) {
 	r := &redacting{keeps: keeps}
 	out, _ := r.fields(object, keeps, "").(map[string]any)

@@ -130,7 +130,8 @@ func (f *Found) Event(ev probe.Event) error {
 	case ev.Type == probe.EventVerdict:
 		f.Word, f.Node = ev.Verdict.Word, probe.Line(ev.Node) // the last one is that of the whole run
 	case ev.Type == probe.EventCause && !f.several:
-		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s)", strings.TrimSpace(ev.Cause.ID+" "+probe.Line(ev.Cause.About)), ev.Cause.Confidence))
+		name := strings.TrimSpace(ev.Cause.ID + " " + probe.Line(ev.Cause.About))
+		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s)", name, ev.Cause.Confidence))
 	case ev.Type == probe.EventGroup && ev.Group.Cause != "":
 		g := ev.Group
 		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s) of %d of %d nodes", g.Cause, g.Confidence, len(g.Nodes), g.Of))
@@ -150,8 +151,8 @@ func (f *Found) String() string {
 	return fmt.Sprintf("%s: %s, %s", of, f.Word, causes)
 }
 
-// masked leaves the secrets that are sure to be some out of a run. Checks leave out what they know to be secret; this is
-// for what somebody wrote where no check looks for it.
+// masked leaves the secrets that are sure to be some out of a run. Checks leave out what they know to be secret; this
+// is for what somebody wrote where no check looks for it.
 func masked(run *report.Run) ([]Removal, error) {
 	var out []Removal
 	events := make([]probe.Event, 0, len(run.Events))

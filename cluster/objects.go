@@ -59,8 +59,9 @@ func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	defer cancel()
 	read := &objectsReading{c: c, nodes: nodes}
 	var all sync.WaitGroup
-	core := make([]Objects, 5)
-	for i, of := range []func(context.Context) Objects{read.ofNodes, read.leases, read.pods, read.daemonSets, read.configMaps} {
+	first := []func(context.Context) Objects{read.ofNodes, read.leases, read.pods, read.daemonSets, read.configMaps}
+	core := make([]Objects, len(first))
+	for i, of := range first {
 		all.Go(func() { core[i] = of(ctx) })
 	}
 	all.Wait()
@@ -189,7 +190,8 @@ func claimsCalico(p corev1.Pod) bool {
 func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects {
 	o := objectsOf("", "v1", "events", "Event", true)
 	about := func(namespace, field, value string) {
-		r.list(ctx, &o, namespace, metav1.ListOptions{FieldSelector: "involvedObject." + field + "=" + value, Limit: eventsMost})
+		selector := "involvedObject." + field + "=" + value
+		r.list(ctx, &o, namespace, metav1.ListOptions{FieldSelector: selector, Limit: eventsMost})
 	}
 	for _, node := range r.nodes {
 		about(metav1.NamespaceDefault, "kind=Node,involvedObject.name", node)

@@ -213,7 +213,8 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		a.run(), a.mesh(), a.analyze(), a.diff(), a.bundle(), a.shell(), a.runbook(), a.checks(), a.causes(), a.explain(),
-		a.schema(), a.clean(), a.serve(), a.mcp(), a.conditions(), a.manifests(), a.preflight(), a.options(), a.version(), a.man(),
+		a.schema(), a.clean(), a.serve(), a.mcp(), a.conditions(), a.manifests(), a.preflight(), a.options(),
+		a.version(), a.man(),
 	)
 	root.InitDefaultCompletionCmd()
 	a.shortHelp(root)
