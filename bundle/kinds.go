@@ -94,7 +94,7 @@ func fromElsewhere() fields {
 func keptOf(resource string, own bool) fields {
 	switch resource {
 	case "nodes":
-		return kept(metadata + below("spec", "podCIDR podCIDRs providerID taints unschedulable") +
+		return kept(metadata + below("spec", "podCIDR podCIDRs taints unschedulable") +
 			below("status", "addresses allocatable capacity conditions daemonEndpoints phase") +
 			below("status.nodeInfo", "architecture bootID containerRuntimeVersion kernelVersion kubeProxyVersion "+
 				"kubeletVersion operatingSystem osImage swap"))

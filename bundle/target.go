@@ -17,8 +17,11 @@ type Target struct{ f *os.File }
 // before anything is asked.
 func Reserve(folder string) (*Target, error) {
 	f, err := os.CreateTemp(folder, ".calico-probe-bundle-*.tmp")
+	if pe, is := errors.AsType[*fs.PathError](err); is { // without the temporary name
+		err = pe.Err
+	}
 	if err != nil {
-		return nil, ui.BadUsage("the bundle cannot be written: %w", err)
+		return nil, ui.BadUsage("the bundle cannot be written into %s: %w", folder, err)
 	}
 	return &Target{f}, nil
 }

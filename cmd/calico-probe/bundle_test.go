@@ -109,7 +109,7 @@ func TestBundleRefuses(t *testing.T) {
 		"bundle --node a --file -":                   "--file names a file",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
 		"bundle --offline bundle.go":                 "is neither what",
-		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written",
+		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
 		"bundle --node a --file root.go":             "is there already",
 		"bundle --node a --profile full --dry-run":   "quick, standard, deep",
