@@ -34,6 +34,11 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 	s.choosing(f)
 	f.StringVar(&s.resume, "resume", "", "of several nodes: a file that -o ndjson wrote of a run that was cut; "+
 		"nodes that are judged there are not asked again")
+	s.everywhere(f)
+}
+
+// everywhere adds the flag for all nodes.
+func (s *severalNodes) everywhere(f *pflag.FlagSet) {
 	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
 }
 

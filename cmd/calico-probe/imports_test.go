@@ -64,7 +64,9 @@ func TestImportsRunForward(t *testing.T) {
 			own + "report", own + "probe/", "k8s.io/"},
 		"gate": append(kubernetes, own+"cluster", own+"injector", own+"alerts", own+"report", own+"probe/"),
 		// Beside it.
-		"install":    {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"bundle": {own + "session", own + "preflight", own + "output", own + "runbook", own + "alerts",
+			"github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
 		"conditions": append(kubernetes, own+"cluster", own+"injector", own+"examine", own+"fleet"),
 		"agents": {own + "cluster", own + "injector", own + "diagnose", own + "examine", own + "fleet", own + "session",
 			own + "alerts", own + "probe/", "github.com/spf13/cobra", "k8s.io/"},

@@ -1,0 +1,273 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Objects are the API objects of one kind that causes rest on, as the API gives them: nothing is left out or cleaned.
+type Objects struct {
+	schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+	Items      []unstructured.Unstructured
+	Gaps       []string // what could not be read, and why
+}
+
+// Of objects so many of one kind are kept, and reading them all takes so long at most.
+const (
+	objectsMost  = 2000
+	objectsLimit = 30 * time.Second
+)
+
+// add takes objects, or why there are none. Of what is not there nothing is missing.
+func (o *Objects) add(what string, items []unstructured.Unstructured, err error) {
+	switch {
+	case err == nil:
+		o.Items = append(o.Items, items...)
+	case apierrors.IsNotFound(err):
+	case denied(err):
+		o.Gaps = append(o.Gaps, lacking(err))
+	default:
+		o.Gaps = append(o.Gaps, what+": "+probe.Quoted(err.Error()))
+	}
+	if len(o.Items) > objectsMost {
+		o.Items = o.Items[:objectsMost]
+		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is left out", objectsMost))
+	}
+	slices.Sort(o.Gaps)
+	o.Gaps = slices.Compact(o.Gaps)
+}
+
+// ObjectsOf reads the API objects that causes about some nodes rest on, with no more rights than a run by the API
+// takes, and no Secret. What could not be read is a gap. The nodes' names are those of nodes.
+func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
+	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
+	defer cancel()
+	read := &objectsReading{c: c, nodes: nodes}
+	var all sync.WaitGroup
+	first := []func(context.Context) Objects{read.ofNodes, read.leases, read.pods, read.daemonSets, read.configMaps}
+	core := make([]Objects, len(first))
+	for i, of := range first {
+		all.Go(func() { core[i] = of(ctx) })
+	}
+	all.Wait()
+	pods, sets := core[2], core[3]
+	calico := make([]Objects, len(calicoResources()))
+	read.c = read.c.asConfigured(read.environment(pods, core[4]))
+	for i, k := range calicoResources() {
+		all.Go(func() { calico[i] = read.calico(ctx, k) })
+	}
+	var events Objects
+	all.Go(func() { events = read.events(ctx, pods, sets) })
+	all.Wait()
+	return slices.DeleteFunc(slices.Concat(core, []Objects{events}, calico), func(o Objects) bool {
+		return o.Version == "" && len(o.Gaps) == 0 // a kind that is not installed
+	})
+}
+
+// objectsReading is one reading of objects.
+type objectsReading struct {
+	c     *Client
+	nodes []string
+}
+
+// objectsOf is a kind of which nothing is read yet.
+func objectsOf(group, version, resource, kind string, namespaced bool) Objects {
+	return Objects{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource},
+		Kind: kind, Namespaced: namespaced}
+}
+
+// list adds what a list in a namespace has, "" = all.
+func (r *objectsReading) list(ctx context.Context, o *Objects, namespace string, options metav1.ListOptions) {
+	list, err := r.c.calls.Resource(o.GroupVersionResource).Namespace(namespace).List(ctx, options)
+	var items []unstructured.Unstructured
+	if err == nil {
+		items = list.Items
+	}
+	o.add("listing "+o.Resource, items, err)
+}
+
+// get adds one object.
+func (r *objectsReading) get(ctx context.Context, o *Objects, namespace, name string) {
+	item, err := r.c.calls.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	var items []unstructured.Unstructured
+	if err == nil {
+		items = append(items, *item)
+	}
+	o.add("reading "+o.Resource+" "+name, items, err)
+}
+
+func (r *objectsReading) ofNodes(ctx context.Context) Objects {
+	o := objectsOf("", "v1", "nodes", "Node", false)
+	for _, node := range r.nodes {
+		r.list(ctx, &o, "", metav1.ListOptions{FieldSelector: "metadata.name=" + node, ResourceVersion: "0"})
+	}
+	return o
+}
+
+func (r *objectsReading) leases(ctx context.Context) Objects {
+	o := objectsOf("coordination.k8s.io", "v1", "leases", "Lease", true)
+	for _, node := range r.nodes {
+		r.get(ctx, &o, corev1.NamespaceNodeLease, node)
+	}
+	return o
+}
+
+func (r *objectsReading) pods(ctx context.Context) Objects {
+	o := objectsOf("", "v1", "pods", "Pod", true)
+	for _, node := range r.nodes {
+		r.list(ctx, &o, "", metav1.ListOptions{FieldSelector: "spec.nodeName=" + node, ResourceVersion: "0"})
+	}
+	return o
+}
+
+// daemonSets are those that make calico-node.
+func (r *objectsReading) daemonSets(ctx context.Context) Objects {
+	o := objectsOf("apps", "v1", "daemonsets", "DaemonSet", true)
+	for _, namespace := range r.c.calicoIn {
+		r.list(ctx, &o, namespace, metav1.ListOptions{ResourceVersion: "0"})
+	}
+	o.Items = slices.DeleteFunc(o.Items, func(item unstructured.Unstructured) bool {
+		name, _, _ := unstructured.NestedString(item.Object, "spec", "template", "metadata", "labels", "k8s-app")
+		return name != "calico-node" && name != "canal"
+	})
+	return o
+}
+
+// configMaps are those by which Calico's manifests configure it, of which the rights of a run are.
+func (r *objectsReading) configMaps(ctx context.Context) Objects {
+	o := objectsOf("", "v1", "configmaps", "ConfigMap", true)
+	for _, namespace := range r.c.calicoIn {
+		for _, name := range []string{"calico-config", "canal-config", endpointMap} {
+			r.get(ctx, &o, namespace, name)
+		}
+	}
+	return o
+}
+
+// typed are objects as what they are; those that are not are left out.
+func typed[T any](o Objects) []T {
+	var out []T
+	for _, item := range o.Items {
+		var as T
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &as) == nil {
+			out = append(out, as)
+		}
+	}
+	return out
+}
+
+// environment is calico-node's, as far as pods and ConfigMaps that were read tell it.
+func (r *objectsReading) environment(pods, maps Objects) environment {
+	from := configMaps{map[string]map[string]string{}, map[string]error{}}
+	for _, m := range typed[corev1.ConfigMap](maps) {
+		from.data[m.Name] = m.Data
+	}
+	claiming := slices.DeleteFunc(typed[corev1.Pod](pods), func(p corev1.Pod) bool { return !claimsCalico(p) })
+	return environmentOf(claimsOf(claiming, r.c.calicoIn).pod, from)
+}
+
+// claimsCalico tells whether a pod is one of CalicoPods.
+func claimsCalico(p corev1.Pod) bool {
+	return slices.Contains([]string{"calico-node", "canal", "canal-node"}, p.Labels["k8s-app"])
+}
+
+// events are those about the nodes, about what makes calico-node, and about pods of the nodes that do not start.
+func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects {
+	o := objectsOf("", "v1", "events", "Event", true)
+	about := func(namespace, field, value string) {
+		selector := "involvedObject." + field + "=" + value
+		r.list(ctx, &o, namespace, metav1.ListOptions{FieldSelector: selector, Limit: eventsMost})
+	}
+	for _, node := range r.nodes {
+		about(metav1.NamespaceDefault, "kind=Node,involvedObject.name", node)
+	}
+	for _, set := range sets.Items {
+		about(set.GetNamespace(), "uid", string(set.GetUID()))
+	}
+	asked := map[string]int{} // by node
+	for _, p := range typed[corev1.Pod](pods) {
+		_, waits := waits(&p)
+		if own := claimsCalico(p) && slices.Contains(r.c.calicoIn, p.Namespace); !own && !waits {
+			continue
+		}
+		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= eventsAsked {
+			about(p.Namespace, "uid", string(p.UID))
+		}
+	}
+	return o
+}
+
+// A calicoResource is one of Calico's resources, and which objects of it are about nodes; nil = all are.
+type calicoResource struct {
+	resource, kind string
+	about          func(spec map[string]any, nodes []string) bool
+}
+
+// calicoResources are those that causes rest on.
+func calicoResources() []calicoResource {
+	return []calicoResource{
+		{"ippools", "IPPool", nil}, {"ipreservations", "IPReservation", nil},
+		{"bgpconfigurations", "BGPConfiguration", nil}, {"bgppeers", "BGPPeer", nil},
+		{"bgpfilters", "BGPFilter", nil}, // which these rights do not have: people often have more
+		{"felixconfigurations", "FelixConfiguration", nil}, {"clusterinformations", "ClusterInformation", nil},
+		// IPAM's settings have another name where Calico's API server shows them.
+		{"ipamconfigs", "IPAMConfig", nil}, {"ipamconfigurations", "IPAMConfiguration", nil},
+		{"ipamblocks", "IPAMBlock", blockOf}, {"blockaffinities", "BlockAffinity", ofNode},
+		{"hostendpoints", "HostEndpoint", ofNode}, {"tiers", "Tier", nil},
+		{"networkpolicies", "NetworkPolicy", nil}, {"globalnetworkpolicies", "GlobalNetworkPolicy", nil},
+	}
+}
+
+// ofNode is of what names its node.
+func ofNode(spec map[string]any, nodes []string) bool {
+	node, _ := spec["node"].(string)
+	return slices.Contains(nodes, node)
+}
+
+// blockOf is of a block that belongs to a node, or has an address that is used there.
+func blockOf(spec map[string]any, nodes []string) bool {
+	affinity, _ := spec["affinity"].(string)
+	if node, is := strings.CutPrefix(affinity, "host:"); is && slices.Contains(nodes, node) {
+		return true
+	}
+	attributes, _ := spec["attributes"].([]any)
+	return slices.ContainsFunc(attributes, func(of any) bool {
+		fields, _ := of.(map[string]any)
+		secondary, _ := fields["secondary"].(map[string]any)
+		node, _ := secondary["node"].(string)
+		return slices.Contains(nodes, node)
+	})
+}
+
+// calico reads a kind of Calico's, from the group that has it.
+func (r *objectsReading) calico(ctx context.Context, k calicoResource) Objects {
+	items, group, err := r.c.list(ctx, k.resource, 0)
+	o := Objects{Kind: k.kind, Namespaced: k.resource == "networkpolicies"}
+	o.Resource = k.resource
+	for _, gv := range r.c.groups {
+		if gv.Group == group {
+			o.GroupVersionResource = gv.WithResource(k.resource)
+		}
+	}
+	items = slices.DeleteFunc(items, func(item unstructured.Unstructured) bool {
+		spec, _, _ := unstructured.NestedMap(item.Object, "spec")
+		return k.about != nil && !k.about(spec, r.nodes)
+	})
+	o.add("listing "+k.resource, items, err)
+	return o
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/bundle"
+)
+
+// TestBundle makes one of a run by the API, and has analyze read the run in it.
+func TestBundle(t *testing.T) {
+	kubeconfig, folder := fleetAPI(t, "pods"), t.TempDir()
+	t.Chdir(folder)
+	common := []string{"bundle", "--node", "worker-b", "--via", "api", "--kubeconfig", kubeconfig}
+	exit, out, errs := call(t, append(common, "--dry-run")...)
+	listed := strings.Contains(out, "cluster-resources/nodes.json") && strings.Contains(out, "  node worker-b: nothing left out")
+	if exit != 0 || !listed {
+		t.Fatalf("exit %d, %s%s", exit, out, errs)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Fatalf("--dry-run wrote %v (%v)", left, err)
+	}
+	exit, out, errs = call(t, common...)
+	said := strings.Contains(out, "worker-b: fault, ") && strings.Contains(out, "pods: no right to do this")
+	if exit != 0 || errs != "" || !said {
+		t.Fatalf("exit %d, %s%s", exit, out, errs)
+	}
+	name, _, _ := strings.Cut(out, ":")
+	files := unpack(t, name)
+	saved := filepath.Join(t.TempDir(), "run.ndjson")
+	if err := os.WriteFile(saved, []byte(files["run.ndjson"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exit, again, errs := call(t, "analyze", saved, "-o", "json")
+	if exit != 3 || errs != "" || again != files["report.json"] {
+		t.Errorf("exit %d: %s\n%s\nand in the bundle\n%s", exit, errs, again, files["report.json"])
+	}
+	exit, _, errs = call(t, append(common, "--file", name)...)
+	if exit != 2 || !strings.Contains(errs, "is there already: name another file") {
+		t.Errorf("exit %d, %s", exit, errs)
+	}
+	// Of what was saved, with and without a cluster, and of another one.
+	exit, out, errs = call(t, "bundle", "--offline", saved, "--file", "offline.tar.gz")
+	inside := unpack(t, "offline.tar.gz")["run.ndjson"]
+	if exit != 0 || errs != "" || !strings.Contains(out, "the API was not asked for objects") || inside == "" {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+	exit, out, errs = call(t, "bundle", saved, "--kubeconfig", kubeconfig, "--dry-run")
+	if exit != 0 || !strings.Contains(out, "node worker-b: ") {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+	exit, _, errs = call(t, "bundle", saved, "--kubeconfig", fleetAPI(t, ""), "--file", "other.tar.gz")
+	if exit != 2 || !strings.Contains(errs, "a saved run is of the cluster") {
+		t.Errorf("exit %d, %s", exit, errs)
+	}
+	exit, out, errs = call(t, "bundle", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig, "--file",
+		"fleet.tar.gz")
+	if exit != 0 || errs != "" || !strings.Contains(out, "several nodes: fault, ") {
+		t.Errorf("exit %d, %s%s", exit, out, errs)
+	}
+	nodes := unpack(t, "fleet.tar.gz")["cluster-resources/nodes.json"]
+	if !strings.Contains(nodes, "worker-a") || !strings.Contains(nodes, "worker-b") {
+		t.Errorf("nodes of the fleet: %s", nodes)
+	}
+	left, err := filepath.Glob(filepath.Join(folder, ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("half-written: %v (%v)", left, err)
+	}
+}
+
+// unpack are the files of an archive, without its folder.
+func unpack(t *testing.T, name string) map[string]string {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	packed, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for in := tar.NewReader(packed); ; {
+		head, err := in.Next()
+		if err != nil {
+			return out
+		}
+		b, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, file, _ := strings.Cut(head.Name, "/")
+		out[file] = string(b)
+	}
+}
+
+// TestBundleRefuses wants one line for what cannot be right, before anything is asked or written.
+func TestBundleRefuses(t *testing.T) {
+	saved := filepath.Join("..", "..", "docs", "example.ndjson")
+	for args, says := range map[string]string{
+		"bundle": "no node is named", "bundle --offline": "--offline takes the files",
+		"bundle --node a " + saved:                   "leave out --node",
+		"bundle --node a --file -":                   "--file names a file",
+		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
+		"bundle --offline bundle.go":                 "is neither what",
+		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
+		"bundle --node a --via exce":                 "did you mean exec?",
+		"bundle --node a --file root.go":             "is there already",
+		"bundle --node a --profile full --dry-run":   "quick, standard, deep",
+		"bundle --node a --kubeconfig /nowhere/file": "/nowhere/file",
+	} {
+		exit, out, errs := call(t, strings.Fields(args)...)
+		wrong := exit != 2 && !strings.Contains(args, "kubeconfig")
+		if wrong || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d, %s%s", args, exit, out, errs)
+		}
+	}
+	if left, err := filepath.Glob(".calico-probe-bundle*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+}
+
+// TestDocsBundle wants the table of rules in docs/bundle.md to be what the program leaves out.
+func TestDocsBundle(t *testing.T) {
+	const file, begins, ends = "../../docs/bundle.md", "<!-- rules -->\n", "<!-- /rules -->"
+	text := read(t, file)
+	before, rest, found := strings.Cut(text, begins)
+	_, after, closed := strings.Cut(rest, ends)
+	if !found || !closed {
+		t.Fatal("the page has no place for the table")
+	}
+	want := before + begins + bundle.RulesTable() + ends + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != want {
+		t.Error("docs/bundle.md is not what the program says: 'make docs' writes it")
+	}
+}
