@@ -68,10 +68,10 @@ func (c Condition) same(other Condition) bool {
 	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)
 }
 
-// Plan is what is written: of each node the condition that it does not have yet, and after beat the one it has, so that a
-// reader can tell an old one. More than most nodes never turn False together: then none of them does, and held names
-// them. Something is wrong with what all have in common, or with what was asked, and who acts on conditions must not take
-// a whole cluster out of use.
+// Plan is what is written: of each node the condition that it does not have yet, and after beat the one it has, so
+// that a reader can tell an old one. More than most nodes never turn False together: then none of them does, and held
+// names them. Something is wrong with what all have in common, or with what was asked, and who acts on conditions
+// must not take a whole cluster out of use.
 func Plan(had, found map[string]Condition, beat time.Duration, most int, now time.Time) (write map[string]Condition,
 	held []string) {
 	write = map[string]Condition{}

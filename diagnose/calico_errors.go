@@ -11,7 +11,8 @@ import (
 
 // writesRules are those of what calico-node writes again and again while it runs.
 func writesRules() []*Rule {
-	return []*Rule{kernelLacks, tablesUnreadable, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, controllersEnd}
+	return []*Rule{kernelLacks, tablesUnreadable, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed,
+		controllersEnd}
 }
 
 // writes are the lines with one of these signatures that calico-node writes and that are not over.
@@ -88,7 +89,8 @@ Told from a missing kernel module and from a held lock by Felix' own words.`,
 		},
 		Radius: "reading changes nothing; what a rule is for ends with it, and Felix goes on by itself within seconds",
 	},
-	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "felix-stuck", "node-differs"}, afterLog...),
+	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "felix-stuck", "node-differs"},
+		afterLog...),
 	Match: func(f Findings) []Case {
 		lines := writes(f, checks.SaysTables)
 		if len(lines) == 0 {

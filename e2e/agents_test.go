@@ -82,8 +82,8 @@ var (
 	firstCheck = regexp.MustCompile(`(?m)^checks that are not good: ([a-z0-9-]+) `)
 )
 
-// bySkill does what the skill of a runbook says, word by word and with no model to think for it. It tells the first cause
-// it comes to, how many calls that took, and how many tokens they answered.
+// bySkill does what the skill of a runbook says, word by word and with no model to think for it. It tells the first
+// cause it comes to, how many calls that took, and how many tokens they answered.
 func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause string, calls, read int) {
 	t.Helper()
 	id, confidence, check := "", "", ""

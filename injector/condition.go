@@ -26,7 +26,8 @@ func (c *Client) patchConditions(ctx context.Context, node string, condition any
 	if err != nil {
 		return fmt.Errorf("encoding a condition: %w", err)
 	}
-	_, err = c.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = c.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{},
+		"status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the condition of node %s: %w", node, err)
 	}

@@ -357,40 +357,6 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	l.text(at+".else", w.Else, in)
 }
 
-func (l *linter) notify(at string, n *Notify, in *scope) {
-	if (n.Webhook != nil) == (len(n.Command) > 0) {
-		l.find(at, "somebody is told by a webhook or by a command: exactly one of them")
-	}
-	l.command(at+".command", n.Command, in)
-	w := n.Webhook
-	if w == nil {
-		return
-	}
-	at += ".webhook"
-	if (w.URL != "") == (w.URLFrom != "") {
-		l.find(at, "a webhook has url or urlFrom: exactly one of them")
-	}
-	if w.URL != "" && !strings.Contains(w.URL, "${") && !isHTTP(w.URL) {
-		l.find(at+".url", "is no URL of http or https")
-	}
-	if w.AuthFrom != "" && strings.HasPrefix(strings.ToLower(w.URL), "http://") {
-		l.find(at+".authFrom", notOverHTTP)
-	}
-	for f, name := range map[string]string{"urlFrom": w.URLFrom, "authFrom": w.AuthFrom} {
-		if name != "" && !envName.MatchString(name) {
-			l.find(at+"."+f, "%q is no name of an environment variable", name)
-		}
-	}
-	if w.As != "" && !slices.Contains(chats, w.As) {
-		l.find(at+".as", "%q is none of %s", w.As, strings.Join(chats, ", "))
-	}
-	if w.As != "" && w.Body != "" {
-		l.find(at, "a webhook has as or body: not both")
-	}
-	l.text(at+".url", w.URL, in)
-	l.text(at+".body", w.Body, in)
-}
-
 func (l *linter) isKebab(at, name string) {
 	if !kebab.MatchString(name) {
 		l.find(at, "%q is no name: lower-case letters and digits, with single dashes between", name)

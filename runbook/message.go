@@ -25,7 +25,8 @@ func (r *Record) message(chat string) ([]byte, error) {
 	return json.Marshal(teamsMessage(head, lines))
 }
 
-// inShort is a head and a few lines: the verdict, the first cause with its evidence and fix, what the runbook concludes.
+// inShort is a head and a few lines: the verdict, the first cause with its evidence and fix, what the runbook
+// concludes.
 func (r *Record) inShort() (head string, lines []string) {
 	word := "a runbook goes on"
 	if o := r.Outcome; o != nil {

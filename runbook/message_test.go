@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestMessages makes the messages of chats of what is hostile in every field, and wants each text of it in an element that
-// reads no markup, short, and on one line.
+// TestMessages makes the messages of chats of what is hostile in every field, and wants each text of it in an element
+// that reads no markup, short, and on one line.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	const hostile = "<!channel> <https://evil.example|here> [x](https://evil.example) @all\n\x1b[31m" + "&"
@@ -63,7 +63,8 @@ func TestMessages(t *testing.T) {
 func TestMessageInTime(t *testing.T) {
 	t.Parallel()
 	of := func(node, cause string) Asked {
-		return Asked{Node: node, Verdict: "fault", Causes: []Cause{{Cause: probe.Cause{ID: cause, Says: "it is", Confidence: "high"}}}}
+		c := probe.Cause{ID: cause, Says: "it is", Confidence: "high"}
+		return Asked{Node: node, Verdict: "fault", Causes: []Cause{{Cause: c}}}
 	}
 	r := &Record{Runbook: "node-not-ready", Node: "a", Steps: []Entry{
 		{Asked: []Asked{of("a", "first")}}, {Asked: []Asked{of("b", "other"), of("a", "second")}}, {Text: "a note"},

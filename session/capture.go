@@ -53,8 +53,8 @@ type captures struct {
 }
 
 // Capture captures packets on a node, or on two at once, and gives them to a sink; begin is called before the first.
-// The result is the exit code of what it came to, as a ui.Exit, which has been said. The context is expected to end with
-// the time of the whole run (examine.Options.Deadline).
+// The result is the exit code of what it came to, as a ui.Exit, which has been said. The context is expected to end
+// with the time of the whole run (examine.Options.Deadline).
 func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begin func(), sink CaptureSink) error {
 	c := &captures{client: client, opts: o, begin: begin, sink: sink}
 	var err error

@@ -198,7 +198,8 @@ func shortList(names []string) string {
 }
 
 // judge is what a run over the nodes found of each.
-func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (map[string]conditions.Condition, string, error) {
+func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (found map[string]conditions.Condition,
+	id string, err error) {
 	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: o.several.named, Select: o.several.selector,
 		All: len(o.several.named) == 0 && o.several.selector == ""})
 	if err != nil {
@@ -209,7 +210,7 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (map
 	if err := concluded(run.Do(ctx)); err != nil {
 		return nil, "", err
 	}
-	found := map[string]conditions.Condition{}
+	found = map[string]conditions.Condition{}
 	for _, n := range all.Nodes {
 		found[n.Node] = conditions.Of(n, run.ID)
 	}
@@ -217,7 +218,8 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (map
 }
 
 // writeAll writes conditions, one after the other: the API server limits how fast.
-func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, all map[string]conditions.Condition) error {
+func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client,
+	all map[string]conditions.Condition) error {
 	for _, node := range slices.Sorted(maps.Keys(all)) {
 		c := all[node]
 		if o.dryRun || c.Status != conditions.True {
@@ -238,7 +240,8 @@ func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, 
 }
 
 // takeAway removes the condition where it is.
-func (o *conditionFlags) takeAway(ctx context.Context, writer *injector.Client, had map[string]corev1.NodeCondition) error {
+func (o *conditionFlags) takeAway(ctx context.Context, writer *injector.Client,
+	had map[string]corev1.NodeCondition) error {
 	for _, node := range slices.Sorted(maps.Keys(had)) {
 		if len(o.several.named) > 0 && !slices.Contains(o.several.named, node) {
 			continue

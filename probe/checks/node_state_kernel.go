@@ -160,9 +160,9 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// podDevices are those behind which pods are, by name: of whatever CNI plugin those of the node's own pods, which have no
-// network of their own, and tunnels to those of other nodes, to which routes lead by Felix' protocol or, as with VXLAN,
-// by none. out is the node's uplink.
+// podDevices are those behind which pods are, by name: of whatever CNI plugin those of the node's own pods, which
+// have no network of their own, and tunnels to those of other nodes, to which routes lead by Felix' protocol or, as
+// with VXLAN, by none. out is the node's uplink.
 func podDevices(links []kernel.Link, out string) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range links {

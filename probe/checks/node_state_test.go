@@ -187,7 +187,8 @@ func TestNodeStateHere(t *testing.T) {
 func TestOddRoute(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Kind: "veth", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
-		{Name: "cali1", Kind: "veth"}, {Name: "vxlan.calico", Kind: "vxlan", VXLAN: &kernel.VXLAN{}}, {Name: "tunl0", Kind: "ipip"},
+		{Name: "cali1", Kind: "veth"}, {Name: "vxlan.calico", Kind: "vxlan", VXLAN: &kernel.VXLAN{}},
+		{Name: "tunl0", Kind: "ipip"},
 		{Name: "wireguard.cali", Kind: "wireguard"}, {Name: "wg0", Kind: "wireguard"}}
 	pods := podDevices(links, "eth0")
 	others := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.2"): true}

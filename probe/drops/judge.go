@@ -34,19 +34,20 @@ func slack(lost int) int { return lost / 5 }
 
 // match finds the counters that grew by the lost packets and by little else.
 //
-// Let l be the packets lost in a burst. A counter fits when there is a k of 1 or 2 (a packet may be counted on its way
-// there, and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more, in every burst, and by at
-// most l/5 in the pause behind it. In each burst at least half of the packets were lost.
+// Let l be the packets lost in a burst. A counter fits when there is a k of 1 or 2 (a packet may be counted on its
+// way there, and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more, in every burst,
+// and by at most l/5 in the pause behind it. In each burst at least half of the packets were lost.
 //
-// How often does chance do that? Take a counter that others make grow at random (Poisson), m on average in a window. With
-// the smallest bursts it has to count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to 13, and at most 2. The
-// product of these likelihoods has its maximum of less than one in 30 billion near m = 10; with k = 2 it is less still.
-// Where no more than half is lost, it is one in 10 million. What others send in bursts of our size and at our pace is
-// worse: a counter that grows by 0 to 29 at a time, three times a second, fits once in some 100,000 searches. TestChance
-// has all three. What comes in step with our bursts is not chance: in the pauses as many packets go to a target that
-// answers.
+// How often does chance do that? Take a counter that others make grow at random (Poisson), m on average in a window.
+// With the smallest bursts it has to count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to 13, and at most
+// 2. The product of these likelihoods has its maximum of less than one in 30 billion near m = 10; with k = 2 it is
+// less still. Where no more than half is lost, it is one in 10 million. What others send in bursts of our size and at
+// our pace is worse: a counter that grows by 0 to 29 at a time, three times a second, fits once in some 100,000
+// searches. TestChance has all three. What comes in step with our bursts is not chance: in the pauses as many packets
+// go to a target that answers.
 func match(windows []window) []Key {
-	if len(windows) < enough || slices.ContainsFunc(windows, func(w window) bool { return w.Lost*2 < w.Sent || w.Lost == 0 }) {
+	few := func(w window) bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
+	if len(windows) < enough || slices.ContainsFunc(windows, few) {
 		return nil
 	}
 	var out []Key

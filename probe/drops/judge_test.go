@@ -13,7 +13,8 @@ var (
 	other   = Key{Where: Node, Table: kernel.TallySNMP, Name: "IpInDiscards"}
 )
 
-// lostAll are windows in which all of these bursts are lost; of has what counters grew by, in bursts and pauses in turn.
+// lostAll are windows in which all of these bursts are lost; of has what counters grew by, in bursts and pauses in
+// turn.
 func lostAll(bursts []int, of map[Key][]uint64) []window {
 	var out []window
 	for i, lost := range bursts {
