@@ -48,7 +48,7 @@ func (r Report) Page() page.Page {
 			p.Parts = append(p.Parts, page.Part{Title: "BGP sessions", Topology: plane.topology(r.Nodes), Note: drawnApart})
 		}
 		p.Parts = append(p.Parts, page.Part{Title: plane.title() + ": " + plane.sum(), Note: plane.silence(),
-			Folded: plane.Failed+plane.Lossy == 0, Matrix: &page.Matrix{Paths: plane.paths(at)}})
+			Folded: plane.Failed+plane.Lossy+plane.Unknown == 0, Matrix: &page.Matrix{Paths: plane.paths(at)}})
 	}
 	return p
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/alerts"
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/gate"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -38,7 +39,7 @@ func served(t testing.TB) string {
 		t.Fatal(err)
 	}
 	kept := saved(t, "json")
-	s, err := alerts.New(filepath.Join(folder, "store"), routes, alerts.DefaultLimits(), alerts.Access{TokenFile: tokens},
+	s, err := alerts.New(filepath.Join(folder, "store"), routes, alerts.DefaultLimits(), gate.Access{TokenFile: tokens},
 		alerts.Cluster{
 			Node: func(_ context.Context, name string) (string, error) {
 				if !strings.HasPrefix(name, "node-") && !strings.HasPrefix(name, "ip-") {
