@@ -150,9 +150,9 @@ func TestMesh(t *testing.T) {
 				cut(t, i, slices.DeleteFunc(others(i), func(o int) bool { return o%(2*zones) == 1 })...)
 			}
 		}, []string{"node rack r0 z1", "pod rack in r0 z1", "tcp rack r0 z1"}},
-		{"a pair", false, func(t *testing.T) { cut(t, 2, 9) },
-			[]string{"node pair node-c node-j", "pod pair node-j node-c", "tcp pair node-c node-j"}},
-		{"a session", false, func(t *testing.T) { noBGP(t, 3, 8) }, []string{"bgp pair node-d node-i"}},
+		{"a pair", false, func(t *testing.T) { cut(t, 2, 7) },
+			[]string{"node pair node-c node-h", "pod pair node-h node-c", "tcp pair node-c node-h"}},
+		{"a session", false, func(t *testing.T) { noBGP(t, 3, 6) }, []string{"bgp pair node-d node-g"}},
 		{"TCP to a node", false, func(t *testing.T) { // the API server still reaches it
 			filter(t, 5, "ip saddr 10.88.0.11-10.88.0.22 tcp dport 10250 drop", "ip daddr 10.99.99.99 drop")
 		}, []string{"tcp node in node-f"}},
