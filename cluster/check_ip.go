@@ -78,6 +78,9 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 	}
 	report(judgeRegistration(*mine, all).On(family).
 		With(facts.Registered, mine.registered.Addr().String()).With(facts.Internal, textOf(mine.internal)))
+	if s.together {
+		return true
+	}
 	for _, other := range all {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
 			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node,

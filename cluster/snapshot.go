@@ -28,7 +28,8 @@ const (
 // a part that could not be read into unknown.
 type Snapshot struct {
 	Survey
-	asRead *Survey // the same before what does not hold for this node was left out
+	together bool    // other nodes are judged by themselves: what is wrong with them is not said of this one
+	asRead   *Survey // the same before what does not hold for this node was left out
 
 	Now  time.Time // by the API server's clock, when the lease was read
 	Read time.Time // that moment by our own clock

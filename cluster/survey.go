@@ -3,7 +3,9 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -145,7 +148,7 @@ func SurveyChecks() []string {
 // it answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.now)
-	out.Read = s.read
+	out.Read, out.together = s.read, true
 	out.configMaps = s.given
 	out.configured(out.environment())
 	out.hideEtcd()
@@ -199,13 +202,7 @@ func (s *Snapshot) around(node string, of *Survey) error {
 // readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
 func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
 	cached := metav1.ListOptions{ResourceVersion: "0"}
-	all.Go(func() {
-		s.Nodes, s.nodesErr = c.readNodes(ctx)
-		for i := range s.Nodes { // the most of a node, and nobody asks for it
-			status := &s.Nodes[i].Status
-			status.Images, status.VolumesAttached, status.VolumesInUse = nil, nil, nil
-		}
-	})
+	all.Go(func() { s.Nodes, s.nodesErr = c.readTrimmed(ctx) })
 	all.Go(func() {
 		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
 		if s.leasesErr = err; err != nil {
@@ -217,16 +214,35 @@ func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
 		}
 	})
 	all.Go(func() {
-		list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
-			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
-		if s.claimsErr = err; err != nil {
-			return
+		pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		}
-		s.claims = map[string][]corev1.Pod{}
-		for _, p := range list.Items {
-			s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], p)
+		s.claimsErr = inPages(ctx, metav1.ListOptions{LabelSelector: CalicoPods}, pods,
+			func() { s.claims = map[string][]corev1.Pod{} },
+			func(p *corev1.Pod) {
+				p.ManagedFields = nil
+				s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], *p)
+			})
+		if s.claimsErr != nil {
+			s.claims = nil
 		}
 	})
+}
+
+// readTrimmed lists all nodes, by name, without the most of a node, for which nobody asks.
+func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error) {
+	nodes := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.kube.CoreV1().Nodes().List(ctx, o)
+	}
+	err = inPages(ctx, metav1.ListOptions{}, nodes, func() { out = nil }, func(n *corev1.Node) {
+		n.Status.Images, n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil, nil
+		out = append(out, *n)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	slices.SortFunc(out, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's

@@ -20,8 +20,6 @@ type Collector struct {
 	Strict  bool           // warnings have an exit code of their own
 	Elapsed *time.Duration // of a saved run
 	Causes  []probe.Cause  // once concluded
-	// Ignores tells of an event that it is not taken, nil = each is.
-	Ignores func(probe.Event) bool
 }
 
 // NewCollector returns a Collector of what is seen of a node.
@@ -31,9 +29,6 @@ func NewCollector(node string, sink report.Sink) *Collector {
 
 // Add takes an event of the node.
 func (c *Collector) Add(method string, ev probe.Event) error {
-	if c.Ignores != nil && c.Ignores(ev) {
-		return nil
-	}
 	ev = ev.Cleaned()
 	ev.Node, ev.Way = c.Node, method
 	c.Tally.Add(ev)

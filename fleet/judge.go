@@ -16,7 +16,6 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -158,7 +157,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 	})
 	j := &judging{judged: judged{name: n.Name}}
 	c := examine.NewCollector(n.Name, j)
-	c.Strict, c.Ignores = r.opts.FailOn == examine.FailOnWarn, ofAnother
+	c.Strict = r.opts.FailOn == examine.FailOnWarn
 	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
 	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
@@ -200,15 +199,9 @@ func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*ex
 	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
 	run, err := examine.New(client, opts, sink)
 	if err == nil {
-		run.ID, run.Ignores = r.ID, ofAnother
+		run.ID = r.ID
 	}
 	return run, err
-}
-
-// ofAnother tells whether an event says what is wrong with another node, which is judged by itself.
-func ofAnother(ev probe.Event) bool {
-	r := ev.Result
-	return r != nil && r.Check == facts.CheckIPRegistered && r.Facts.Str(probe.FactReason) == facts.ReasonPeer
 }
 
 // progress tells a person who waits how many nodes are done, and which took longest.
