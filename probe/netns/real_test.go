@@ -1,6 +1,6 @@
 //go:build e2e
 
-package netns
+package netns_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	entry "github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -69,7 +70,7 @@ var (
 func runner() *probe.Runner {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	return &probe.Runner{Suite: append(checks.All(), dials, dies, lives, hangs), Host: h, Version: "test",
-		Enter: Entry{h, []string{"session"}}.Run}
+		Enter: entry.Entry{Host: h, Args: []string{"session"}}.Run}
 }
 
 // TestMain lets the program be started again as a probe.
@@ -146,7 +147,7 @@ func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	if err := within(ns, func() (err error) {
+	if err := entry.Within(ns, func() (err error) {
 		l, err = net.Listen("tcp", addr)
 		return err
 	}); err != nil {
@@ -226,8 +227,8 @@ func TestMainThread(t *testing.T) {
 	}
 	uid := unique(2)
 	pod(t, "d/web", uid, "pod"+uid, "10.244.0.7/32")
-	e := Entry{Host: &probe.Host{Proc: "/proc"}}
-	ns, err := e.find(probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"),
+	e := entry.Entry{Host: &probe.Host{Proc: "/proc"}}
+	ns, err := entry.Find(e, probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"),
 		Attrs: map[string]string{probe.AttrUID: uid}})
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +239,7 @@ func TestMainThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 200 {
-		if err := within(ns, func() error {
+		if err := entry.Within(ns, func() error {
 			if syscall.Gettid() == os.Getpid() {
 				return errors.New("on the main thread")
 			}
@@ -306,7 +307,7 @@ func TestWrongPods(t *testing.T) {
 
 	partly := runner()
 	h := &probe.Host{Root: "/", Proc: "/proc", Only: []string{"/run/calico"}}
-	partly.Enter = Entry{h, []string{"session"}}.Run
+	partly.Enter = entry.Entry{Host: h, Args: []string{"session"}}.Run
 	absent.Attrs = map[string]string{probe.AttrUID: gone}
 	wants(t, asked(t, dials, partly, absent), "", probe.Skip, "not visible to the probe")
 }
@@ -335,7 +336,7 @@ func TestChildren(t *testing.T) {
 	}
 
 	broken := runner()
-	broken.Enter = Entry{broken.Host, []string{"-test.run=^$", "--"}}.Run // this program, and no session
+	broken.Enter = entry.Entry{Host: broken.Host, Args: []string{"-test.run=^$", "--"}}.Run // this program, and no session
 	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "without finishing its answer")
 }
 
