@@ -14,7 +14,8 @@ const pagedShare = 0.5
 
 // inPages lists objects of a type page by page and gives each to take, which keeps of it what is needed: a list of
 // thousands of nodes takes many times the memory that is left of it. Where pages cannot be had, as while etcd has no
-// leader, or not to the last, the whole list is asked of the API server's cache, after begin has forgotten what was had.
+// leader, or not to the last, the whole list is asked of the API server's cache, after begin has forgotten what was
+// had.
 func inPages[T any](ctx context.Context, options metav1.ListOptions,
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error), begin func(), take func(*T),
 ) error {

@@ -182,7 +182,7 @@ func TestNodeStateHere(t *testing.T) {
 	}
 }
 
-// TestOddRoute wants routes of the pod network left out of what is compared, whoever made them, and a VPN's and one by
+// TestOddRoute wants routes of the pod network left out of what is compared, by any protocol, and a VPN's and one by
 // hand compared.
 func TestOddRoute(t *testing.T) {
 	t.Parallel()
