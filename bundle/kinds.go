@@ -128,7 +128,7 @@ func annotationDomains() []string {
 }
 
 // keptAnnotation tells whether the value of an annotation is kept. That of Calico's metadata is the metadata of another
-// object.
+// object, no matter who wrote that.
 func keptAnnotation(name string) bool {
 	domain, _, found := strings.Cut(name, "/")
 	return found && slices.Contains(annotationDomains(), domain) && name != "projectcalico.org/metadata"
