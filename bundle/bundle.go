@@ -62,10 +62,10 @@ type Object struct {
 const most = 64 << 20
 
 // tooLargeError says that a bundle would be larger than any may be.
-type tooLargeError struct{ Size int }
+type tooLargeError struct{ size int }
 
 func (e tooLargeError) Error() string {
-	return fmt.Sprintf("the bundle would have %d MiB, and %d is the most: name fewer nodes or runs", e.Size>>20, most>>20)
+	return fmt.Sprintf("the bundle would have %d MiB, and %d is the most: name fewer nodes or runs", e.size>>20, most>>20)
 }
 
 // Sentence marks it as written for the user (cluster.Sentence).
@@ -89,14 +89,19 @@ func Make(g Given) (*Bundle, error) {
 	b.add(File{Name: "version.yaml", Data: versionFile()})
 	b.add(File{Name: "redactions.txt", Data: b.redactions()})
 	b.Files = append([]File{{Name: "README.md", Data: b.readme()}}, b.Files...)
+	return b, b.fits()
+}
+
+// fits wants a bundle to be no larger than any may be.
+func (b *Bundle) fits() error {
 	size := 0
 	for _, f := range b.Files {
 		size += len(f.Data)
 	}
 	if size > most {
-		return nil, tooLargeError{size}
+		return tooLargeError{size}
 	}
-	return b, nil
+	return nil
 }
 
 func (b *Bundle) add(f File) { b.Files = append(b.Files, f) }

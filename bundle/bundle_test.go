@@ -211,7 +211,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestTooLarge wants a bundle to be refused that is larger than any may be.
+// TestTooLarge wants of many objects as many as may be, and a bundle refused that is larger than any may be.
 func TestTooLarge(t *testing.T) {
 	g := given(t)
 	label := `"k%d":"` + strings.Repeat("v", 3000) + `",`
@@ -220,14 +220,17 @@ func TestTooLarge(t *testing.T) {
 		item += fmt.Sprintf(label, i)
 	}
 	item += `"z":""}}}`
-	items := slices.Repeat([]string{item}, most/(60*3000)+1)
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
-	g.Objects = []cluster.Objects{objectsOf(t, nodes, "Node", false, items...)}
-	if _, err := Make(g); !errors.As(err, new(tooLargeError)) {
+	g.Objects = []cluster.Objects{objectsOf(t, nodes, "Node", false, slices.Repeat([]string{item}, 40)...)}
+	b, err := Make(g)
+	if err != nil || len(b.Gaps) != 1 || b.Gaps[0] != "nodes: 17 of 40, for they have more than 4 MiB" {
+		t.Fatalf("%v, %v", err, b.Gaps)
+	}
+	if err := b.fits(); err != nil {
 		t.Error(err)
 	}
-	g.Objects[0].Items = g.Objects[0].Items[:10]
-	if _, err := Make(g); err != nil {
+	b.add(File{Name: "run-2.ndjson", Data: make([]byte, most)})
+	if err := b.fits(); !errors.As(err, new(tooLargeError)) || !strings.Contains(err.Error(), "and 64 is the most") {
 		t.Error(err)
 	}
 }

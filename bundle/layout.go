@@ -51,16 +51,21 @@ func (b *Bundle) addObjects(g Given) error {
 func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	in := map[string][]map[string]any{} // by namespace
 	objects := map[string][]Object{}
-	odd := 0
-	for _, item := range of.Items {
+	odd, size := 0, 0
+	for i, item := range of.Items {
 		namespace := item.GetNamespace()
 		if of.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0 {
 			odd++ // it would be the name of a file
 			continue
 		}
-		kept, out, err := bounded(item.Object, keptOf(of.Resource, slices.Contains(own, namespace)))
+		kept, out, long, err := bounded(item.Object, keptOf(of.Resource, slices.Contains(own, namespace)))
 		if err != nil {
 			return err
+		}
+		if size += long; size > largestKind {
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, for they have more than %d MiB", of.Resource, len(of.Items)-i,
+				len(of.Items), largestKind>>20))
+			break
 		}
 		name := strings.TrimPrefix(namespace+"/"+item.GetName(), "/")
 		in[namespace] = append(in[namespace], kept)
@@ -79,18 +84,20 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	return nil
 }
 
-// bounded is what is kept of an object, its name alone where that is too much.
-func bounded(object map[string]any, keeps fields) (map[string]any, []Removal, error) {
-	kept, out := redacted(object, keeps)
+// bounded is what is kept of an object, its name alone where that is too much, and how many bytes that has.
+func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Removal, size int, err error) {
+	kept, out = redacted(object, keeps)
 	text, err := json.Marshal(kept)
 	if err != nil {
-		return nil, nil, fmt.Errorf("writing an object: %w", err)
+		return nil, nil, 0, fmt.Errorf("writing an object: %w", err)
 	}
+	size = len(text)
 	if len(text) > largestObject {
 		kept, _ = redacted(object, fields{"apiVersion": nil, "kind": nil, "metadata": {"name": nil, "namespace": nil}})
-		out = []Removal{{ruleLarge, fmt.Sprintf("all of its %d KiB", len(text)>>10)}}
+		out = []Removal{{ruleLarge, fmt.Sprintf("all of its %d KiB", size>>10)}}
+		size = longestText
 	}
-	return kept, out, nil
+	return kept, out, size, nil
 }
 
 // isCustom tells whether a resource is none of Kubernetes' own.

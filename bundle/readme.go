@@ -45,7 +45,7 @@ func (b *Bundle) readme() []byte {
 	fmt.Fprintf(&w, "No Secret was read. %d things were left out by these rules; `redactions.txt` names each.\n\n%s", b.left(), RulesTable())
 	fmt.Fprint(&w, "\nNames, labels and addresses were not left out.\n\n## What was not collected\n\n")
 	if len(b.Gaps) == 0 {
-		fmt.Fprintln(&w, "Everything that is looked for was there and could be read.")
+		fmt.Fprintln(&w, "Everything that is looked for and is there could be read.")
 	}
 	for _, gap := range b.Gaps {
 		fmt.Fprintf(&w, "- %s\n", code(gap))

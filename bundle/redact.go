@@ -52,10 +52,11 @@ func rules() []rule {
 // removed stands where a text was left out whole.
 const removed = "(removed)"
 
-// How long a text, and how large an object may be.
+// How long a text, and how large an object and all of one kind may be.
 const (
 	longestText   = 4 << 10
 	largestObject = 256 << 10
+	largestKind   = 4 << 20
 )
 
 // A Removal is something that was left out of one object, by a rule.

@@ -132,7 +132,7 @@ func TestLargeObject(t *testing.T) {
 		labels[strings.Repeat("k", i+1)] = strings.Repeat("v", 1000)
 	}
 	node := map[string]any{"kind": "Node", "metadata": map[string]any{"name": "a", "labels": labels}}
-	out, left, err := bounded(node, keptOf("nodes", false))
+	out, left, _, err := bounded(node, keptOf("nodes", false))
 	if err != nil || len(left) != 1 || left[0].Rule != ruleLarge {
 		t.Fatalf("%v, %v", left, err)
 	}
