@@ -115,16 +115,16 @@ func (c *captures) do(ctx context.Context) error {
 func (c *captures) peerArgs() []string {
 	out := slices.DeleteFunc(slices.Clone(c.opts.Args), func(arg string) bool { return arg == "--own" })
 	if c.wanted.Own {
-		longer := min(c.wanted.Seconds+peerLonger, mostSeconds)
+		longer := min(c.wanted.Limit+peerLonger, longest)
 		out = append(out, "--mark", c.wanted.Mark.String(), "--seconds", strconv.Itoa(int(longer.Seconds())))
 	}
 	return out
 }
 
 const (
-	peerLonger  = 20 * time.Second // for the connections to both nodes
-	mostSeconds = 5 * time.Minute
-	settling    = 500 * time.Millisecond // for packets that are under way to the other node
+	peerLonger = 20 * time.Second // for the connections to both nodes
+	longest    = 5 * time.Minute
+	settling   = 500 * time.Millisecond // for packets that are under way to the other node
 )
 
 // both has the nodes capture, the other one first: it is ready when this one sends.

@@ -97,7 +97,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		return ui.BadUsage("%w", err)
 	}
 	if !cmd.Flags().Changed("timeout") {
-		o.Timeout = wanted.Seconds + captureSpare
+		o.Timeout = wanted.Limit + captureSpare
 	}
 	switch {
 	case o.Via == injector.MethodAPI || o.Via == injector.MethodNeighbour:
@@ -106,7 +106,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		return ui.BadUsage("--via local reaches no other node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
 		return ui.BadUsage("--peer %s is the node itself: name another one", c.Peer)
-	case o.Timeout <= wanted.Seconds:
+	case o.Timeout <= wanted.Limit:
 		return ui.BadUsage("--timeout %v leaves no time beside --seconds %d", o.Timeout, c.seconds)
 	case c.Pod != "" && c.Peer != "" && !c.own:
 		return ui.BadUsage("--pod is of --node alone: with --peer, take --own too")

@@ -132,10 +132,10 @@ func (l *liner) ports(h layer) {
 
 // segment is what a header of TCP says; left is how long it is with what it sends.
 func segment(h layer, left int) string {
-	flags := ""
-	for i, letter := range "FSRP.UEW" {
+	var flags []byte
+	for i, letter := range []byte("FSRP.UEW") {
 		if h.b[13]&(1<<i) != 0 {
-			flags += string(letter)
+			flags = append(flags, letter)
 		}
 	}
 	length := max(left-h.head, 0)

@@ -64,9 +64,9 @@ once, and with --payload all of each packet.`,
 // Capturing are the arguments of capture.
 type Capturing struct {
 	capture.Options
-	Seconds time.Duration
-	Own     bool
-	Host    string // as it was typed, "" = none
+	Limit time.Duration
+	Own   bool
+	Host  string // as it was typed, "" = none
 
 	frames bool       // for a capture.Reader instead of people
 	addr   netip.Addr // of Host, when that is an address
@@ -83,10 +83,10 @@ func ParseCapture(args []string) (Capturing, error) {
 	f.StringVar(&c.Protocol, "p", "", "")
 	f.IntVar(&c.Packets, "packets", 1000, "")
 	f.Func("mark", "", func(text string) (err error) { c.Mark, err = capture.ParseMark(text); return err })
-	seconds(f, &c.Seconds, "seconds", 10*time.Second)
+	seconds(f, &c.Limit, "seconds", 10*time.Second)
 	rest, err := words(f, args)
 	if err == nil {
-		err = within("--seconds", c.Seconds, time.Second, 5*time.Minute)
+		err = within("--seconds", c.Limit, time.Second, 5*time.Minute)
 	}
 	if err == nil {
 		err = within("--packets", c.Packets, 1, capture.MostPackets)
@@ -191,7 +191,7 @@ func (c Capturing) run(ctx context.Context, j *probe.Job) probe.Result {
 		return unread(err)
 	}
 	defer socket.Close()
-	limited, cancel := context.WithTimeout(ctx, c.Seconds)
+	limited, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
 	show, err := c.shower(j, socket)
 	if err != nil {
