@@ -132,7 +132,7 @@ func (g group) result(s *Snapshot) probe.Result {
 	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
-	case len(g.pods) > 1 || age > patience:
+	case len(g.pods) > 1 || age > patience || g.nodes():
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
@@ -159,6 +159,11 @@ func (g group) result(s *Snapshot) probe.Result {
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
 	}
 	return g.addresses(s, g.sandbox.On(r))
+}
+
+// nodes tells whether the message names what no pod can lack of its own: then one pod says enough.
+func (g group) nodes() bool {
+	return !slices.Contains([]string{"", facts.ObstaclePool, facts.ObstacleSilence}, g.sandbox.Obstacle)
 }
 
 // corroborated tells whether what is said of a group can be of no single tenant: its pods are of two

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-
+	"slices"
 	"strings"
 	"time"
 
@@ -52,11 +52,10 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	}
 	node := drops.Space{Name: drops.Node, Host: p.Host}
 	s := searching{p: p, node: node, targets: elsewhere(targets)}
-	s.from(ctx, node, probe.Target{}, mostSearches)
-	pod, view := s.aPod()
-	if view != nil {
+	s.from(ctx, node, nil, mostSearches)
+	if pod, view := s.aPod(); view != nil {
 		defer view.Close()
-		s.from(ctx, drops.Space{Name: pod.Name, Host: p.Host, View: view}, pod, mostFromPod)
+		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, mostFromPod)
 	}
 	if s.reported == 0 {
 		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
@@ -73,16 +72,17 @@ type searching struct {
 	also     string
 }
 
-// aPod is the first pod of the node that can be looked into.
-func (s *searching) aPod() (probe.Target, *netns.View) {
-	for _, pod := range s.p.Of(probe.KindLocal) {
+// aPod is the first pod of the node that can be looked into, a target for each of its addresses.
+func (s *searching) aPod() ([]probe.Target, *netns.View) {
+	local := s.p.Of(probe.KindLocal)
+	for _, pod := range local {
 		if view, err := (netns.Entry{Host: s.p.Host}).View(pod); err == nil {
 			s.also = ", of the node and of " + pod.Name
-			return pod, view
+			return slices.DeleteFunc(slices.Clone(local), func(t probe.Target) bool { return t.Name != pod.Name }), view
 		}
 	}
 	s.also = ", of the node; no pod could be asked from"
-	return probe.Target{}, nil
+	return nil, nil
 }
 
 func (s *searching) report(r probe.Result) {
@@ -90,12 +90,13 @@ func (s *searching) report(r probe.Result) {
 	s.p.Report(r)
 }
 
-// from looks which targets do not answer there, and searches for some of them.
-func (s *searching) from(ctx context.Context, space drops.Space, pod probe.Target, most int) {
+// from looks which targets do not answer there, and searches for some of them. Nothing of a pod is the node itself.
+func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Target, most int) {
 	var ask []probe.Target
 	var addrs []netip.AddrPort
 	for _, t := range s.targets {
-		if t.Addr != pod.Addr && (!pod.Addr.IsValid() || family(t.Addr) == family(pod.Addr)) {
+		itself := slices.ContainsFunc(pod, func(own probe.Target) bool { return own.Addr == t.Addr })
+		if !itself && (len(pod) == 0 || ownAddr(pod, family(t.Addr)).IsValid()) {
 			ask, addrs = append(ask, t), append(addrs, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)))
 		}
 	}
@@ -131,11 +132,11 @@ func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
 }
 
 // search looks for the place where packets to one target die.
-func (s *searching) search(ctx context.Context, from drops.Space, pod, t probe.Target, shape drops.Shape,
+func (s *searching) search(ctx context.Context, from drops.Space, pod []probe.Target, t probe.Target, shape drops.Shape,
 	fine netip.Addr) {
-	q := drops.Question{From: from, Pod: pod.Addr, To: t.Addr.Unmap(), Shape: shape, Fine: fine,
+	q := drops.Question{From: from, Pod: ownAddr(pod, family(t.Addr)), To: t.Addr.Unmap(), Shape: shape, Fine: fine,
 		Count: []drops.Space{s.node}}
-	if pod.Addr.IsValid() {
+	if len(pod) > 0 {
 		q.Count = append(q.Count, from)
 	}
 	if t.Kind == probe.KindLocal {
@@ -155,9 +156,21 @@ func (s *searching) search(ctx context.Context, from drops.Space, pod, t probe.T
 	s.report(askedFrom(r, pod).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
 }
 
-func askedFrom(r probe.Result, pod probe.Target) probe.Result {
-	r.From = pod.Name
+func askedFrom(r probe.Result, pod []probe.Target) probe.Result {
+	if len(pod) > 0 {
+		r.From = pod[0].Name
+	}
 	return r
+}
+
+// ownAddr is a pod's address of a family, invalid where it has none.
+func ownAddr(pod []probe.Target, f int) netip.Addr {
+	for _, t := range pod {
+		if family(t.Addr) == f {
+			return t.Addr.Unmap()
+		}
+	}
+	return netip.Addr{}
 }
 
 // diedAt is the result of a search.
