@@ -113,6 +113,11 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
+// tunnelled tells whether a pool's packets are always in a tunnel between nodes.
+func tunnelled(spec map[string]any) bool {
+	return spec["vxlanMode"] == "Always" || spec["ipipMode"] == "Always"
+}
+
 func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 	if block := blockWith(s, cidr, nodesWithin); block != "" && len(s.Nodes) > 1 {
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasNodes)
@@ -136,6 +141,9 @@ func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside of the cluster (natOutgoing false)", cidr)
 	if !told {
 		r.Saw += ", and BGP tells no router there where they are"
+		if tunnelled(spec) { // a network that knew the pods would need none
+			r.Status = probe.Warn
+		}
 	}
 	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.ToldOutside, told).With(facts.APIOutside, apiOutside(s))
 }

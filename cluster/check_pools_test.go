@@ -45,6 +45,8 @@ func TestIPPools(t *testing.T) {
 			"of node b has the address of default/web", nil},
 		"not masqueraded": {pool("10.244.0.0/16", "natOutgoing", false), nil, nil,
 			probe.Info, "BGP tells no router", false},
+		"not masqueraded, in a tunnel": {pool("10.244.0.0/16", "natOutgoing", false, "vxlanMode", "Always"), nil, nil,
+			probe.Warn, "BGP tells no router", false},
 		"near: a router knows": {pool("10.244.0.0/16", "natOutgoing", false), nil, router,
 			probe.Info, "keep their addresses", true},
 		"near: of other nodes": {pool("10.244.0.0/16", "natOutgoing", false, "nodeSelector", "zone == 'x'"), nil, nil,

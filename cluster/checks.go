@@ -178,7 +178,7 @@ ok: how many sessions follow from the resources, whether they are up or not (bgp
 			Run: bind(ipPools),
 			Doc: `A pool's range has to be nobody else's. Where a block of it has a node's address in it, other nodes send what is meant for that node to the owner of the block. Where cluster IPs are in it, IPAM gives a pod an address that kube-proxy takes for a Service. Where nodes are in it, pods that ask machines of that network do so by their own address, for Calico masquerades only what leaves its pools, and the machines send their answers elsewhere.
 With natOutgoing false pods keep their address also outside of the cluster: there has to be a router that knows where they are, by BGP or by routes of its own. Calico's own BGP peers that are no nodes are counted as such.
-ok: no overlap. fail: a block that a node has of the pool has a node's address or a cluster IP in it. info: the pool has, and no block yet; or natOutgoing is false. Disabled pools are left out; cluster IPs are known of services that there are, the range itself is not. skip: no pool is known.`,
+ok: no overlap. fail: a block that a node has of the pool has a node's address or a cluster IP in it. warn: natOutgoing is false in a pool that is always in a tunnel (VXLAN or IPIP Always), and BGP tells no router. info: the pool has such addresses in it, and no block yet; or natOutgoing is false otherwise. Disabled pools are left out; cluster IPs are known of services that there are, the range itself is not. skip: no pool is known.`,
 		},
 		{
 			ID: facts.CheckAccounts, Asks: "are the accounts of Calico's parts there?", Run: bind(calicoAccounts),

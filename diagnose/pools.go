@@ -41,10 +41,10 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 			cut = onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
 		}
 		names = onlyInPods(f, checks.DNSExternal.ID, "")
-		if len(cut)+len(names) == 0 {
-			return nil
-		}
 		name := pools[0].Target
+		if len(cut)+len(names) == 0 {
+			return bySetting(f, pools[0])
+		}
 		c := Case{About: name, Args: map[string]Arg{"pool": checked(name, isName(name), "POOL")},
 			Says: fmt.Sprintf("pods of IP pool %s get no answer from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
 				name),
@@ -59,6 +59,20 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 		}
 		return []Case{c}
 	},
+}
+
+// bySetting is such a pool of which no pod was heard to miss an answer: nobody outside may have been asked.
+func bySetting(f Findings, pool Finding) []Case {
+	answered := keep(f.Of(checks.ServiceClusterIP.ID), func(r Finding) bool {
+		return r.From != "" && r.Status == probe.OK && strings.HasPrefix(r.Target, "default/kubernetes ")
+	})
+	if pool.Status != probe.Warn || pool.Facts[facts.APIOutside] == true && len(answered) > 0 {
+		return nil
+	}
+	return []Case{{About: pool.Target, Args: map[string]Arg{"pool": checked(pool.Target, isName(pool.Target), "POOL")},
+		Says: fmt.Sprintf("pods of IP pool %s can hardly get answers from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
+			pool.Target),
+		For: clues(hint, []Finding{pool})}}
 }
 
 // onlyInPods are the bad answers of a check inside pods, to questions that the node itself has answered.
