@@ -3,7 +3,7 @@
 // also runs by hand on a node.
 //
 //	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
-//	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text]
+//	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text | --plugin]
 //	probe version
 //
 // # Wire format, version 1
@@ -76,7 +76,8 @@
 // # Exit codes
 //
 // 0: everything asked was answered, whatever the answers. 1: it could not be.
-// 2: wrong arguments.
+// 2: wrong arguments. With --plugin those of node-problem-detector's custom plugins: 0: nothing is broken.
+// 1: a check fails. 2: that is not known, or wrong arguments.
 package main
 
 import (
@@ -105,10 +106,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := command(ctx, os.Args[1:], os.Stdin, os.Stdout)
 	stop()
+	var ended exit
 	switch {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Print(usage)
+	case errors.As(err, &ended):
+		os.Exit(int(ended))
 	case errors.As(err, new(usageError)):
 		fmt.Fprintf(os.Stderr, "probe: error: %v; see 'probe --help'\n", err)
 		os.Exit(2)
@@ -121,6 +125,7 @@ func main() {
 const usage = `The part of calico-probe that looks at a node directly. It changes nothing.
 
   probe run [--checks LIST] [--text]   ask everything about this machine once
+  probe run --plugin                   the same in one line, for node-problem-detector
   probe session                        answer plans and calls from stdin (for calico-probe)
   probe version                        print the version
   probe VERB --help                    list a verb's flags
@@ -309,8 +314,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		func(piece string) error { given = append(given, piece); return nil })
 	summary := o.String("summary", "", "a file to write what the answer came to into, once it is complete")
 	text := o.Bool("text", false, "write for people instead of JSON")
+	asPlugin := o.Bool("plugin", false, "write one line, and end with 0, 1 or 2, as custom plugins of node-problem-detector do")
 	if err := o.parse(args); err != nil {
 		return err
+	}
+	if *asPlugin && (*text || *summary != "") {
+		return usageError{errors.New("--plugin writes one line: leave out --text and --summary")}
 	}
 	plan, err := planOf(given, *want)
 	if err != nil {
@@ -332,6 +341,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				_, failed = fmt.Fprintf(out, "%-8s%-20s%s\n", r.Status, r.Check, strings.TrimPrefix(r.Target+": "+r.Saw, ": "))
 			}
 		}
+	}
+	if *asPlugin {
+		var p plugin
+		o.runner().Run(ctx, plan, p.hear)
+		return p.end(out)
 	}
 	o.runner().Run(ctx, plan, emit)
 	if err := errors.Join(failed, enc.Err()); err != nil || *summary == "" {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Exit codes of 'probe run --plugin': node-problem-detector's, for its custom plugins.
+const (
+	pluginOK      = 0
+	pluginFault   = 1
+	pluginUnknown = 2
+)
+
+// exit is an end with another code than an error's. What is to be said has been said.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// A plugin tells a whole run in one line, what is broken first: of a message node-problem-detector takes 80 bytes,
+// where its configuration does not say otherwise.
+type plugin struct {
+	broken, unknown []string // as "CHECK: WHAT IT SAW"
+	well, warned    int
+	ended           bool
+}
+
+func (p *plugin) hear(ev probe.Event) {
+	if ev.Type == probe.EventEnd {
+		p.ended = true
+	}
+	r := ev.Result
+	if r == nil {
+		return
+	}
+	line := probe.OneLine(r.Check + ": " + strings.TrimPrefix(r.Target+" "+r.Saw, " "))
+	switch r.Status {
+	case probe.Fail:
+		p.broken = append(p.broken, line)
+	case probe.Unknown:
+		p.unknown = append(p.unknown, line)
+	case probe.Warn:
+		p.warned++
+	case probe.OK:
+		p.well++
+	}
+}
+
+// end writes the line. The error is an exit where the node is not healthy, or that is not known.
+func (p *plugin) end(out io.Writer) error {
+	code, line := pluginOK, fmt.Sprintf("%d answers are ok, %d are warnings", p.well, p.warned)
+	switch {
+	case len(p.broken) > 0:
+		code, line = pluginFault, strings.Join(p.broken, "; ")
+	case !p.ended:
+		code, line = pluginUnknown, "the run was cut off"
+	case len(p.unknown) > 0:
+		code, line = pluginUnknown, "not known: "+strings.Join(p.unknown, "; ")
+	case p.well == 0:
+		code, line = pluginUnknown, "nothing could be asked here"
+	}
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return exit(pluginUnknown)
+	}
+	if code != pluginOK {
+		return exit(code)
+	}
+	return nil
+}
