@@ -138,7 +138,7 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	r := probe.Found(probe.Warn, "on %s: nothing lets TCP %s in to the node, nor are they failsafe ports; %s", where,
 		strings.Join(shut, ", "), cmp.Or(by, "no policy selects it"))
 	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutBy, by).
-		With(facts.OnAddress, s.about(h))
+		With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
 
 // about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because

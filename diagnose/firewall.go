@@ -224,7 +224,7 @@ var policyForbids = &Rule{
 				For: clues(proof, denied), Covers: append(covers, Covers(checks.DNSExternal.ID)...),
 			}}
 		}
-		if died := diedAs(f, checks.PlacePolicy); len(died) > 0 {
+		if died := notAtHost(f, diedAs(f, checks.PlacePolicy)); len(died) > 0 {
 			return countedPolicies(f, died)
 		}
 		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
@@ -236,6 +236,14 @@ var policyForbids = &Rule{
 			Covers: append(covers, notItsOwn(f, held)...),
 		}}
 	},
+}
+
+// notAtHost leaves out what died at a HostEndpoint of which hostendpoint-blocks tells.
+func notAtHost(f Findings, died []Finding) []Finding {
+	for _, r := range f.Bad(facts.CheckHostEndpoints) {
+		died = slices.DeleteFunc(died, diedAtHost(r.Facts.Str(facts.OnDevice)))
+	}
+	return died
 }
 
 // countedPolicies are the cases of policies whose own rule was seen to drop the packets.

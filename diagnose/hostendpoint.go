@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -37,16 +39,18 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 			silent := fromOutside(f, kubeletPort).silent
 			lost := append(notPlaced(f, facts.ReasonAttach), silent...)
 			weight := hint
-			if len(lost) > 0 && r.Facts[facts.OnAddress] == true && hasPort(r, facts.ShutPorts, kubeletPort) {
+			if len(lost) > 0 && onAddress(f, r) && hasPort(r, facts.ShutPorts, kubeletPort) {
 				weight = strong
 			}
-			c := Case{
-				About: name, Args: map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")),
-					"NAME")},
-				Says:   fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw),
-				For:    append(clues(weight, []Finding{r}), clues(hint, lost)...),
-				Covers: Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID),
+			c := Case{For: append(clues(weight, []Finding{r}), clues(hint, lost)...)}
+			if died := keep(diedAs(f, checks.PlacePolicy), diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
+				c = diedCase(f, died, proof, "")
+				c.For = append(c.For, clues(strong, []Finding{r})...)
 			}
+			c.About = name
+			c.Args = map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")), "NAME")}
+			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
+			c.Covers = append(c.Covers, Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID)...)
 			for _, one := range f.where(func(o Finding) bool { return o.Check == checks.ServiceNodePort.ID && bad(o.Status) }) {
 				c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
 			}
@@ -55,3 +59,24 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 		return out
 	},
 }
+
+// onAddress tells whether a HostEndpoint is about the interface with the node's address.
+func onAddress(f Findings, r Finding) bool {
+	device := r.Facts.Str(facts.OnDevice)
+	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(checks.NodeUplink.ID), func(o Finding) bool {
+		return o.Node == f.Node && o.Facts.Str(checks.FactInterface) == device
+	})
+}
+
+// diedAtHost tells of an answer of packet-drops whether the packets died for want of a policy that accepts them at a
+// HostEndpoint of an interface, of every one where that is "*", or "".
+func diedAtHost(device string) func(Finding) bool {
+	return func(r Finding) bool {
+		m := chainOfHost.FindStringSubmatch(r.Facts.Str(checks.FactRuleChain))
+		return m != nil && (device == "" || device == "*" || strings.HasPrefix(device, m[1]))
+	}
+}
+
+// chainOfHost is a chain of Felix' for a HostEndpoint, to and from it and through the node, with the interface, which
+// may be cut (felix/rules).
+var chainOfHost = regexp.MustCompile(`cali-(?:th|fh|thfw|fhfw)-(.+)$`)

@@ -15,89 +15,173 @@ const targetMasquerade = "masquerading"
 // FactNATRule is such a rule, with its chain.
 const FactNATRule probe.Fact = "nat_rule"
 
-// foreignNAT looks for a rule of others that masquerades what pods of this node send to pods of others; false where
-// there are none, or the rules cannot be read.
+// foreignNAT looks for a rule of others that masquerades what a pod of this node sends to a pod of another; false where
+// there are none of these, or the rules cannot be read.
 func foreignNAT(p *probe.Pass) (probe.Result, bool) {
-	pods, pools := p.Of(probe.KindPod), poolsOf(p)
-	if len(pods) == 0 || len(pools) == 0 {
-		return probe.Result{}, false
-	}
-	way, known := lookupFrom(pods[0].Addr, netip.Addr{}, "")
+	flows := podFlows(p)
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
 		return foreignChain(table, chain) && !slices.Contains([]string{"filter", "mangle", "raw", "security"}, table)
 	})
-	if !known || err != nil { // other checks say so
+	if len(flows) == 0 || err != nil { // other checks say so
 		return probe.Result{}, false
 	}
 	for _, w := range all {
 		if w.Hook != "postrouting" {
 			continue
 		}
-		if rule := firstMask(w.Rules, pools, way.device); rule != "" {
-			text := probe.OneLine(w.Family + " " + w.Table + " " + w.Name + ": " + rule)
-			return probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
-				"pods the node's address: %s", text).With(FactNATRule, text), true
+		for _, f := range flows {
+			if rule, _ := f.through(all, w, 0); rule != "" {
+				text := probe.OneLine(w.Family + " " + w.Table + " " + rule)
+				return probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
+					"pods the node's address: %s", text).With(FactNATRule, text), true
+			}
 		}
 	}
 	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
 }
 
-// firstMask is the first rule of a chain that masks pods, "" where there is none, or one before it may let them out.
-func firstMask(rules []string, pools []netip.Prefix, device string) string {
-	for _, rule := range rules {
-		words := strings.Fields(rule)
-		switch {
-		case slices.Contains(words, "return"), slices.Contains(words, "accept"), leavesFor(words):
-			return ""
-		case masksPods(rule, pools, device):
-			return rule
+// A podFlow is what a pod of this node sends to one of another.
+type podFlow struct {
+	from, to netip.Addr
+	device   string // it leaves by
+}
+
+// podFlows is one flow of each family that pods here and elsewhere have.
+func podFlows(p *probe.Pass) []podFlow {
+	var out []podFlow
+	for _, f := range []int{4, 6} {
+		of := func(t probe.Target) bool { return family(t.Addr) == f }
+		here, there := p.Of(probe.KindLocal), elsewhere(p.Of(probe.KindPod))
+		i := slices.IndexFunc(here, of)
+		j := slices.IndexFunc(there, func(t probe.Target) bool { return of(t) && t.Node != p.Host.Node })
+		if i < 0 || j < 0 {
+			continue
+		}
+		if way, known := lookupFrom(there[j].Addr, netip.Addr{}, ""); known {
+			out = append(out, podFlow{here[i].Addr.Unmap(), there[j].Addr.Unmap(), way.device})
 		}
 	}
-	return ""
+	return out
 }
 
-// leavesFor tells whether a rule hands packets to a chain of others, which may let them out.
-func leavesFor(words []string) bool {
-	i := slices.IndexFunc(words, func(w string) bool { return w == "jump" || w == "goto" })
-	return i >= 0 && (i+1 == len(words) || foreignChain("", words[i+1]))
+// proxyMark is the mark of what kube-proxy masquerades (its masqueradeBit, 14 where nobody chose another).
+const proxyMark = "0x4000"
+
+// chainsDeep is how many chains one after the other are followed; the kernel allows 16.
+const chainsDeep = 16
+
+// through is the first rule of a chain, and of those it leads to, that surely masquerades the flow, with its chain; ""
+// where there is none. It tells as well whether nothing of the chains before sees the flow any more, or may not.
+func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule string, over bool) {
+	for _, text := range w.Rules {
+		is, to, fits := f.meets(text)
+		if fits == no {
+			continue
+		}
+		switch is {
+		case "masquerade", "snat", "nat":
+			if fits == yes {
+				return w.Name + ": " + text, true
+			}
+		case "return":
+			return "", fits == maybe
+		case "accept":
+			return "", true
+		case "jump", "goto":
+			i := slices.IndexFunc(all, func(o kernel.Wall) bool {
+				return o.Name == to && o.Table == w.Table && o.Family == w.Family && o.Legacy == w.Legacy
+			})
+			if i < 0 || depth == chainsDeep {
+				return "", true
+			}
+			rule, over = f.through(all, all[i], depth+1)
+			if rule != "" && fits == maybe {
+				continue // or not: then those behind it count
+			}
+			if rule != "" || over || is == "goto" {
+				return rule, true
+			}
+		}
+	}
+	return "", false
 }
 
-// masksPods tells whether a rule, in words as kernel.Walls has it, surely masquerades packets from a pool to a pool
-// that leave by a device.
-func masksPods(rule string, pools []netip.Prefix, device string) bool {
+// Whether a rule is one for the flow.
+type fits int
+
+const (
+	yes   fits = iota
+	no         // surely not
+	maybe      // it has conditions that are not understood
+)
+
+// meets reads a rule, in words as kernel.Walls has it: what it does, the chain it leads to, and whether it fits.
+func (f podFlow) meets(rule string) (does, to string, is fits) {
 	words := strings.Fields(rule)
-	masks := false
+	next := func(i int) string {
+		if i+1 < len(words) {
+			return words[i+1]
+		}
+		return ""
+	}
 	for i := 0; i < len(words); i++ {
 		not := words[i] == "not"
 		if not {
 			i++
 		}
 		if i == len(words) {
-			return false
+			return does, to, maybe
 		}
+		met := maybe
 		switch words[i] {
-		case "masquerade", "snat", "nat":
-			masks = true
-			continue
-		case "saddr", "daddr", "oif":
-		default: // a condition that is not understood, or another action
-			return false
-		}
-		kind := words[i]
-		if i++; i == len(words) {
-			return false
-		}
-		if kind == "oif" {
-			if (words[i] == device) == not {
-				return false
+		case "masquerade", "snat", "nat", "return", "accept":
+			does, met = words[i], yes
+		case "jump", "goto":
+			does, to, met = words[i], next(i), yes
+			i++
+		case "saddr":
+			met = within(f.from, next(i))
+			i++
+		case "daddr":
+			met = within(f.to, next(i))
+			i++
+		case "mark": // with kube-proxy's are packets for Services alone
+			if next(i) == proxyMark {
+				met = no
 			}
-			continue
+			i++
+		case "oif":
+			met = no
+			prefix, several := strings.CutSuffix(next(i), "+")
+			if next(i) == f.device || several && strings.HasPrefix(f.device, prefix) {
+				met = yes
+			}
+			i++
 		}
-		net, err := netip.ParsePrefix(words[i]) // one address alone is no pool
-		within := func(pool netip.Prefix) bool { return net.Overlaps(pool) && net.Bits() <= pool.Bits() }
-		if err != nil || slices.ContainsFunc(pools, within) == not {
-			return false
+		if not && met != maybe {
+			met = no - met
+		}
+		switch {
+		case met == no:
+			return does, to, no
+		case met == maybe:
+			is = maybe
 		}
 	}
-	return masks
+	return does, to, is
+}
+
+// within tells whether an address is in a range, or is one.
+func within(a netip.Addr, text string) fits {
+	if one, err := netip.ParseAddr(text); err == nil {
+		text = netip.PrefixFrom(one, one.BitLen()).String()
+	}
+	net, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return maybe
+	case net.Contains(a):
+		return yes
+	}
+	return no
 }

@@ -90,6 +90,7 @@ const (
 	NoToken        probe.Fact = "no_token"        // true: calico-node's containers are given no token of their account
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
+	OnDevice       probe.Fact = "on_device"       // the interface a HostEndpoint names, "" = it names addresses
 	OnAddress      probe.Fact = "on_address"      // whether a HostEndpoint is surely about the node's InternalIP
 	NotLooked      probe.Fact = "not_looked"      // list of the parts of an installation that no check looks at
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod

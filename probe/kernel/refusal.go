@@ -105,7 +105,7 @@ func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entri
 		at++
 		policy := inHook >= 0 && info.Hooks&(1<<inHook) != 0 && int(info.Last[inHook]) == begins
 		own := purposes.of(chain, legacyComments(rest[l.entry:begin]))
-		does := legacyVerdict(target, data, nil)
+		does := legacyVerdict(target, data, nil, 0)
 		if does == "nfqueue" {
 			does = "queue"
 		}

@@ -36,6 +36,17 @@ func (w *Wall) add(rule string) {
 	w.Rules = append(w.Rules, rule)
 }
 
+// unreturned leaves out the return with which the kernel ends a chain of somebody's own in legacy iptables.
+func (w *Wall) unreturned() {
+	switch last := len(w.Rules) - 1; {
+	case w.Hook != "":
+	case w.More > 0:
+		w.More--
+	case last >= 0 && w.Rules[last] == "return":
+		w.Rules = w.Rules[:last]
+	}
+}
+
 // Queue is how an interface sends and receives beyond what it is ("tc", XDP).
 type Queue struct {
 	Device  string
@@ -90,19 +101,22 @@ func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries 
 		if target == "ERROR" || current < 0 {
 			return
 		}
-		verdict := legacyVerdict(target, data, names)
+		verdict := legacyVerdict(target, data, names, next)
 		of := &out[current]
 		last := info.hookAt(info.Last, at)
 		switch {
 		case of.Hook != "" && last >= 0 && hookNames[last] == of.Hook:
 			of.Policy = verdict
-		case verdict != "return" || begin > l.entry: // a chain of somebody's own ends with a return
+		default:
 			rule := strings.TrimSpace(legacyMatch(l, rest, begin) + " " + verdict)
 			if !strings.Contains(string(rest[l.entry:begin]), ofCalico) {
 				of.add(rule)
 			}
 		}
 	})
+	for i := range out {
+		out[i].unreturned()
+	}
 	out = slices.DeleteFunc(out, func(w Wall) bool { return !wanted(w.Table, w.Name) })
 	return out[:min(len(out), mostWalls)], err
 }
@@ -141,8 +155,9 @@ func legacyTarget(rest []byte, begin, size int) (name string, data []byte) {
 	return text(rest[begin+2 : begin+targetHead-1]), rest[begin+targetHead : size]
 }
 
-// legacyVerdict says what a rule does: the verdicts are those of netfilter, negative and less one.
-func legacyVerdict(target string, data []byte, names map[int32]string) string {
+// legacyVerdict says what a rule does: the verdicts are those of netfilter, negative and less one. next is where the
+// next rule begins, to which one leads that only counts.
+func legacyVerdict(target string, data []byte, names map[int32]string, next int) string {
 	if target == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0 { // XT_CT_NOTRACK
 		return "notrack"
 	}
@@ -150,6 +165,8 @@ func legacyVerdict(target string, data []byte, names map[int32]string) string {
 		return strings.ToLower(target)
 	}
 	switch verdict := int32(binary.NativeEndian.Uint32(data)); {
+	case int(verdict) == next: // a rule that only counts
+		return ""
 	case verdict >= 0:
 		return "jump " + cmp.Or(names[verdict], "?")
 	case verdict == -1:
@@ -165,24 +182,31 @@ func legacyVerdict(target string, data []byte, names map[int32]string) string {
 
 // legacyMatch says which packets a rule is about: struct ipt_ip or ip6t_ip6, then matches of extensions.
 func legacyMatch(l legacyLayout, rest []byte, begin int) string {
-	size, proto := 4, 80
+	size, proto, inverted := 4, 80, 83
 	if l == legacy6 {
-		size, proto = 16, 128
+		size, proto, inverted = 16, 128, 132
+	}
+	not := func(bit int) string { // IPT_INV_* and IP6T_INV_*, which are the same
+		if rest[inverted]&(1<<bit) != 0 {
+			return "not "
+		}
+		return ""
 	}
 	var words []string
 	for i, word := range []string{"saddr", "daddr"} {
 		addr, mask := rest[i*size:(i+1)*size], rest[(i+2)*size:(i+3)*size]
 		if bits := leadingBits(mask); bits > 0 {
-			words = append(words, word, networkText(addr, bits))
+			words = append(words, not(3+i)+word, networkText(addr, bits))
 		}
 	}
 	for i, word := range []string{"iif", "oif"} {
-		if name := text(rest[4*size+16*i : 4*size+16*i+16]); name != "" {
-			words = append(words, word, name)
+		at := 4*size + 16*i
+		if name := text(rest[at : at+16]); name != "" { // with a + at its end it is how names begin
+			words = append(words, not(i)+word, name)
 		}
 	}
 	if n := binary.NativeEndian.Uint16(rest[proto:]); n != 0 {
-		words = append(words, protocolText(byte(n)))
+		words = append(words, not(6)+protocolText(byte(n)))
 	}
 	for at := l.entry; at+targetHead <= begin; {
 		size := int(binary.NativeEndian.Uint16(rest[at:]))
@@ -194,6 +218,12 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 		case (name == "tcp" || name == "udp") && len(data) >= 8:
 			words = append(words, portsText("sport", binary.NativeEndian.Uint16(data), binary.NativeEndian.Uint16(data[2:])),
 				portsText("dport", binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:])))
+		case name == "mark" && len(data) > 8: // struct xt_mark_mtinfo1
+			mark := markText(binary.NativeEndian.Uint32(data))
+			if data[8] != 0 {
+				mark = "not " + mark
+			}
+			words = append(words, mark)
 		case name != "comment":
 			words = append(words, "match "+name)
 		}
@@ -201,6 +231,9 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
+
+// markText is the mark that packets have to have, without its mask.
+func markText(mark uint32) string { return fmt.Sprintf("mark %#x", mark) }
 
 // leadingBits is how many bits of a mask are set, from its beginning.
 func leadingBits(mask []byte) int {

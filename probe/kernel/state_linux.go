@@ -105,8 +105,8 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 		switch e := e.(type) {
 		case *expr.Meta:
 			loaded = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
-				expr.MetaKeyL4PROTO: "proto",
-				expr.MetaKeyMARK:    "mark"}[e.Key]
+				expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family",
+				expr.MetaKeyMARK: "mark"}[e.Key]
 		case *expr.Payload:
 			loaded, bits = field(e), -1
 		case *expr.Bitwise:
@@ -151,9 +151,13 @@ func compared(loaded string, c *expr.Cmp, bits int) string {
 	}
 	switch {
 	case loaded == "" || len(c.Data) == 0:
+		return "match"
+	case loaded == "family": // its address or chain says so too
 		return ""
 	case loaded == "iif" || loaded == "oif":
-		return not + loaded + " " + text(c.Data)
+		return not + loaded + " " + deviceText(c.Data)
+	case loaded == "mark" && len(c.Data) == 4:
+		return not + markText(binary.NativeEndian.Uint32(c.Data))
 	case loaded == "proto":
 		return not + protocolText(c.Data[0])
 	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
@@ -164,7 +168,15 @@ func compared(loaded string, c *expr.Cmp, bits int) string {
 		}
 		return not + loaded + " " + networkText(c.Data, bits)
 	}
-	return ""
+	return "match " + loaded
+}
+
+// deviceText is an interface, or with a + what the names of several begin with.
+func deviceText(name []byte) string {
+	if slices.Contains(name, 0) {
+		return text(name)
+	}
+	return string(name) + "+"
 }
 
 func matched(m *expr.Match) string {
@@ -201,7 +213,7 @@ func action(e expr.Any) string {
 		return "queue"
 	case *expr.Target:
 		if info, ok := e.Info.(*xt.Unknown); ok && info != nil && e.Name == "CT" {
-			return legacyVerdict(e.Name, *info, nil)
+			return legacyVerdict(e.Name, *info, nil, 0)
 		}
 		return strings.ToLower(e.Name)
 	}
