@@ -63,9 +63,8 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 // onAddress tells whether a HostEndpoint is about the interface with the node's address.
 func onAddress(f Findings, r Finding) bool {
 	device := r.Facts.Str(facts.OnDevice)
-	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(checks.NodeUplink.ID), func(o Finding) bool {
-		return o.Node == f.Node && o.Facts.Str(checks.FactInterface) == device
-	})
+	uplink := func(o Finding) bool { return o.Node == f.Node && o.Facts.Str(checks.FactInterface) == device }
+	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(checks.NodeUplink.ID), uplink)
 }
 
 // diedAtHost tells of an answer of packet-drops whether the packets died for want of a policy that accepts them at a

@@ -25,13 +25,16 @@ func TestPlugin(t *testing.T) {
 		code   int
 		line   string
 	}{
-		"well": {[]probe.Event{fine, result(probe.Warn, "b", "odd"), end}, pluginOK, "1 answers are ok, 1 are warnings"},
+		"well": {[]probe.Event{fine, result(probe.Warn, "b", "odd"), end},
+			pluginOK, "1 answers are ok, 1 are warnings"},
 		"broken": {[]probe.Event{fine, result(probe.Fail, "b", "a\nb\x1b[31m"), result(probe.Fail, "c", "d"), end},
 			pluginFault, "b: a b"},
-		"unknown":               {[]probe.Event{fine, result(probe.Unknown, "b", "silence"), end}, pluginUnknown, "not known: b: silence"},
+		"unknown": {[]probe.Event{fine, result(probe.Unknown, "b", "silence"), end},
+			pluginUnknown, "not known: b: silence"},
 		"cut":                   {[]probe.Event{fine}, pluginUnknown, "cut off"},
 		"cut, a fault was seen": {[]probe.Event{result(probe.Fail, "b", "x")}, pluginFault, "b: x"},
-		"nothing":               {[]probe.Event{result(probe.Skip, "b", "not here"), end}, pluginUnknown, "nothing could be asked"},
+		"nothing": {[]probe.Event{result(probe.Skip, "b", "not here"), end},
+			pluginUnknown, "nothing could be asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p plugin
