@@ -34,7 +34,7 @@ BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages chromium screenshots faults soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages others chromium screenshots faults soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -172,6 +172,14 @@ pages: # the pages of -o html and serve, in a real browser, where there is one
 chromium: ## install Debian's Chromium, for the tests of pages of HTML (as root)
 	@command -v chromium >/dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+
+OTHERS := $(CACHE)/others
+others: $(PARTS) ## tests with k9s, node-problem-detector and the MCP inspector themselves (builds them, minutes)
+	GOBIN=$(OTHERS)/bin CGO_ENABLED=0 go install github.com/derailed/k9s@v0.50.16
+	CGO_ENABLED=0 go build -C e2e/npd -o $(OTHERS)/bin/ k8s.io/node-problem-detector/cmd/nodeproblemdetector
+	npm install --prefix $(OTHERS) --no-audit --no-fund --no-save --ignore-scripts \
+		node-linux-$(subst amd64,x64,$(HOST))@22.23.3 @modelcontextprotocol/inspector@2.12.0
+	go test -tags e2e -count=1 -timeout 15m -run '^Test(K9s|Inspector|NodeProblemDetector)$$' ./e2e
 
 screenshots: chromium ## make the pictures of pages in docs/ anew
 	SCREENSHOTS=$(CURDIR)/docs go test -tags e2e -count=1 -timeout 10m -run '^TestDocsScreenshots$$' ./e2e/pages

@@ -121,8 +121,14 @@ func startNode(l layout, f *family, m member) error {
 	if err != nil {
 		return err
 	}
-	if err := connect(m, pid); err != nil {
+	calico, err := there(l.calicoManifest())
+	if err = errors.Join(err, connect(m, pid)); err != nil {
 		return err
+	}
+	if !calico { // which masquerades what pods send to the API server, or its user does not want that
+		if err := knowPods(m); err != nil {
+			return err
+		}
 	}
 	if err := joinCgroups(l.cgroup(m.Name), pid); err != nil {
 		return err

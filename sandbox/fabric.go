@@ -47,8 +47,7 @@ func forward() error {
 	return nil
 }
 
-// connect gives the node whose first process is pid an eth0 on the fabric, and
-// the fabric a way back to its pods.
+// connect gives the node whose first process is pid an eth0 on the fabric.
 func connect(m member, pid int) error {
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: m.Name}, PeerName: "eth0", PeerNamespace: netlink.NsPid(pid)}
 	if err := netlink.LinkAdd(veth); err != nil {
@@ -64,9 +63,11 @@ func connect(m member, pid int) error {
 	if err := netlink.LinkSetUp(veth); err != nil {
 		return fmt.Errorf("raising its cable: %w", err)
 	}
-	if err := addressNode(m, pid); err != nil {
-		return err
-	}
+	return addressNode(m, pid)
+}
+
+// knowPods gives the fabric, where the API server is, a way back to a node's pods.
+func knowPods(m member) error {
 	for block, via := range map[netip.Prefix]netip.Addr{m.Block4: m.IP4, m.Block6: m.IP6} {
 		if err := netlink.RouteAdd(&netlink.Route{Dst: ipnet(block), Gw: via.AsSlice()}); err != nil {
 			return fmt.Errorf("routing %s to it: %w", block, err)
