@@ -75,13 +75,13 @@ func TestK9s(t *testing.T) {
 // TestInspector asks the server of 'calico-probe mcp' by the MCP inspector itself, on stdin and over HTTP.
 func TestInspector(t *testing.T) {
 	inspector := made(t, "node_modules/.bin/mcp-inspector")
-	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+	node := made(t, "node_modules/node-linux-"+strings.Replace(runtime.GOARCH, "amd64", "x64", 1)+"/bin/node")
 	asked := func(args ...string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, inspector, append([]string{"--cli"}, args...)...)
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(made(t, "node_modules/node-linux-"+arch+"/bin/node"))+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+":"+os.Getenv("PATH"))
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -115,8 +115,8 @@ func TestInspector(t *testing.T) {
 		t.Errorf("run answers:\n%s", got)
 	}
 	url, token := servesAgents(t)
-	got = asked(url, "--transport", "http", "--header", "Authorization: Bearer "+token, "--method", "tools/call", "--tool-name",
-		"triage")
+	got = asked(url, "--transport", "http", "--header", "Authorization: Bearer "+token, "--method", "tools/call",
+		"--tool-name", "triage")
 	if !strings.Contains(got, "node-a") || !strings.Contains(got, "verdict: ") {
 		t.Errorf("triage over HTTP answers:\n%s", got)
 	}
