@@ -154,7 +154,7 @@ func servesAgents(t testing.TB) (url, token string) {
 func TestNodeProblemDetector(t *testing.T) {
 	npd := made(t, "bin/nodeproblemdetector")
 	const dir = "/opt/calico-probe"
-	for to, from := range map[string]string{"npd": npd, "probe": file(".cache/build/linux-"+runtime.GOARCH+"/probe"),
+	for to, from := range map[string]string{"npd": npd, "probe": file(".cache/build/linux-" + runtime.GOARCH + "/probe"),
 		"plugin.json": file("deploy/node-problem-detector.json")} {
 		putOnNode(t, from, dir+"/"+to)
 	}
