@@ -67,7 +67,8 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	}
 	switch {
 	case err != nil:
-		report(unread(err))
+		report(probe.Found(probe.Warn, "the sessions of this node do not follow from the resources: %s", probe.OneLine(err.Error())).
+			With(probe.FactReason, facts.BadBGPPeer))
 	case len(sessions) > 0:
 		tell(probe.Found(probe.OK, "%s for this node", plural(len(sessions), "BGP session")))
 	case off:

@@ -11,7 +11,7 @@ import (
 // bgpNoPeers is a node to which nobody tells routes.
 var bgpNoPeers = &Rule{
 	ID: "bgp-no-peers", Layer: LayerPeers, Title: "Calico's resources give this node no BGP peer, so it learns no routes",
-	Doc: `BIRD makes the routes to other nodes' pods of what its peers tell it. With nodeToNodeMeshEnabled false these are the BGPPeers: where none is for the node, because their nodeSelector or peerSelector takes no node (a label that was never set, or went with a node that was made anew), or because the mesh was switched off first, BIRD runs, calico-node is Ready, bgp-session has nothing to complain of, and pods reach only those of their own node.
+	Doc: `BIRD makes the routes to other nodes' pods of what its peers tell it. With nodeToNodeMeshEnabled false these are the BGPPeers: where none is for the node, because their nodeSelector or peerSelector takes no node (a label that was never set, or went with a node that was made anew), because the address or selector of one cannot be read, or because the mesh was switched off first, BIRD runs, calico-node is Ready, bgp-session has nothing to complain of, and pods reach only those of their own node.
 Told from sessions that are down by there being none; from a network that knows the pods by itself by the routes, or the pods elsewhere, which are missed here.`,
 	Fix: probe.Fix{
 		Says: "Give the node a peer: set the label that the BGPPeer asks for, or switch the mesh on.",
@@ -30,6 +30,7 @@ Told from sessions that are down by there being none; from a network that knows 
 		"service-path-broken"},
 	Match: func(f Findings) []Case {
 		none := f.With(facts.CheckBGPPeering, probe.FactReason, facts.NoBGPPeer)
+		none = append(none, f.With(facts.CheckBGPPeering, probe.FactReason, facts.BadBGPPeer)...)
 		if len(none) == 0 {
 			return nil
 		}
@@ -44,7 +45,7 @@ Told from sessions that are down by there being none; from a network that knows 
 		}
 		c := Case{Says: "no other node tells {node} where its pods are: " + none[0].Saw,
 			For:    append(clues(strong, none), clues(hint, missed)...),
-			Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID)...)}
+			Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID, facts.CheckBGPPeering)...)}
 		if idle := listOf(none[0], facts.IdlePeers); len(idle) > 0 && !strings.Contains(none[0].Saw, idle[0]) {
 			c.Says += " (" + idle[0] + ")"
 		}

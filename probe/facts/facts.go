@@ -153,6 +153,9 @@ const (
 // NoBGPPeer is a word of probe.FactReason in results of bgp-peering: nobody is there to learn routes from.
 const NoBGPPeer = "no-peer"
 
+// BadBGPPeer is another: a BGPPeer whose address or selector cannot be read.
+const BadBGPPeer = "bad-peer"
+
 // ControllersNone is a word of probe.FactReason in results of calico-controllers: none is there.
 const ControllersNone = "none"
 
