@@ -53,7 +53,8 @@ func TestConditions(t *testing.T) {
 	if rights.exit != 0 {
 		t.Fatal(rights.stderr)
 	}
-	account := "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: calico-probe-conditions\n  namespace: " + install.Namespace + "\n"
+	account := "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: calico-probe-conditions\n  namespace: " +
+		install.Namespace + "\n"
 	cron, err := os.ReadFile(file("deploy/conditions.yaml"))
 	if err != nil {
 		t.Fatal(err)
