@@ -213,7 +213,7 @@ fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 BENCHED := $(CACHE)/bench.txt
-bench: build image toolbox-here sandbox ## measure, as ratios within one run, and write docs/performance.md
+bench: build image toolbox-here sandbox clients ## measure, as ratios within one run, and write docs/performance.md
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e >$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./e2e/hollow >>$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/icmp >>$(BENCHED)

@@ -49,7 +49,8 @@ func wantsHealth(t testing.TB, node string, status corev1.ConditionStatus, messa
 // in the cluster does it, and takes them away again.
 func TestConditions(t *testing.T) {
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
-	rights := call(t, "manifests", "--ways", "conditions", "--service-account", install.Namespace+":calico-probe-conditions")
+	const name = "calico-probe-conditions"
+	rights := call(t, "manifests", "--ways", "conditions", "--service-account", install.Namespace+":"+name)
 	if rights.exit != 0 {
 		t.Fatal(rights.stderr)
 	}
