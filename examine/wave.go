@@ -85,6 +85,7 @@ func (w waveSource) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, _ f
 	o := r.Placement(injector.MethodPod, snap)
 	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
 	plan := r.Plan(injector.MethodPod, snap)
+	plan.Targets = thinned(plan.Targets, snap.Node.Name)
 	var writing error
 	err := w.pods.Ask(ctx, o, plan, func(a injector.Answer) error {
 		writing = w.take(ctx, r, a, plan)

@@ -1,0 +1,59 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRealDrops drops packets by policies of Calico itself, and wants each named as the place where they die: by
+// counters, and by the kernel's own word.
+func TestRealDrops(t *testing.T) {
+	onCalico(t)
+	address := func(pod string) string {
+		return strings.TrimSpace(kubectl(t, "", "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
+	}
+	for _, c := range []struct{ name, object, place string }{
+		{"a policy of Kubernetes'", `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: no-way-out, namespace: default}
+spec: {podSelector: {}, policyTypes: [Egress]}
+`, "default/no-way-out"},
+		{"a policy of Calico's", `apiVersion: crd.projectcalico.org/v1
+kind: GlobalNetworkPolicy
+metadata: {name: no-pings}
+spec:
+  order: 10
+  selector: projectcalico.org/namespace == "default"
+  types: [Egress]
+  egress: [{action: Deny, protocol: ICMP}, {action: Allow}]
+`, "GlobalNetworkPolicy no-pings"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask := "in default/workload-a drops " + address("workload-b")
+			kubectl(t, c.object, "apply", "-f", "-")
+			t.Cleanup(func() {
+				kubectl(t, c.object, "delete", "-f", "-")
+				eventually(t, time.Minute, func() string { // Felix has taken it back
+					a := shellFed(t, "in default/workload-a ping "+address("workload-b")+"\n", "--node", "node-a")
+					if a.exit != 0 {
+						return a.stdout + a.stderr
+					}
+					return ""
+				})
+			})
+			for _, ask := range []string{ask, strings.Replace(ask, "drops", "drops --trace", 1)} {
+				eventually(t, time.Minute, func() string { // Felix has written it
+					a := shellFed(t, ask+"\n", "--node", "node-a")
+					if !strings.Contains(a.stdout, c.place) {
+						return a.stdout + a.stderr
+					}
+					t.Logf("%s:\n%s", ask, a.stdout)
+					return ""
+				})
+			}
+		})
+	}
+}
