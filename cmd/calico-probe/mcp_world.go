@@ -154,7 +154,13 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 	j := runbook.NewJournal(runbook.Begun{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
 		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
 	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
-		Run: by.runOn, Nodes: by.nodes,
+		Run: by.runOn, Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
+			if !o.allows(cmp.Or(f.Via, injector.MethodAPI)) { // who started the server holds it back
+				f.Via = ""
+			}
+			return by.lookAt(ctx, f)
+		},
+		Nodes:    by.nodes,
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 		Show:     func(runbook.Entry) error { return nil },
