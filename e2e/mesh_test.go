@@ -125,9 +125,9 @@ func TestWatchOnScreen(t *testing.T) {
 	begin := func() {
 		s.client("mesh --watch --interval 1s")
 		s.finds(ok)
+		s.wants("4 paths: all work") // both nodes are heard
 	}
 	begin()
-	s.wants("4 paths: all work")
 	back := dropped(t, "ip saddr 10.88.0.11 ip daddr 10.88.0.12")
 	s.wants("4 paths: 2 fail")
 	s.finds(`> node-a +node-b +node +fails +[1-9][0-9]*% +- .*×`) // the worst first

@@ -55,6 +55,7 @@ type Run struct {
 	wanted labels.Selector
 	Sink   report.Sink
 	began  time.Time
+	done   []judged // and reported
 }
 
 // New returns the Run that options stand for. Its error is a ui.UsageError.
@@ -154,6 +155,7 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.done = slices.Clone(all)
 	if len(nodes) > 0 {
 		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
 		if err != nil {
@@ -254,13 +256,16 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	return append(all, others...), err
 }
 
-// Unfinished reports that the run did not come to its end.
+// Unfinished reports that the run did not come to its end, and what the nodes that are judged come to.
 func (r *Run) Unfinished(why string) error {
 	text := "the run did not come to its end: " + why
-	v := probe.Verdict{Word: report.WordIncomplete, Exit: report.ExitIncomplete, Counts: probe.Counts{},
-		Elapsed: time.Since(r.began)}
-	return errors.Join(r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}),
-		r.Sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v}))
+	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
+		return err
+	}
+	if err := conclude(r.done, r.Sink, time.Since(r.began), true); !errors.As(err, new(ui.Exit)) {
+		return err
+	}
+	return nil
 }
 
 // choose are the nodes of a cluster that are wanted.

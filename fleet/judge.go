@@ -124,6 +124,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 			defer turn.Unlock()
 			if failed == nil && !stopped() {
 				failed = j.report(r.Sink)
+				r.done = append(r.done, j.judged)
 			}
 			if failed != nil {
 				stop(failed)

@@ -167,3 +167,34 @@ func TestResumedAnew(t *testing.T) {
 		t.Errorf("%d are not asked again, %d are", len(before), len(left))
 	}
 }
+
+// TestUnfinished wants a run that is stopped to say what the nodes that were judged have, and not to call it less than
+// a fault.
+func TestUnfinished(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	client := zones().client(t)
+	run, err := New(client, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var came report.Fleet
+	all := report.CollectFleet(&came)
+	run.Sink = sinkFunc(func(ev probe.Event) error {
+		if ev.Type == probe.EventVerdict && ev.Verdict.Word == report.WordFault {
+			defer cancel()
+		}
+		return all.Event(ev)
+	})
+	if err := run.Do(ctx); !errors.Is(err, context.Canceled) || came.Verdict != nil {
+		t.Fatalf("%v, %+v", err, came.Verdict)
+	}
+	run.Sink = all
+	if err := run.Unfinished("it was stopped"); err != nil {
+		t.Fatal(err)
+	}
+	if came.Word != report.WordFault || came.Exit != report.ExitFault || len(came.Groups) == 0 || len(came.Log) != 1 {
+		t.Errorf("%s, exit %d, %d groups, %q", came.Word, came.Exit, len(came.Groups), came.Log)
+	}
+}

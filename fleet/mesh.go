@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -75,6 +76,7 @@ type trying struct {
 	members []mesh.Node
 	place   map[string]int   // of a node by its name
 	targets [][]probe.Target // of each node, which others are to reach
+	hidden  []error          // why the pods of a node are not among them
 
 	mu       sync.Mutex
 	asked    []error // why not every path from a node was tried
@@ -104,6 +106,14 @@ func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 		return out, ui.Exit(out.Exit)
 	}
 	return out, nil
+}
+
+// Unfinished is the report of a run that did not come to its end.
+func (r *MeshRun) Unfinished(why string) *mesh.Report {
+	at, _ := r.client.Cluster() // its error is the reason
+	return &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Run: r.ID, Cluster: at,
+		Time: r.began.UTC(), Word: report.WordIncomplete, Exit: report.ExitIncomplete, Elapsed: time.Since(r.began),
+		Nodes: []mesh.Member{}, Planes: []mesh.Plane{}, Lacks: why}
 }
 
 // start reads what the API says, and prepares for probes on all chosen nodes, at most so many; 0 = any number.
@@ -137,17 +147,34 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 		return nil, err
 	}
 	t := &trying{run: r, client: client, reader: reader, survey: survey, wave: wave, nodes: nodes,
-		targets: make([][]probe.Target, len(nodes)), asked: make([]error, len(nodes)), answers: map[string]*answers{},
-		place: map[string]int{}, sessions: sessions{silent: map[int]string{}, whole: map[int]bool{}}}
+		targets: make([][]probe.Target, len(nodes)), hidden: make([]error, len(nodes)), asked: make([]error, len(nodes)),
+		answers: map[string]*answers{}, place: map[string]int{},
+		sessions: sessions{silent: map[int]string{}, whole: map[int]bool{}}}
 	for i, n := range nodes {
 		t.members = append(t.members, r.member(n))
 		t.place[n.Name] = i
 	}
 	everyOne(len(nodes), func(i int) {
 		// A node whose pods cannot be listed is reached at its own addresses alone.
-		t.targets[i], _ = reader.PathTargets(ctx, survey, nodes[i])
+		t.targets[i], t.hidden[i] = reader.PathTargets(ctx, survey, nodes[i])
 	})
+	t.noteHidden()
 	return t, nil
+}
+
+// noteHidden says of how many nodes it is not known whether they have a pod to reach.
+func (t *trying) noteHidden() {
+	var first error
+	count := 0
+	for _, err := range t.hidden {
+		if err != nil {
+			first, count = cmp.Or(first, err), count+1
+		}
+	}
+	if count > 0 {
+		t.client.Note("the pods of %d of %d nodes cannot be listed, so no path to a pod there is tried: %s", count,
+			len(t.nodes), cluster.Explain(first))
+	}
 }
 
 // close removes what was created.
@@ -279,10 +306,14 @@ func (t *trying) report() *mesh.Report {
 		}
 	}
 	for _, p := range out.Planes {
-		if p.Failed > 0 {
+		switch {
+		case p.Failed > 0:
 			out.Word, out.Exit = report.WordFault, report.ExitFault
-		} else if out.Word == report.WordHealthy && (p.Unknown > 0 || len(p.Silent) > 0) {
+		case out.Word == report.WordFault:
+		case p.Unknown > 0 || len(p.Silent) > 0:
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
+		case p.Lossy > 0 && out.Word == report.WordHealthy:
+			out.Word = report.WordWarnings
 		}
 	}
 	return out

@@ -62,7 +62,9 @@ func (t *trying) expect(paths []mesh.Path) {
 			continue
 		}
 		for _, p := range paths {
-			if slices.ContainsFunc(t.targets[p.To], func(to probe.Target) bool { return slices.Contains(kinds, to.Kind) }) {
+			hidden := t.hidden[p.To] != nil && slices.Contains(kinds, probe.KindPod)
+			is := func(to probe.Target) bool { return slices.Contains(kinds, to.Kind) }
+			if hidden || slices.ContainsFunc(t.targets[p.To], is) {
 				t.of(plane).wanted[p] = true
 			}
 		}

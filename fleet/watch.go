@@ -42,8 +42,14 @@ func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error
 // watched are the checks that are asked in each round.
 func watched() []*probe.Check { return []*probe.Check{checks.NodePing, checks.PodPing} }
 
-// Nodes is how many nodes are watched.
-func (w *Watch) Nodes() int { return len(w.nodes) }
+// Nodes are the names of the nodes that are watched.
+func (w *Watch) Nodes() []string {
+	var out []string
+	for _, n := range w.nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}
 
 // Close removes what was created.
 func (w *Watch) Close() { w.close() }
@@ -186,10 +192,13 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	if time.Since(w.read[node]) > w.every {
-		if now, err := w.reader.PathTargets(ctx, w.survey, w.nodes[node]); err == nil {
+		w.read[node] = time.Now()
+		w.reading.Unlock() // an API that is slow keeps no other node waiting
+		now, err := w.reader.PathTargets(ctx, w.survey, w.nodes[node])
+		w.reading.Lock()
+		if err == nil {
 			w.targets[node] = now
 		}
-		w.read[node] = time.Now()
 	}
 	same := func(a, b probe.Target) bool { return a.Name == b.Name && a.Addr == b.Addr }
 	return !slices.EqualFunc(were, w.targets[node], same)

@@ -41,14 +41,12 @@ type podNews struct {
 // StartWave makes the Job that owns the pods of a wave, and begins to watch them. common is what all of them have in
 // common; its Node names the wave. The error is a *PlacementError where the API refuses.
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
-	ours := metav1.ListOptions{LabelSelector: labelRun + "=" + common.Run}
-	pods := c.kube.CoreV1().Pods(common.Namespace)
-	list, err := pods.List(ctx, ours)
-	if err != nil {
+	ours := labelRun + "=" + common.Run
+	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
+	if err != nil { // a watch would try that again and again
 		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
 	}
-	ours.ResourceVersion = list.ResourceVersion
 	w := &Wave{client: c, common: common, told: map[string]chan podNews{}, left: map[string]error{},
 		janitor: &placement{client: c, options: common, namespace: common.Namespace}}
 	w.owner = w.janitor.startJanitor(ctx)
@@ -57,7 +55,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w.stop = stop
-	w.watch(watching, ours.LabelSelector)
+	w.watch(watching, ours)
 	return w, nil
 }
 

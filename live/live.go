@@ -30,9 +30,13 @@ func New(title string, board *mesh.Board, in io.Reader, out io.Writer, colour bo
 	return &Screen{tea.NewProgram(t, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())}
 }
 
-// Run shows the screen until its user leaves it, or Restore is called. Until then nobody else may use the board.
+// Run shows the screen until its user leaves it, or Restore is called. Until then nobody else may use the board. The
+// error says what went wrong with the terminal, or here.
 func (s *Screen) Run() error {
 	_, err := s.program.Run()
+	if err == tea.ErrProgramKilled { // by Restore; what goes wrong is wrapped in it
+		return nil
+	}
 	return err
 }
 

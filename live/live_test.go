@@ -129,6 +129,18 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestAwaited wants a screen on which a node is still missing not to say that all work.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	w := &table{title: "t", board: mesh.NewBoard(time.Second, "a", "b"), width: 100, height: 20,
+		gone: func() bool { return false }}
+	w.send(mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
+		{From: "a", To: "b", Sent: 3, Received: 3, RTT: 1}}}}, refresh{})
+	if shown := w.View().Content; !strings.Contains(shown, "1 paths: nothing is heard yet of 1 nodes\n") {
+		t.Error(shown)
+	}
+}
+
 // TestSmall wants nothing to break, and no line to be too long, whatever the size.
 func TestSmall(t *testing.T) {
 	t.Parallel()

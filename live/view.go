@@ -97,7 +97,10 @@ func (t *table) counts() string {
 			parts = append(parts, t.paint(fmt.Sprintf(s.says, s.n), s.state))
 		}
 	}
-	if len(parts) == 0 {
+	switch n := len(t.sum.Awaited); {
+	case n > 0:
+		parts = append(parts, fmt.Sprintf("nothing is heard yet of %d nodes", n))
+	case len(parts) == 0:
 		parts = []string{"all work"}
 	}
 	return fmt.Sprintf("%d paths: %s", t.sum.Paths, strings.Join(parts, ", "))

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -19,7 +20,7 @@ type Told struct {
 func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}
-	ends := map[Path]Told{}
+	trials := map[Path]Trial{}
 	for _, t := range told {
 		to, known := at[t.Peer]
 		if !known {
@@ -30,24 +31,25 @@ func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bo
 			}
 		}
 		p := Path{t.Node, to}
-		if had, is := ends[p]; p.From != p.To && (!is || had.Up && !t.Up) { // of each family there is one: the worse counts
-			ends[p] = t
+		// Of each family there is one: the worse counts.
+		if had, is := trials[p]; p.From != p.To && (!is || !had.Failed && !t.Up) {
+			trials[p] = Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
 		}
 	}
-	trials := map[Path]Trial{}
-	for p, t := range ends {
-		trial := Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
+	untold := map[Path]Trial{}
+	for p, t := range trials {
 		back := Path{p.To, p.From}
-		if _, is := ends[back]; !is && whole[p.To] {
-			if t.Up {
-				trials[back] = Trial{From: trial.To, To: trial.From, Failed: true,
-					Saw: "it has no session with " + trial.From + ", which says " + t.Saw}
-			} else {
-				trial.Saw += "; " + trial.To + " has no session with it"
-			}
+		switch _, is := trials[back]; {
+		case is || !whole[p.To]:
+		case t.Failed:
+			t.Saw += "; " + t.To + " has no session with it"
+			trials[p] = t
+		default:
+			untold[back] = Trial{From: t.To, To: t.From, Failed: true,
+				Saw: "it has no session with " + t.From + ", which says " + t.Saw}
 		}
-		trials[p] = trial
 	}
+	maps.Copy(trials, untold)
 	out := PlaneOf(PlaneBGP, nodes, trials)
 	for addr := range outside {
 		out.Outside = append(out.Outside, addr.String())

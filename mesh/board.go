@@ -39,6 +39,7 @@ type Board struct {
 	late  int // how many rounds a node may be late before nothing is known of its paths
 	paths map[name]*history
 	lost  map[string]string // nodes that say nothing, and why
+	await map[string]bool   // nodes that nothing was heard of yet
 }
 
 // name is which path it is.
@@ -56,9 +57,15 @@ type history struct {
 // takes is how long a node may take for a round in which nothing comes back.
 const takes = 5 * time.Second
 
-// NewBoard returns a Board on which no round has begun, of rounds as often as that.
-func NewBoard(every time.Duration) *Board {
-	return &Board{paths: map[name]*history{}, lost: map[string]string{}, late: 2 + int(takes/every)}
+// NewBoard returns a Board on which no round has begun, of rounds as often as that. nodes are those that are to be
+// heard.
+func NewBoard(every time.Duration, nodes ...string) *Board {
+	b := &Board{paths: map[name]*history{}, lost: map[string]string{}, await: map[string]bool{},
+		late: 2 + int(takes/every)}
+	for _, n := range nodes {
+		b.await[n] = true
+	}
+	return b
 }
 
 // Begin notes that a round has begun; the first one is 1.
@@ -76,6 +83,7 @@ type Change struct {
 func (b *Board) Hear(h Heard) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
+	delete(b.await, h.Node)
 	if h.Lost != "" {
 		b.lost[h.Node] = h.Lost
 		return nil
@@ -221,6 +229,7 @@ func (r Row) Spark(width int) string {
 type Sum struct {
 	Round, Paths, Fail, Lossy, Unheard int
 	Lost                               []string // nodes that say nothing, and why
+	Awaited                            []string // nodes that nothing was heard of yet
 }
 
 // Lost is why a node says nothing, "" where it does.
@@ -237,7 +246,10 @@ func (s Sum) String() string {
 			out += fmt.Sprintf(", %d %s", more.n, more.says)
 		}
 	}
-	if s.Fail+s.Lossy+s.Unheard == 0 && s.Paths > 0 {
+	switch n := len(s.Awaited); {
+	case n > 0:
+		out += fmt.Sprintf("; nothing is heard yet of %d nodes", n)
+	case s.Fail+s.Lossy+s.Unheard+len(s.Lost) == 0 && s.Paths > 0:
 		out += ", all work"
 	}
 	return out
@@ -245,7 +257,7 @@ func (s Sum) String() string {
 
 // Sum counts the paths.
 func (b *Board) Sum() Sum {
-	s := Sum{Round: b.round, Paths: len(b.paths)}
+	s := Sum{Round: b.round, Paths: len(b.paths), Awaited: slices.Sorted(maps.Keys(b.await))}
 	for n, p := range b.paths {
 		switch b.row(n, p).State {
 		case Fails:

@@ -77,3 +77,24 @@ func TestBoard(t *testing.T) {
 		t.Errorf("%+v %+v", s, rows)
 	}
 }
+
+// TestAwaited wants a board on which a node is still missing not to say that all work.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	b := NewBoard(time.Second, "a", "b", "c")
+	works := map[string][]Trial{PlaneNode: {{From: "a", To: "b", Sent: 3, Received: 3}}}
+	for _, c := range []struct {
+		heard Heard
+		want  string
+	}{
+		{Heard{Round: 1, Node: "a", Trials: works}, "1 paths; nothing is heard yet of 2 nodes"},
+		{Heard{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; nothing is heard yet of 1 nodes"},
+		{Heard{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
+		{Heard{Round: 3, Node: "b"}, "1 paths, all work"},
+	} {
+		b.Hear(c.heard)
+		if got := b.Sum().String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

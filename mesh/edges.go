@@ -108,11 +108,12 @@ func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
 	}
 	ring := zoned(nodes)
 	var out []Path
+	added := map[Path]bool{}
 	add := func(p Path) bool {
-		if p.From == p.To || tried[p] || slices.Contains(out, p) {
+		if p.From == p.To || tried[p] || added[p] {
 			return false
 		}
-		out = append(out, p)
+		added[p], out = true, append(out, p)
 		return true
 	}
 	for s := range nodes {

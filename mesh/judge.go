@@ -11,11 +11,26 @@ import (
 type Finding struct {
 	Plane  string   `json:"plane"`           // of the paths
 	Kind   string   `json:"kind"`            // one of kinds
-	Names  []string `json:"names"`           // of node, peer or zone; rack and zone; both ends
+	Names  []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
 	Way    string   `json:"way,omitempty"`   // in or out, where only those paths fail
 	Failed int      `json:"failed"`          // how many of its paths fail
 	Of     int      `json:"of"`              // how many of its paths were tried
-	Paths  []Path   `json:"paths,omitempty"` // those that fail and that no finding before it has
+	Paths  []Ends   `json:"paths,omitempty"` // those that fail and that no finding before it has
+}
+
+// Ends are the names of both ends of a path.
+type Ends struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// named gives paths the names of their ends.
+func named(nodes []Node, paths []Path) []Ends {
+	var out []Ends
+	for _, p := range paths {
+		out = append(out, Ends{nodes[p.From].Name, nodes[p.To].Name})
+	}
+	return out
 }
 
 // The kinds of Finding. Of two that account for the same paths the one that stands first here is told.
@@ -25,10 +40,11 @@ const (
 	KindRack  = "rack"  // no path into or out of it
 	KindZone  = "zone"  // no path into or out of it
 	KindZones = "zones" // no path between them
+	KindAll   = "all"   // no path at all
 	KindPair  = "pair"  // one path, in one or both directions
 )
 
-var kinds = []string{KindNode, KindPeer, KindRack, KindZone, KindZones, KindPair}
+var kinds = []string{KindNode, KindPeer, KindRack, KindZone, KindZones, KindAll, KindPair}
 
 // The values of Finding.Way.
 const (
@@ -45,7 +61,7 @@ type group struct{ kind, way, a, b string }
 // groupsOf are the groups that a path belongs to.
 func groupsOf(nodes []Node, p Path) []group {
 	from, to := nodes[p.From], nodes[p.To]
-	var out []group
+	out := []group{{kind: KindAll}}
 	for i, n := range [2]Node{from, to} {
 		kind, way := KindNode, [2]string{WayOut, WayIn}[i]
 		if n.Outside {
@@ -95,13 +111,14 @@ func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 		if best == nil {
 			break
 		}
-		f := best.finding(open)
-		for _, p := range f.Paths {
+		f, paths := best.finding(open)
+		for _, p := range paths {
 			delete(open, p)
 			for _, s := range of[p] {
 				s.left--
 			}
 		}
+		f.Paths = named(nodes, paths)
 		out = append(out, f)
 	}
 	out = append(out, pairs(nodes, failed, open)...)
@@ -147,11 +164,11 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 
 // fits is false where too many of its paths work, or where something smaller says as much: one pair, or one node.
 func (s *suspect) fits(open map[Path]bool) bool {
-	if float64(len(s.failed)) < most*float64(s.of) {
+	if float64(len(s.failed)) < most*float64(s.of) || s.kind == KindAll && len(s.failed) < s.of {
 		return false
 	}
 	least := 3 // ends of the paths that are not accounted for
-	if s.kind != KindNode && s.kind != KindPeer {
+	if slices.Contains([]string{KindRack, KindZone, KindZones}, s.kind) {
 		least = 4
 	}
 	ends := map[int]bool{}
@@ -166,19 +183,21 @@ func (s *suspect) fits(open map[Path]bool) bool {
 	return false
 }
 
-// finding is what a suspect is found to be, with the paths that are not accounted for yet.
-func (s *suspect) finding(open map[Path]bool) Finding {
-	f := Finding{Kind: s.kind, Names: []string{s.a}, Way: s.way, Failed: len(s.failed), Of: s.of}
-	if s.b != "" {
-		f.Names = append(f.Names, s.b)
+// finding is what a suspect is found to be, and those of its paths that are not accounted for yet.
+func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
+	f = Finding{Kind: s.kind, Names: []string{}, Way: s.way, Failed: len(s.failed), Of: s.of}
+	for _, name := range []string{s.a, s.b} {
+		if name != "" {
+			f.Names = append(f.Names, name)
+		}
 	}
 	for _, p := range s.failed {
 		if open[p] {
-			f.Paths = append(f.Paths, p)
+			paths = append(paths, p)
 		}
 	}
-	slices.SortFunc(f.Paths, byPlace)
-	return f
+	slices.SortFunc(paths, byPlace)
+	return f, paths
 }
 
 func byPlace(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) }
@@ -191,14 +210,15 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 		if open[back] && p.From > p.To {
 			continue // it is told with the other direction
 		}
-		f := Finding{Kind: KindPair, Names: []string{nodes[p.From].Name, nodes[p.To].Name}, Failed: 1, Of: 1,
-			Paths: []Path{p}}
+		paths := []Path{p}
+		f := Finding{Kind: KindPair, Names: []string{nodes[p.From].Name, nodes[p.To].Name}, Of: 1}
 		if _, both := tried[back]; both {
 			f.Of = 2
 		}
 		if open[back] {
-			f.Failed, f.Paths = 2, append(f.Paths, back)
+			paths = append(paths, back)
 		}
+		f.Failed, f.Paths = len(paths), named(nodes, paths)
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return slices.Compare(a.Names, b.Names) })
@@ -213,6 +233,8 @@ func (f Finding) Says() string {
 	}
 	paths := fmt.Sprintf("%d of %d %s", f.Failed, f.Of, what)
 	switch f.Kind {
+	case KindAll:
+		return fmt.Sprintf("everywhere: %s %s", paths, how)
 	case KindNode, KindPeer:
 		where := map[string]string{"": "that begin or end there", WayIn: "that end there", WayOut: "that begin there"}
 		return fmt.Sprintf("%s %s: %s %s %s", f.Kind, f.Names[0], paths, where[f.Way], how)

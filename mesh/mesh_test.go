@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // cluster are so many nodes in so many zones, one after the other.
@@ -40,6 +41,31 @@ func TestPaths(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestAroundMany looks around half of the nodes of many zones within seconds, each path once.
+func TestAroundMany(t *testing.T) {
+	t.Parallel()
+	var nodes []Node
+	for i := range 2000 {
+		nodes = append(nodes, Node{Name: fmt.Sprintf("n%04d", i), Zone: fmt.Sprint(i % 40)})
+	}
+	var failed []Path
+	for i := range 500 {
+		failed = append(failed, Path{2 * i, 2*i + 1})
+	}
+	began := time.Now()
+	around := Around(nodes, map[Path]bool{}, failed)
+	seen := map[Path]bool{}
+	for _, p := range around {
+		if seen[p] {
+			t.Fatalf("%v stands twice", p)
+		}
+		seen[p] = true
+	}
+	if took := time.Since(began); len(around) != 1000*40*2*2 || took > 5*time.Second {
+		t.Errorf("%d paths in %v", len(around), took)
 	}
 }
 
@@ -92,7 +118,10 @@ func TestJudge(t *testing.T) {
 		"a zone of racks": {40, 4, 2, func(n []Node, p Path) bool {
 			return (zone(n, p.From) == "b") != (zone(n, p.To) == "b")
 		}, []string{"zone b"}},
-		"a lone zone": {61, 61, 0, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
+		"everything":   {12, 3, 2, func([]Node, Path) bool { return true }, []string{"all"}},
+		"all of many":  {80, 3, 0, func([]Node, Path) bool { return true }, []string{"all"}},
+		"all of three": {3, 1, 0, func([]Node, Path) bool { return true }, []string{"all"}},
+		"a lone zone":  {61, 61, 0, func(_ []Node, p Path) bool { return p.From == 5 || p.To == 5 }, []string{"node n005"}},
 	} {
 		nodes := cluster(c.nodes, c.zones)
 		for i := range nodes {

@@ -141,9 +141,9 @@ func (p Plane) topology(nodes []Member) *page.Topology {
 func (r Report) findings() (out []page.Cause, left int) {
 	places := map[string]int{}
 	for _, p := range r.Planes {
-		trials := map[[2]string]Trial{}
+		trials := map[Ends]Trial{}
 		for _, t := range p.Trials {
-			trials[[2]string{t.From, t.To}] = t
+			trials[Ends{t.From, t.To}] = t
 		}
 		for _, f := range p.Findings {
 			name, counts, _ := strings.Cut(f.Says(), ": ")
@@ -158,11 +158,7 @@ func (r Report) findings() (out []page.Cause, left int) {
 			}
 			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: counts})
 			for _, path := range f.Paths[:min(len(f.Paths), pageTrials)] {
-				if max(path.From, path.To) >= len(r.Nodes) {
-					continue
-				}
-				from, to := r.Nodes[path.From].Name, r.Nodes[path.To].Name
-				out[i].Evidence = append(out[i].Evidence, trials[[2]string{from, to}].seen(p.Name))
+				out[i].Evidence = append(out[i].Evidence, trials[path].seen(p.Name))
 			}
 		}
 	}
@@ -170,13 +166,13 @@ func (r Report) findings() (out []page.Cause, left int) {
 }
 
 // members are the nodes. One is at fault where a finding names it, or its rack or zone and it has paths that fail:
-// every node has one to a node that is cut off.
+// every node has one to a node that is cut off. Where all paths fail, each is.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {
 		for _, f := range p.Findings {
-			if f.Kind == KindRack {
-				named[KindRack+strings.Join(f.Names, " ")] = true
+			if f.Kind == KindRack || f.Kind == KindAll {
+				named[f.Kind+strings.Join(f.Names, " ")] = true
 				continue
 			}
 			for _, name := range f.Names {
@@ -211,7 +207,7 @@ func (r Report) members() []page.Node {
 			if failed[i] > 0 {
 				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf(", %s %d of %d", p.Name, failed[i], tried[i]), ", ")
 				rack := strings.TrimRight(r.Nodes[i].Rack+" "+out[i].Zone, " ")
-				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] || named[KindRack+rack] {
+				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] || named[KindRack+rack] || named[KindAll] {
 					out[i].Word = "fault"
 				}
 			}

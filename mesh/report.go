@@ -1,7 +1,9 @@
 package mesh
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -22,11 +24,12 @@ type Report struct {
 	Run     string         `json:"run"`
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
-	Word    string         `json:"verdict"`       // healthy, incomplete or fault
+	Word    string         `json:"verdict"`       // healthy, warnings, incomplete or fault
 	Exit    int            `json:"exit"`
 	Elapsed time.Duration  `json:"elapsed_ns"`
 	Nodes   []Member       `json:"nodes"`
 	Planes  []Plane        `json:"planes"`
+	Lacks   string         `json:"lacks,omitempty"` // why it did not come to its end, "" = it did
 }
 
 // Member is a node of the mesh.
@@ -50,6 +53,25 @@ type Plane struct {
 	Left     string    `json:"left_out,omitempty"` // why there is nothing of it to try, "" = there is
 	Findings []Finding `json:"findings"`
 	Trials   []Trial   `json:"paths"`
+	More     int       `json:"more_paths,omitempty"` // how many more there are, which -o json has no room for
+}
+
+// mostTrials is how many paths a plane has in JSON: each node of a mesh of BGP has a session with each.
+const mostTrials = 100_000
+
+// MarshalJSON leaves out paths where there are too many, those that work before those that fail.
+func (p Plane) MarshalJSON() ([]byte, error) {
+	type plain Plane
+	if more := len(p.Trials) - mostTrials; more > 0 {
+		worst := func(t Trial) int { return slices.Index([]string{"fail", "unknown", "lossy", "ok"}, t.word()) }
+		p.Trials = slices.SortedStableFunc(slices.Values(p.Trials), func(a, b Trial) int { return worst(a) - worst(b) })
+		p.Trials, p.More = p.Trials[:mostTrials], more
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // as in the rest of the report
+	err := enc.Encode(plain(p))
+	return b.Bytes(), err
 }
 
 // The names of planes.
@@ -212,15 +234,18 @@ func (c *cell) String() string {
 
 // sum is what was found first, and how much more there is; what several planes have found counts once.
 func (r Report) sum() string {
+	if r.Lacks != "" {
+		return "the run did not come to its end: " + probe.Line(r.Lacks)
+	}
 	first, places := "", map[string]bool{}
-	asked, unknown, silent := 0, 0, 0
+	asked, lossy, unknown, silent := 0, 0, 0, 0
 	for _, p := range r.Planes {
 		for _, f := range p.Findings {
 			first = cmp.Or(first, f.Says())
 			place, _, _ := strings.Cut(f.Says(), ": ")
 			places[place] = true
 		}
-		unknown, silent = unknown+p.Unknown, silent+len(p.Silent)
+		lossy, unknown, silent = lossy+p.Lossy, unknown+p.Unknown, silent+len(p.Silent)
 	}
 	for _, n := range r.Nodes {
 		if n.Asked == "" {
@@ -234,6 +259,9 @@ func (r Report) sum() string {
 		return fmt.Sprintf("%s, and %d more", first, n-1)
 	}
 	text := fmt.Sprintf("no path fails of those from %d of %d nodes", asked, len(r.Nodes))
+	if lossy > 0 {
+		text += fmt.Sprintf(", %d lose packets", lossy)
+	}
 	if unknown > 0 {
 		text += fmt.Sprintf(", of %d nothing is known", unknown)
 	}

@@ -98,15 +98,20 @@ func (o *Set) Sink() (report.Sink, error) {
 	}), nil
 }
 
+// EachFile writes to every file that still takes something. Its error is that no output does.
+func (o *Set) EachFile(write func(*Place) error) error {
+	return o.Each(func(out *Place) error {
+		if out.file == "" {
+			return nil
+		}
+		return write(out)
+	})
+}
+
 // FilesSink writes more of the same run, to the files only.
 func (o *Set) FilesSink() report.Sink {
 	return report.SinkFunc(func(ev probe.Event) error {
-		return o.Each(func(out *Place) error {
-			if out.file == "" {
-				return nil
-			}
-			return out.takes.Event(ev)
-		})
+		return o.EachFile(func(out *Place) error { return out.takes.Event(ev) })
 	})
 }
 

@@ -16,8 +16,15 @@ import (
 // writeHTML writes a run of one node as a page.
 func writeHTML(w io.Writer, d Document) error { return page.Write(w, d.page()) }
 
-// ReadPage makes the page of a run of one node that was saved as JSON.
+// ReadPage makes the page of a run that was saved as JSON, of one node or of several.
 func ReadPage(b []byte) (page.Page, error) {
+	if documentKind(b) == KindFleet {
+		var f Fleet
+		if err := json.Unmarshal(b, &f); err != nil || f.Verdict == nil {
+			return page.Page{}, cmp.Or(err, errNoRun)
+		}
+		return f.page(), nil
+	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
 		return page.Page{}, fmt.Errorf("is no JSON report: %w", err)

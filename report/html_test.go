@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -105,6 +107,37 @@ func TestHTMLOfSaved(t *testing.T) {
 		if _, err := ReadPage([]byte(other)); err == nil {
 			t.Errorf("%s has a page", other)
 		}
+	}
+}
+
+// TestHTMLOfSavedFleet wants the page of a JSON report of several nodes to be that of the run: serve keeps the JSON.
+func TestHTMLOfSavedFleet(t *testing.T) {
+	t.Parallel()
+	var live, saved bytes.Buffer
+	for format, out := range map[string]*bytes.Buffer{"html": &live, "json": &saved} {
+		f, err := Find(Formats(), format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink, err := f.Sink(out, Options{Fleet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range append(fixed(), probe.Event{Type: probe.EventGroup, Group: &probe.Group{Cause: "of-a-test",
+			Nodes: []string{"node-a"}, Of: 1,
+			Example: probe.Example{Node: "node-a", Cause: &probe.Cause{ID: "of-a-test"}}}},
+			probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: WordFault}},
+			probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{Word: WordFault, Exit: ExitFault}}) {
+			if err := sink.Event(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p, err := ReadPage(saved.Bytes())
+	var again bytes.Buffer
+	if err = errors.Join(err, page.Write(&again, p)); err != nil || again.String() != live.String() ||
+		p.Kind != "report of a fleet" || len(p.Causes) != 1 {
+		t.Errorf("%v, %+v", err, p)
 	}
 }
 

@@ -70,6 +70,14 @@ func (n *nodesValue) Set(typed string) error {
 
 // examineFleet is one run over several nodes, as the flags say.
 func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
+	if err := o.noContradiction(cmd); err != nil {
+		return err
+	}
+	for _, flag := range []string{"peers", "no-follow-up", "ssh", "ssh-config"} {
+		if cmd.Flags().Changed(flag) {
+			return ui.BadUsage("--%s is of a run over one node: leave it out, or name one node with --node", flag)
+		}
+	}
 	client, err := o.client()
 	if err != nil {
 		return err

@@ -238,15 +238,19 @@ func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	kubeconfig := fleetAPI(t, "")
 	for line, want := range map[string]string{
-		"--via ssh --all-nodes":                            "asks one node",
-		"--via api --node worker-a --node x":               `no node "x"`,
-		"--via api --all-nodes --node worker-a":            "use one of them",
-		"--via api -l a=b --all-nodes":                     "use one of them",
-		"--via api -l a=b":                                 "no node of 2",
-		"--via api --all-nodes --checks pods-start":        "cannot be asked about several nodes",
-		"--via api --all-nodes --checks nothing-so":        "nothing-so",
-		"--via api --all-nodes -o jsonpath={.groupz}":      "groupz",
-		"--via api --all-nodes --profile quick --skip api": "leave no check",
+		"--via ssh --all-nodes":                                    "asks one node",
+		"--via api --node worker-a --node x":                       `no node "x"`,
+		"--via api --all-nodes --node worker-a":                    "use one of them",
+		"--via api -l a=b --all-nodes":                             "use one of them",
+		"--via api -l a=b":                                         "no node of 2",
+		"--via api --all-nodes --checks pods-start":                "cannot be asked about several nodes",
+		"--via api --all-nodes --checks nothing-so":                "nothing-so",
+		"--via api --all-nodes -o jsonpath={.groupz}":              "groupz",
+		"--via api --all-nodes --profile quick --skip api":         "leave no check",
+		"--via api --all-nodes --checks node-ready --profile deep": "names the checks itself",
+		"--all-nodes --peers 0":                                    "of a run over one node",
+		"--all-nodes --ssh root@{ip}":                              "of a run over one node",
+		"--node worker-a --resume ../../docs/example.ndjson":       "over several nodes",
 	} {
 		exit, out, errs := call(t, append([]string{"run", "--kubeconfig", kubeconfig}, strings.Fields(line)...)...)
 		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {

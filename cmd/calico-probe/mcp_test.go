@@ -4,12 +4,20 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -82,5 +90,28 @@ func TestMCPRefuses(t *testing.T) {
 		if code != report.ExitUsage || !strings.Contains(errOut.String(), want) || strings.Count(errOut.String(), "\n") != 1 {
 			t.Errorf("mcp %s: %d %q, want %q", args, code, errOut.String(), want)
 		}
+	}
+}
+
+// TestMCPFollowsFleet has an agent follow a runbook that looks at all nodes.
+func TestMCPFollowsFleet(t *testing.T) {
+	t.Parallel()
+	kubeconfig := fleetAPI(t, "")
+	client := examine.NewClient(examine.Config{
+		Rest:    func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) },
+		Cluster: func() (*probe.Cluster, error) { return &probe.Cluster{Server: "https://here"}, nil },
+	}, io.Discard)
+	opts := examine.Options{Via: injector.MethodAPI, Profile: "standard", FailOn: examine.FailOnFail, Image: "probe",
+		Timeout: time.Minute}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\n"+
+		"metadata: {name: all}\nspec:\n  title: all\n  steps:\n  - name: all\n    fleet: {}\n"+
+		"  - conclude: {verdict: fault, says: \"${first(steps.all.groups).example}\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &mcpOptions{runFlags: &runFlags{app: &app{}, Options: opts}, client: client, dirs: []string{dir}}
+	r, err := o.follow(t.Context(), "all", "worker-b")
+	if err != nil || len(r.Steps) == 0 || r.Steps[0].Fleet == nil || r.Steps[0].Fleet.Nodes != 2 {
+		t.Errorf("%v: %+v", err, r)
 	}
 }

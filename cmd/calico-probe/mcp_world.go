@@ -135,6 +135,9 @@ func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string
 
 // follow carries out a runbook for an agent: there is nobody to ask, no command is started and nothing is changed.
 func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Record, error) {
+	if isFile(name) { // an agent chooses among the runbooks that it was given, not among this machine's files
+		return nil, ui.BadUsage("%q is no name of a runbook", name)
+	}
 	it, err := findRunbook(name, o.dirs)
 	if err != nil {
 		return nil, err
@@ -154,7 +157,19 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 	j := runbook.NewJournal(runbook.Begun{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
 		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
 	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
-		Run: by.runOn, Nodes: by.nodes,
+		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
+			if !o.allows(cmp.Or(r.Via, o.Via)) { // who started the server holds it back
+				r.Via = ""
+			}
+			return by.runOn(ctx, node, r)
+		},
+		Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
+			if !o.allows(cmp.Or(f.Via, injector.MethodAPI)) {
+				f.Via = ""
+			}
+			return by.lookAt(ctx, f)
+		},
+		Nodes:    by.nodes,
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 		Show:     func(runbook.Entry) error { return nil },

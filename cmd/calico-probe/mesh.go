@@ -106,21 +106,23 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 	if over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx)); late && found == nil {
 		err = over
 	}
-	if found != nil {
-		written := out.Each(func(to *output.Place) error {
-			switch to.Name {
-			case "json":
-				return report.WriteJSON(to, "  ", found)
-			case "yaml":
-				return report.WriteYAML(to, found)
-			case "html":
-				return page.Write(to, found.Page())
-			}
-			return found.Write(to)
-		})
-		if written != nil {
-			err = written
+	each := out.Each
+	if found == nil { // the old content of its files is gone, and nothing would pass for good news
+		found, each = run.Unfinished(whyUnfinished(err)), out.EachFile
+	}
+	written := each(func(to *output.Place) error {
+		switch to.Name {
+		case "json":
+			return report.WriteJSON(to, "  ", found)
+		case "yaml":
+			return report.WriteYAML(to, found)
+		case "html":
+			return page.Write(to, found.Page())
 		}
+		return found.Write(to)
+	})
+	if written != nil {
+		err = written
 	}
 	return out.Close(err)
 }

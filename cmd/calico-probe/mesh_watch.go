@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,11 +87,12 @@ func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watc
 		return err
 	}
 	defer watch.Close()
-	title := fmt.Sprintf("%d nodes of %s", watch.Nodes(), at)
-	began, board := time.Now(), mesh.NewBoard(w.every)
+	names := watch.Nodes()
+	title := fmt.Sprintf("%d nodes of %s", len(names), at)
+	began, board := time.Now(), mesh.NewBoard(w.every, names...)
 	if shows {
 		s := live.New(title, board, in, prompt.Bare(o.Out), ui.Colourful(o.Out))
-		err = o.onScreen(ctx, cancel, watch, s, messages)
+		err = o.onScreen(ctx, cancel, watch.Run, s, messages)
 	} else {
 		err = o.inLines(ctx, cancel, watch, board, title)
 	}
@@ -130,8 +132,8 @@ func (r *redirected) send(away io.Writer) {
 }
 
 // onScreen shows a watch on the full screen, until the user leaves it or the context ends.
-func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Watch, s *live.Screen,
-	messages *redirected,
+func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.Heard)),
+	s *live.Screen, messages *redirected,
 ) error {
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
@@ -139,15 +141,12 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch *fleet.Wat
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		watch.Run(ctx, s.Hear)
+		watch(ctx, s.Hear)
 	}()
 	defer context.AfterFunc(ctx, s.Leave)()
 	err := s.Run()
 	messages.send(nil)
 	cancel()
-	if ctx.Err() != nil {
-		err = nil // the screen was ended
-	}
 	ui.Say(o.ErrOut, "removing the probes")
 	<-ended
 	return err
@@ -160,7 +159,7 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	var back func()
 	back = o.interrupts.Take(sync.OnceFunc(func() {
 		ui.Say(o.ErrOut, "ending: removing the probes (once more to stop at once)")
-		time.AfterFunc(time.Second, back) // timeout(1) sends the same one twice
+		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the same one twice; it is set by then
 		cancel()
 	}))
 	defer back()
@@ -230,7 +229,11 @@ func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 		}
 		_, err = fmt.Fprintf(o.Out, "  %s: from %s to %s fails: %s\n", r.Plane, r.From, r.To, probe.Line(r.Saw))
 	}
-	for _, lost := range sum.Lost {
+	silent := slices.Clone(sum.Lost)
+	for _, node := range sum.Awaited {
+		silent = append(silent, node+": its probe had not answered yet")
+	}
+	for _, lost := range silent {
 		_, said := fmt.Fprintf(o.Out, "  no answer from %s\n", probe.Line(lost))
 		err = errors.Join(err, said)
 	}
@@ -239,7 +242,7 @@ func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 		return err
 	case sum.Fail > 0:
 		return ui.Exit(report.ExitFault)
-	case sum.Paths == 0 || sum.Unheard > 0 || len(sum.Lost) > 0:
+	case sum.Paths == 0 || sum.Unheard > 0 || len(sum.Lost)+len(sum.Awaited) > 0:
 		return ui.Exit(report.ExitIncomplete)
 	}
 	return nil

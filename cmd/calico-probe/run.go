@@ -67,6 +67,10 @@ are put together.
 			if several.asked() {
 				return o.examineFleet(cmd, several, out)
 			}
+			if several.resume != "" {
+				return ui.BadUsage("--resume goes on with a run over several nodes: name the same ones again, with " +
+					"--all-nodes, -l or --node more than once")
+			}
 			if len(several.named) == 1 {
 				o.Node = several.named[0]
 			}
