@@ -114,4 +114,8 @@ func TestMCPFollowsFleet(t *testing.T) {
 	if err != nil || len(r.Steps) == 0 || r.Steps[0].Fleet == nil || r.Steps[0].Fleet.Nodes != 2 {
 		t.Errorf("%v: %+v", err, r)
 	}
+	if _, err := o.follow(t.Context(), filepath.Join(dir, "all.yaml"), "worker-b"); err == nil ||
+		!strings.Contains(err.Error(), "no name of a runbook") {
+		t.Errorf("a file is read for an agent: %v", err)
+	}
 }
