@@ -146,7 +146,7 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 			met = within(f.to, next(i))
 			i++
 		case "mark": // with kube-proxy's are packets for Services alone
-			if next(i) == proxyMark {
+			if mark, _, _ := strings.Cut(next(i), "/"); mark == proxyMark {
 				met = no
 			}
 			i++

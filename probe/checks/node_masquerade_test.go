@@ -38,7 +38,7 @@ func TestFlowThroughNAT(t *testing.T) {
 		// what stands before
 		{four, "saddr 172.17.0.0/16 masquerade; " + mask, mask},
 		{four, "match set accept; " + mask, ""},
-		{four, "mark 0x4000 return; " + mask, mask}, {four, "mark 0x1 return; " + mask, ""},
+		{four, "mark 0x4000/0x4000 return; " + mask, mask}, {four, "mark 0x1 return; " + mask, ""},
 		{four, "oif eth+ return; " + mask, ""}, {four, "not oif eth+ return; " + mask, mask},
 		{four, "saddr 10.244.0.0/24 daddr 10.244.0.0/16 return; " + mask, mask}, // as flannel has it for other nodes
 		{four, "saddr 10.244.7.0/24 return; " + mask, ""},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -219,7 +220,7 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 			words = append(words, portsText("sport", binary.NativeEndian.Uint16(data), binary.NativeEndian.Uint16(data[2:])),
 				portsText("dport", binary.NativeEndian.Uint16(data[4:]), binary.NativeEndian.Uint16(data[6:])))
 		case name == "mark" && len(data) > 8: // struct xt_mark_mtinfo1
-			mark := markText(binary.NativeEndian.Uint32(data))
+			mark := markText(binary.NativeEndian.Uint32(data), binary.NativeEndian.Uint32(data[4:]))
 			if data[8] != 0 {
 				mark = "not " + mark
 			}
@@ -232,8 +233,13 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// markText is the mark that packets have to have, without its mask.
-func markText(mark uint32) string { return fmt.Sprintf("mark %#x", mark) }
+// markText is the mark that packets have to have in the bits of the mask.
+func markText(mark, mask uint32) string {
+	if mask == math.MaxUint32 {
+		return fmt.Sprintf("mark %#x", mark)
+	}
+	return fmt.Sprintf("mark %#x/%#x", mark, mask)
+}
 
 // leadingBits is how many bits of a mask are set, from its beginning.
 func leadingBits(mask []byte) int {

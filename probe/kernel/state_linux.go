@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	calicos = strings.Contains(string(r.UserData), ofCalico)
 	var words []string
 	var loaded string // what the next comparison is about
-	bits := -1
+	bits, mask := -1, []byte(nil)
 	for _, e := range r.Exprs {
 		switch e := e.(type) {
 		case *expr.Meta:
@@ -110,10 +111,10 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 		case *expr.Payload:
 			loaded, bits = field(e), -1
 		case *expr.Bitwise:
-			bits = leadingBits(e.Mask)
+			bits, mask = leadingBits(e.Mask), e.Mask
 		case *expr.Cmp:
-			words = append(words, compared(loaded, e, bits))
-			loaded, bits = "", -1
+			words = append(words, compared(loaded, e, bits, mask))
+			loaded, bits, mask = "", -1, nil
 		case *expr.Match:
 			comment, _ := e.Info.(*xt.Comment)
 			calicos = calicos || comment != nil && strings.HasPrefix(string(*comment), ofCalico)
@@ -144,7 +145,7 @@ func field(p *expr.Payload) string {
 	return map[uint32]string{12: "saddr", 16: "daddr"}[p.Offset]
 }
 
-func compared(loaded string, c *expr.Cmp, bits int) string {
+func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	not := ""
 	if c.Op == expr.CmpOpNeq {
 		not = "not "
@@ -157,7 +158,11 @@ func compared(loaded string, c *expr.Cmp, bits int) string {
 	case loaded == "iif" || loaded == "oif":
 		return not + loaded + " " + deviceText(c.Data)
 	case loaded == "mark" && len(c.Data) == 4:
-		return not + markText(binary.NativeEndian.Uint32(c.Data))
+		all := uint32(math.MaxUint32)
+		if len(mask) == 4 {
+			all = binary.NativeEndian.Uint32(mask)
+		}
+		return not + markText(binary.NativeEndian.Uint32(c.Data), all)
 	case loaded == "proto":
 		return not + protocolText(c.Data[0])
 	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
