@@ -7,7 +7,27 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
+
+// TestManyListeners wants no more sockets read than are to be, and that said: who may open them decides how many there are.
+func TestManyListeners(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	if got, err := listenerTallies(2); len(got) != 2 || !errors.Is(err, probe.ErrNotVisible) {
+		t.Errorf("%d, %v", len(got), err)
+	}
+	if got, err := listenerTallies(mostListeners); len(got) < 3 || err != nil {
+		t.Errorf("%d, %v", len(got), err)
+	}
+}
 
 // TestLoopback reads what every network namespace has that is in use.
 func TestLoopback(t *testing.T) {

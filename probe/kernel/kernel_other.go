@@ -60,7 +60,7 @@ func linkTallies() ([]Tally, error) { return nil, errNotLinux }
 
 func queueTallies() ([]Tally, error) { return nil, errNotLinux }
 
-func listenerTallies() ([]Tally, error) { return nil, errNotLinux }
+func listenerTallies(int) ([]Tally, error) { return nil, errNotLinux }
 
 // Refusals needs Linux.
 func Refusals(*probe.Host) ([]Refusal, error) { return nil, errNotLinux }

@@ -30,6 +30,9 @@ const (
 	TallyListener  = "listener"  // of a TCP socket that listens
 )
 
+// mostListeners bounds the sockets that are read: a pod may open as many as it likes, without any privilege.
+const mostListeners = 20_000
+
 // Tallies reads all of them. The error names the tables that could not be read, beside those that could; a table
 // that this kernel does not have is none.
 func Tallies(h *probe.Host) ([]Tally, error) {
@@ -57,7 +60,8 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 		}
 		out = append(out, read...)
 	}
-	for _, read := range []func() ([]Tally, error){linkTallies, queueTallies, listenerTallies} {
+	for _, read := range []func() ([]Tally, error){linkTallies, queueTallies,
+		func() ([]Tally, error) { return listenerTallies(mostListeners) }} {
 		more, err := read()
 		if err != nil {
 			errs = append(errs, err)

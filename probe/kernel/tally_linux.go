@@ -8,6 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // linkColumns are the counters of an interface in struct rtnl_link_stats64 by their place there, as far as they tell
@@ -77,8 +79,8 @@ const (
 	memoryDropped = 8  // SK_MEMINFO_DROPS
 )
 
-// listenerTallies reads how many connections each socket that listens has dropped.
-func listenerTallies() ([]Tally, error) {
+// listenerTallies reads how many connections each socket that listens has dropped, of so many.
+func listenerTallies(most int) ([]Tally, error) {
 	var out []Tally
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		asked := make([]byte, 56) // struct inet_diag_req_v2
@@ -100,16 +102,20 @@ func listenerTallies() ([]Tally, error) {
 				return true
 			}
 			for _, attr := range attrs {
-				if attr.Attr.Type == diagMemory && len(attr.Value) >= 4*memoryDropped+4 {
+				if attr.Attr.Type == diagMemory && len(out) < most && len(attr.Value) >= 4*memoryDropped+4 {
 					n := binary.NativeEndian.Uint32(attr.Value[4*memoryDropped:])
 					out = append(out, Tally{TallyListener, of, "drops", uint64(n)})
 				}
 			}
-			return true
+			return len(out) < most
 		})
 		if err != nil {
 			return out, fmt.Errorf("the counters of sockets that listen: %w", err)
 		}
+	}
+	if len(out) == most {
+		return out, fmt.Errorf("the counters of sockets that listen: there are %d or more, too many to read: %w", most,
+			probe.ErrNotVisible)
 	}
 	return out, nil
 }
