@@ -45,14 +45,17 @@ const (
 )
 
 func packetDrops(ctx context.Context, p *probe.Pass) {
-	targets := unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal))
+	targets := elsewhere(unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal)))
 	if len(targets) == 0 {
 		p.Report(gap(p, probe.KindNode, "no other node or pod is known"))
 		return
 	}
 	node := drops.Space{Name: drops.Node, Host: p.Host}
-	s := searching{p: p, node: node, targets: elsewhere(targets)}
+	s := searching{p: p, node: node, targets: targets}
 	s.from(ctx, node, nil, mostSearches)
+	if ctx.Err() != nil {
+		return // which was said
+	}
 	if pod, view := s.aPod(); view != nil {
 		defer view.Close()
 		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, mostFromPod)
@@ -103,6 +106,11 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	looked, err := drops.Look(ctx, space, addrs)
 	if err != nil {
 		s.report(askedFrom(unseen(err), pod))
+		return
+	}
+	if ctx.Err() != nil { // what has not answered yet is not lost, and what has is not all
+		r, _ := cutShort(ctx, ctx.Err())
+		s.report(askedFrom(r, pod))
 		return
 	}
 	s.asked += looked.Sent
@@ -198,7 +206,7 @@ func diedAt(found drops.Found, shape drops.Shape) probe.Result {
 		if errors.Is(found.Unread, probe.ErrNotVisible) {
 			r.Status = probe.Skip
 		}
-	case found.Left:
+	case found.Beyond():
 		r = r.With(factBeyond, true)
 	}
 	if found.Unread != nil && found.Lost > 0 {

@@ -3,9 +3,11 @@
 package checks
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/nstest"
@@ -67,6 +69,21 @@ func TestRealPacketDrops(t *testing.T) {
 			}
 		}
 		do(c.heal)
+	}
+}
+
+// TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.
+func TestRealPacketDropsCut(t *testing.T) {
+	if !nstest.Enter(t, twoNodes) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var got []probe.Result
+	PacketDrops.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"}, Report: func(r probe.Result) { got = append(got, r) },
+		Targets: []probe.Target{at(probe.KindNode, "node-b", "10.9.1.77")}})
+	if want(t, got, "", probe.Unknown, "interrupted before an answer came"); len(got) != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -5,58 +5,73 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
 // connects opens a number of TCP connections side by side, each by one packet: they are given up before the kernel
 // would send a second one. All of it is done on the thread that asks, which may be in another namespace.
 func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Duration) (Sent, error) {
 	out := Sent{Packets: number, Lost: number}
-	family, addr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
-	if to.Addr().Is4() {
-		family, addr = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
-	}
-	var open []unix.PollFd
+	var open []int
+	var waiting []unix.PollFd
 	defer func() {
-		for _, p := range open {
-			unix.Close(int(p.Fd))
+		for _, fd := range open {
+			unix.Close(fd)
 		}
 	}()
 	for range number {
-		fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return out, fmt.Errorf("opening a TCP socket: %w", err)
+		if ctx.Err() != nil {
+			break
 		}
-		open = append(open, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
-		if err := unix.Connect(fd, addr); err != nil && !errors.Is(err, unix.EINPROGRESS) {
-			out.hear(err)
-			open[len(open)-1].Events = 0
+		fd, err := connect(to)
+		if fd >= 0 {
+			open = append(open, fd)
+		}
+		switch {
+		case fd < 0:
+			return out, fmt.Errorf("opening a TCP socket: %w", err)
+		case errors.Is(err, unix.EINPROGRESS):
+			waiting = append(waiting, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
+		default:
+			out.hear(fd, err, true)
 		}
 		time.Sleep(every)
 	}
-	for end := time.Now().Add(limit); time.Now().Before(end) && ctx.Err() == nil; {
-		waiting := 0
-		if _, err := unix.Poll(open, 20); err != nil && !errors.Is(err, unix.EINTR) {
+	for end := time.Now().Add(limit); len(waiting) > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+		if _, err := unix.Poll(waiting, 20); err != nil && !errors.Is(err, unix.EINTR) {
 			return out, fmt.Errorf("waiting for TCP connections: %w", err)
 		}
-		for i := range open {
-			if open[i].Events != 0 && open[i].Revents != 0 {
-				open[i].Events = 0
-				out.hear(socketError(int(open[i].Fd)))
+		// Those that have ended are not asked about again: poll would tell of them at once, each time.
+		waiting = slices.DeleteFunc(waiting, func(p unix.PollFd) bool {
+			if p.Revents != 0 {
+				out.hear(int(p.Fd), socketError(int(p.Fd)), false)
 			}
-			if open[i].Events != 0 {
-				waiting++
-			}
-		}
-		if waiting == 0 {
-			break
-		}
+			return p.Revents != 0
+		})
 	}
 	return out, nil
+}
+
+// connect begins a connection. The socket is -1 where there is none; else the error is what its connect said.
+func connect(to netip.AddrPort) (int, error) {
+	family, addr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
+	level, option := unix.SOL_IPV6, unix.IPV6_RECVERR
+	if to.Addr().Is4() {
+		family, addr = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
+		level, option = unix.SOL_IP, unix.IP_RECVERR
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	_ = unix.SetsockoptInt(fd, level, option, 1) // without it an ICMP error is told by its errno alone
+	return fd, unix.Connect(fd, addr)
 }
 
 // socketError is what a socket ended with, nil where it is connected.
@@ -71,14 +86,20 @@ func socketError(fd int) error {
 	return unix.Errno(n)
 }
 
-// hear counts one connection: a refusal is an answer.
-func (s *Sent) hear(err error) {
+// hear counts one connection, which ended with err at once, or later. A reset is an answer, and an
+// ICMP error is none: it comes from a firewall that rejects, or a router that has no way.
+func (s *Sent) hear(fd int, err error, atOnce bool) {
+	said := bounced(fd)
 	switch {
+	case said != "":
+		s.Answer = said
 	case err == nil:
 		s.Lost--
 	case errors.Is(err, unix.ECONNREFUSED):
 		s.Lost--
-		s.Answer = "refused: nothing listens there"
+		s.Answer = "refused: nothing listens there, or a firewall rejects it"
+	case !atOnce: // what a kernel that does not tell of ICMP errors makes of one
+		s.Answer = "the error " + probe.Reason(err)
 	case errors.Is(err, unix.EPERM):
 		s.Refused = "denied"
 	case errors.Is(err, unix.EINVAL):
@@ -86,4 +107,41 @@ func (s *Sent) hear(err error) {
 	default:
 		s.Refused = probe.Reason(err)
 	}
+}
+
+// bounced is the ICMP error that ended a connection, in words; "" where there was none, or the kernel does not tell
+// (before 5.10).
+func bounced(fd int) string {
+	beside := make([]byte, 256)
+	_, n, _, _, err := unix.Recvmsg(fd, make([]byte, 1), beside, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	if err != nil {
+		return ""
+	}
+	messages, err := unix.ParseSocketControlMessage(beside[:n])
+	if err != nil {
+		return ""
+	}
+	const head = 16 // bytes of struct sock_extended_err, behind which stands who sent it
+	for _, m := range messages {
+		v4 := m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR
+		if !v4 && (m.Header.Level != unix.SOL_IPV6 || m.Header.Type != unix.IPV6_RECVERR) || len(m.Data) < head+8 {
+			continue
+		}
+		origin, kind, code := m.Data[4], m.Data[5], int(m.Data[6])
+		unreachable, from := uint8(1), netip.Addr{}
+		switch {
+		case v4 && origin == unix.SO_EE_ORIGIN_ICMP:
+			unreachable, from = 3, netip.AddrFrom4([4]byte(m.Data[head+4:]))
+		case !v4 && origin == unix.SO_EE_ORIGIN_ICMP6 && len(m.Data) >= head+24:
+			from = netip.AddrFrom16([16]byte(m.Data[head+8:]))
+		default:
+			continue
+		}
+		if kind != unreachable {
+			return fmt.Sprintf("an ICMP error from %s, type %d, code %d", from, kind, code)
+		}
+		text, _ := icmp.Unreachable(code, v4)
+		return fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, code, text)
+	}
+	return ""
 }

@@ -19,8 +19,9 @@ type Space struct {
 	View *netns.View // nil = that which this process is in
 }
 
-// do runs f inside.
-func (s Space) do(f func(h *probe.Host) error) error {
+// Do runs f inside, on a thread of its own where that is not where this process is: f starts no goroutine that opens
+// something.
+func (s Space) Do(f func(h *probe.Host) error) error {
 	if s.View == nil {
 		return f(s.Host)
 	}
@@ -35,19 +36,23 @@ const tableRule = "rule"
 
 // Counts is what was counted at one moment.
 type Counts struct {
+	home  string // the first namespace that was counted in
 	n     map[Key]uint64
 	rules map[Key]kernel.Refusal
 }
 
-// Count reads all counters in some namespaces. The error says what could not be read, beside what could.
+// Count reads all counters in some namespaces, the node's first: only what is found there is taken for Calico's. The error says what could not be read, beside what could.
 func Count(in []Space) (Counts, error) {
-	c := Counts{map[Key]uint64{}, map[Key]kernel.Refusal{}}
+	c := Counts{n: map[Key]uint64{}, rules: map[Key]kernel.Refusal{}}
+	if len(in) > 0 {
+		c.home = in[0].Name
+	}
 	var errs []error
 	for _, s := range in {
-		err := s.do(func(h *probe.Host) error {
+		err := s.Do(func(h *probe.Host) error {
 			tallies, err := kernel.Tallies(h)
 			for _, t := range tallies {
-				if t.Table == kernel.TallySoftnet && s.Name != in[0].Name { // of the whole machine
+				if t.Table == kernel.TallySoftnet && s.Name != c.home { // of the whole machine
 					continue
 				}
 				c.n[Key{s.Name, t.Table, t.Of, t.Name}] += t.N
@@ -95,7 +100,7 @@ func (c Counts) counts(k Key) bool {
 // death is the place that a counter is of.
 func (c Counts) death(k Key, count int) Death {
 	if r, is := c.rules[k]; is {
-		return ofRule(k.Where, r, count)
+		return ofRule(k.Where, r, count, k.Where == c.home)
 	}
 	m, _ := meaningOf(k)
 	d := Death{Where: k.Where, Kind: m.kind, Place: m.says, Reason: k.Name, Count: count, By: ByCounter}

@@ -29,6 +29,9 @@ type window struct {
 	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause, in which none of ours is lost
 }
 
+// few tells that less than half of a burst was lost, by which nothing can be told.
+func (w window) few() bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
+
 // slack is how many packets of others a counter may have counted beside so many of ours.
 func slack(lost int) int { return lost / 5 }
 
@@ -46,8 +49,7 @@ func slack(lost int) int { return lost / 5 }
 // searches. TestChance has all three. What comes in step with our bursts is not chance: in the pauses as many packets
 // go to a target that answers.
 func match(windows []window) []Key {
-	few := func(w window) bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
-	if len(windows) < enough || slices.ContainsFunc(windows, few) {
+	if len(windows) < enough || slices.ContainsFunc(windows, window.few) {
 		return nil
 	}
 	var out []Key

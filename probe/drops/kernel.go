@@ -63,7 +63,7 @@ func routeOf(q Question) routed {
 
 // lookUp asks a namespace for a route.
 func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route, err error) {
-	err = in.do(func(*probe.Host) error {
+	err = in.Do(func(*probe.Host) error {
 		way, matched, err = kernel.RouteOf(p)
 		return err
 	})
@@ -87,7 +87,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	if errors.Is(err, syscall.EHOSTUNREACH) && p.In != "" {
 		name := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", family(p.To), p.In)
 		off := false
-		_ = in.do(func(h *probe.Host) error { // what cannot be asked says nothing
+		_ = in.Do(func(h *probe.Host) error { // what cannot be asked says nothing
 			on, err := kernel.Sysctl(h, name)
 			off = err == nil && on == 0
 			return err
@@ -109,7 +109,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 // atLink is what the interface that they leave by, and who is next, make of them.
 func atLink(in Space, device string, next netip.Addr) []Death {
 	var out []Death
-	_ = in.do(func(*probe.Host) error { // what cannot be asked says nothing
+	_ = in.Do(func(*probe.Host) error { // what cannot be asked says nothing
 		link, err := kernel.LinkNamed(device)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func family(a netip.Addr) int {
 
 // kernelSays is what the kernel itself says of packets: as it refused to send them, and of their way.
 func kernelSays(q Question, route routed, sent Sent) []Death {
-	d := Death{Where: q.From.Name, By: ByKernel, Count: sent.Packets, Reason: sent.Refused}
+	d := Death{Where: q.From.Name, By: ByKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
 	case "denied":
 		d.Kind, d.Place = KindFirewall, "a firewall rejects them as they leave"
@@ -155,7 +155,9 @@ func kernelSays(q Question, route routed, sent Sent) []Death {
 	default:
 		return route.deaths
 	}
-	if d.Kind == KindRoute && len(route.deaths) > 0 { // which route it is
+	// Which route it is. One that prohibits is refused with a word that a firewall has too, and comes first.
+	says := func(d Death) bool { return d.Kind == KindRoute }
+	if d.Kind == KindRoute && len(route.deaths) > 0 || slices.ContainsFunc(route.deaths, says) {
 		return route.deaths
 	}
 	return append(route.deaths, d)

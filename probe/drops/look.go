@@ -35,7 +35,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 			}
 		}
 		var stats []icmp.Stats
-		err := from.do(func(*probe.Host) (err error) {
+		err := from.Do(func(*probe.Host) (err error) {
 			stats, err = icmp.Ping(ctx, addrs, icmp.Brisk)
 			return err
 		})
@@ -84,17 +84,33 @@ func (f Found) Lines(shape Shape) []string {
 			out = append(out, "beside it: "+d.Line())
 		}
 		return out
+	case f.Few:
+		return []string{lost + "; less than half of a burst is too little to tell by counters where" + f.instead()}
+	case f.Beyond():
+		lost += fmt.Sprintf("; %s, by which they leave the node, sent as many meanwhile, and nothing here counts them, or "+
+			"answers to them, as dropped: they are lost beyond this node", f.Device)
 	case f.Left:
-		lost += fmt.Sprintf("; they leave the node by %s, and nothing here counts them, or answers to them, as dropped: they are lost "+
-			"beyond this node", f.Device)
+		lost += fmt.Sprintf("; no counter that could be read here says where; %s, by which they would leave the node, sent as many "+
+			"meanwhile, so they are lost beyond it, or here where nothing counts them", f.Device)
 	default:
 		lost += "; no counter of this node says where"
 	}
 	if f.Uncounted > 0 {
 		lost += fmt.Sprintf("; %d rules that drop have no counter", f.Uncounted)
 	}
-	if f.Answer != "" {
-		lost += "; instead came: " + f.Answer
+	return []string{lost + f.instead()}
+}
+
+// Beyond tells that they are lost beyond the node: as many left it, all could be read, no counter says that they died
+// here, and no rule that drops is without one.
+func (f Found) Beyond() bool {
+	return f.Lost > 0 && len(f.Deaths) == 0 && f.Left && !f.Few && f.Uncounted == 0 && f.Unread == nil
+}
+
+// instead is what came in place of answers.
+func (f Found) instead() string {
+	if f.Answer == "" {
+		return ""
 	}
-	return []string{lost}
+	return "; instead came: " + f.Answer
 }

@@ -345,7 +345,7 @@ func others(ctx context.Context, to string) {
 // take from.
 func crowd(l *lab) {
 	l.t.Helper()
-	if err := l.spaces["far"].do(func(*probe.Host) error {
+	if err := l.spaces["far"].Do(func(*probe.Host) error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		if err == nil {
 			l.t.Cleanup(func() { unix.Close(fd) })
@@ -381,7 +381,7 @@ func connected(fd int) bool {
 // guard has a socket on the other node listen at TCP port 7001 with a password.
 func guard(l *lab) {
 	l.t.Helper()
-	if err := l.spaces["far"].do(func(*probe.Host) error {
+	if err := l.spaces["far"].Do(func(*probe.Host) error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		if err != nil {
 			return err

@@ -8,8 +8,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// ofRule is the place that a rule of a firewall is.
-func ofRule(where string, r kernel.Refusal, count int) Death {
+// ofRule is the place that a rule of a firewall is. Calico has none but on the node itself: in a pod's namespace, who
+// may change its network may call a chain what he likes.
+func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d := Death{Where: where, Kind: KindRule, Count: count, By: ByCounter, Rule: &r,
 		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
 	rule := fmt.Sprintf("rule %d", r.At)
@@ -21,7 +22,7 @@ func ofRule(where string, r kernel.Refusal, count int) Death {
 		text = r.Does
 	}
 	d.Place = fmt.Sprintf("%s, table %s %s, chain %s, %s: %s", r.Wall, r.Family, r.Table, r.Chain, rule, text)
-	if chain, is := calicoChain(r); is {
+	if chain, is := calicoChain(r); is && onNode {
 		d.Kind = KindCalico
 		d.Policy, d.Place = calicoSays(chain, r, d.Place)
 		if d.Policy != "" {

@@ -3,7 +3,6 @@ package drops
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -29,8 +28,10 @@ type Found struct {
 	Deaths        []Death // of one place each, what tells the most first
 	// Device is the interface by which they leave the node, "" where that is not known or they do not leave it.
 	Device string
-	// Left tells whether it sent at least as many packets while they were sent.
+	// Left tells whether it sent at least as many packets while they were sent, which may have been those of others.
 	Left bool
+	// Few tells that less than half of a burst was lost: so few are not looked for among what others lose.
+	Few bool
 	// Uncounted are rules that drop and have no counter.
 	Uncounted int
 	// Unread says what could not be read, nil = nothing.
@@ -56,7 +57,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 			return out, err
 		}
 		after, err := Count(q.Count)
-		out.Unread = errors.Join(out.Unread, err)
+		out.unread(err)
 		last, out.Answer = sent, cmp.Or(sent.Answer, out.Answer) // routers do not answer each packet
 		out.Packets, out.Lost = out.Packets+sent.Packets, out.Lost+sent.Lost
 		out.Left = out.Left && after.sentBy(before, out.Device) >= uint64(sent.Packets)
@@ -70,7 +71,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		if w.After, before, err = q.pause(ctx, before, packets); err != nil {
 			return out, err
 		}
-		windows = append(windows, w)
+		windows, out.Few = append(windows, w), out.Few || w.few()
 	}
 	for _, k := range match(windows) {
 		out.Deaths = append(out.Deaths, before.death(k, total[k]))
@@ -78,6 +79,13 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	out.Deaths = rank(append(out.Deaths, kernelSays(q, routeOf(q), last)...))
 	out.Uncounted = before.Uncounted()
 	return out, nil
+}
+
+// unread notes what could not be read, once: it is tried again with each burst.
+func (f *Found) unread(err error) {
+	if f.Unread == nil {
+		f.Unread = err
+	}
 }
 
 // pause is a window in which nothing of ours is lost. Where the target that answered does so no more, it is left alone

@@ -47,7 +47,7 @@ const (
 // burst sends a number of packets from a namespace and waits for the answers.
 func burst(ctx context.Context, from Space, to netip.Addr, shape Shape, packets int) (Sent, error) {
 	out := Sent{Packets: packets}
-	err := from.do(func(*probe.Host) error {
+	err := from.Do(func(*probe.Host) error {
 		if shape.Port != 0 {
 			var err error
 			out, err = connects(ctx, netip.AddrPortFrom(to, shape.Port), packets, patient+time.Duration(packets)*every)

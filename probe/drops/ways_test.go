@@ -41,6 +41,18 @@ iptables-nft -A cali-fw-cali0 -m comment --comment cali:cbcdefghijklmnop -m comm
 iptables-nft -A FORWARD -i cali0 -j cali-fw-cali0
 `
 
+// A pod's own rule that bears a name of Calico's.
+const forged = `
+ip netns exec pod nft -f - <<'END'
+table ip calico {
+	chain filter-cali-pi-default.deny {
+		type filter hook input priority 0;
+		icmp type echo-request counter drop comment "cali:abcdefghijklmnop; NetworkPolicy default/deny ingress"
+	}
+}
+END
+`
+
 // ways are the ways to lose a packet.
 var ways = []way{
 	{name: "nftables input", script: nftDrop("", "inet", "input", "ip saddr 10.9.1.2 counter drop"), kind: KindRule,
@@ -53,6 +65,10 @@ var ways = []way{
 		kind: KindRule, says: "chain c, rule 1: daddr 10.9.1.2 drop"},
 	{name: "nftables reject", script: nftDrop("", "inet", "forward", "ip daddr 10.9.1.2 counter reject"), from: "pod",
 		kind: KindRule, says: "reject"},
+	{name: "nftables reject, TCP", script: nftDrop("", "inet", "forward", "ip daddr 10.9.1.2 counter reject"), from: "pod",
+		shape: Shape{Port: 7777}, kind: KindRule, says: "reject"},
+	{name: "nftables reject, TCP by IPv6", script: nftDrop("", "inet", "forward", "ip6 daddr fd09:1::2 counter reject"), from: "pod",
+		to: farNode6, shape: Shape{Port: 7777}, kind: KindRule, says: "reject"},
 	{name: "nftables without a counter", script: nftDrop("", "inet", "output", "ip daddr 10.9.1.2 drop"),
 		kind: KindFirewall, says: "a firewall rejects them as they leave"},
 	{name: "iptables-nft", script: "iptables-nft -A INPUT -s 10.9.1.2 -p icmp -j DROP", kind: KindRule,
@@ -74,6 +90,7 @@ var ways = []way{
 		"ip route add 10.9.1.2 via 10.9.2.9 src 10.9.0.1\nsysctl -qw net.ipv4.conf.all.rp_filter=1", kind: KindRPFilter, says: "rp_filter"},
 	{name: "no route", script: "ip route del default\nip route add 10.9.1.3 via 10.9.0.9", kind: KindRoute, says: "no route"},
 	{name: "blackhole", script: "ip route add blackhole 10.9.1.2", kind: KindRoute, says: "blackhole"},
+	{name: "prohibit", script: "ip route add prohibit 10.9.1.2", kind: KindRoute, says: "a prohibit route rejects packets to 10.9.1.2"},
 	{name: "blackhole, forwarded", script: "ip route add blackhole 10.9.1.2", from: "pod", kind: KindRoute, says: "blackhole"},
 	{name: "forwarding off", script: "sysctl -qw net.ipv4.ip_forward=0", from: "pod", kind: KindForwarding, says: "net.ipv4.conf.cali0.forwarding is 0"},
 	{name: "MTU", script: "ip link set eth0 mtu 1400", from: "pod", shape: Shape{Size: 1450},
@@ -106,6 +123,8 @@ var ways = []way{
 		kind: KindQueue, says: "(tc): eth0 tbf 1:0"},
 	{name: "pod's own rule", script: nftDrop("ip netns exec pod ", "inet", "input", "icmp type echo-request counter drop"),
 		to: localPod, count: []string{"pod"}, kind: KindRule, where: "pod", says: "nftables, table inet t"},
+	{name: "pod's own rule, called as Calico's are", script: forged, to: localPod, count: []string{"pod"}, kind: KindRule, where: "pod",
+		says: "nftables, table ip calico, chain filter-cali-pi-default.deny, rule 1"},
 	{name: "VXLAN port, out", script: vxlan + nftDrop("", "inet", "output", "udp dport 4789 counter drop"),
 		to: netip.MustParseAddr("10.77.0.2"), kind: KindRule, says: "udp dport 4789 drop"},
 	{name: "VXLAN port, in", script: vxlan + nftDrop("ip netns exec far ", "inet", "input", "udp dport 4789 counter drop"),
@@ -113,6 +132,7 @@ var ways = []way{
 		says: "udp dport 4789 drop"},
 	{name: "IPsec policy", script: "ip xfrm policy add dir out dst 10.9.1.2/32 action block", kind: KindIPsec, says: "on their way out"},
 	{name: "own packets sent back", script: "ip -n router route add 10.99.0.0/16 via 10.9.0.1", to: netip.MustParseAddr("10.99.0.1")},
+	{name: "no route at the router, TCP", to: netip.MustParseAddr("10.88.0.1"), shape: Shape{Port: 7777}},
 	{name: "source check of a router", gate: true, script: nftDrop("ip netns exec router ", "ip", "forward", "ip saddr 10.244.0.0/16 ip daddr 10.9.1.2 drop"),
 		from: "pod"},
 }

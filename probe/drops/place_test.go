@@ -1,0 +1,76 @@
+package drops
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// TestCalicoIsOnTheNode wants a rule of a pod's own network, which a program in the pod may have made and named, never
+// taken for Calico's.
+func TestCalicoIsOnTheNode(t *testing.T) {
+	t.Parallel()
+	r := kernel.Refusal{Wall: kernel.WallNative, Family: "ip", Table: "calico", Chain: "filter-cali-pi-default.deny", At: 1,
+		Text: "drop", For: "NetworkPolicy default/deny ingress", Counted: true}
+	k := func(where string) Key { return Key{Where: where, Table: tableRule, Name: "1"} }
+	c := Counts{home: Node, rules: map[Key]kernel.Refusal{k(Node): r, k("default/web"): r}}
+	if d := c.death(k(Node), 17); d.Kind != KindPolicy || d.Policy != r.For {
+		t.Errorf("on the node: %+v", d)
+	}
+	if d := c.death(k("default/web"), 17); d.Kind != KindRule || d.Policy != "" || strings.Contains(d.Place, "Calico") {
+		t.Errorf("in a pod: %+v", d)
+	}
+}
+
+// TestLostBeyond wants it said that packets are lost beyond the node only where nothing here can have dropped them
+// uncounted.
+func TestLostBeyond(t *testing.T) {
+	t.Parallel()
+	const beyond = "they are lost beyond this node"
+	for name, c := range map[string]struct {
+		found Found
+		says  string
+	}{
+		"beyond":             {Found{Left: true}, beyond},
+		"uncounted rules":    {Found{Left: true, Uncounted: 2}, "or here where nothing counts them; 2 rules that drop have no counter"},
+		"not all read":       {Found{Left: true, Unread: errors.New("denied")}, "no counter that could be read here says where"},
+		"few":                {Found{Left: true, Few: true}, "less than half of a burst is too little to tell"},
+		"they did not leave": {Found{}, "no counter of this node says where"},
+	} {
+		c.found.Packets, c.found.Lost, c.found.Device = 40, 40, "eth0"
+		line := c.found.Lines(Shape{})[0]
+		if !strings.Contains(line, c.says) || strings.Contains(line, beyond) != (c.says == beyond) ||
+			c.found.Beyond() != (c.says == beyond) {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+}
+
+// TestUnreadOnce wants what cannot be read told once, however often it was tried.
+func TestUnreadOnce(t *testing.T) {
+	t.Parallel()
+	denied := errors.New("denied")
+	var f Found
+	for range 4 {
+		f.unread(denied)
+	}
+	if f.unread(nil); f.Unread != denied {
+		t.Error(f.Unread)
+	}
+}
+
+// TestProhibited wants a route that prohibits not told as a firewall too: the kernel has the same word for both.
+func TestProhibited(t *testing.T) {
+	t.Parallel()
+	sent := Sent{Packets: 17, Lost: 17, Refused: "denied"}
+	route := routed{deaths: []Death{{Kind: KindRoute, Place: "a prohibit route rejects packets"}}}
+	if got := kernelSays(Question{}, route, sent); len(got) != 1 || got[0].Kind != KindRoute {
+		t.Errorf("%+v", got)
+	}
+	link := routed{deaths: []Death{{Kind: KindLink}}}
+	if got := kernelSays(Question{}, link, sent); len(got) != 2 || got[1].Kind != KindFirewall || got[1].Count != 17 {
+		t.Errorf("%+v", got)
+	}
+}
