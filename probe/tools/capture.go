@@ -118,6 +118,18 @@ func ParseCapture(args []string) (Capturing, error) {
 	return c, nil
 }
 
+// Typed checks what a person typed for a tool, as its Parse does, which the client's own words pass too: for --frames the
+// client knows with which options, and the probe's pod says whether payload is among them.
+func Typed(t *probe.Tool, args []string) error {
+	if _, err := t.Parse(args); err != nil || t != Capture {
+		return err
+	}
+	if c, _ := ParseCapture(args); c.frames {
+		return errors.New("capture has no option --frames here: 'calico-probe capture' writes a file")
+	}
+	return nil
+}
+
 // parseHost reads HOST, HOST:PORT or :PORT.
 func (c *Capturing) parseHost(text string) error {
 	c.Host = text

@@ -105,7 +105,9 @@ func (d *dropping) aim(text string) error {
 		host, d.port = before, uint16(n)
 	}
 	addr, err := netip.ParseAddr(host)
-	if d.addr = addr.Unmap(); err == nil {
+	if d.addr = addr.Unmap(); err == nil && d.addr.Is6() && d.addr.IsLinkLocalUnicast() {
+		return fmt.Errorf("drops takes no link-local address, of which each interface has its own: %s", addr)
+	} else if err == nil {
 		return nil
 	}
 	namespace, name, isPod := strings.Cut(host, "/")
@@ -132,8 +134,12 @@ func (d dropping) run(ctx context.Context, j *probe.Job) probe.Result {
 		if len(found) == 0 {
 			return r
 		}
-		addrs = found[:min(len(found), 2)] // one of each family
-		j.Say("%s is %s, by %s", d.host, addrs[0], by)
+		addrs = oneOfEach(found)
+		texts := make([]string, len(addrs))
+		for i, a := range addrs {
+			texts[i] = a.String()
+		}
+		j.Say("%s is %s, by %s", d.host, strings.Join(texts, " and "), by)
 	}
 	var worst probe.Result
 	for _, to := range addrs {
@@ -143,6 +149,17 @@ func (d dropping) run(ctx context.Context, j *probe.Job) probe.Result {
 		}
 	}
 	return worst
+}
+
+// oneOfEach is the first address of each family.
+func oneOfEach(addrs []netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range addrs {
+		if !slices.ContainsFunc(out, func(o netip.Addr) bool { return o.Is4() == a.Is4() }) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // one asks about one address.

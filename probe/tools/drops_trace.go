@@ -23,7 +23,7 @@ import (
 type tracing struct {
 	to   netip.Addr
 	port uint16 // of TCP, 0 = echoes are sent
-	// in is where rules are counted.
+	// in is where rules are counted: the node first, as far as it can be entered.
 	in []drops.Space
 }
 
@@ -101,9 +101,9 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	case sent.sent == 0 || ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before it was known where packets to %s go", q.to)
 	}
-	v := newView(j.Host)
-	v.grew = after.Deaths(before)
-	r := q.report(j, v, sent, skbdrop.Groups(skbdrop.Paths(events, t.Ports()...)))
+	v := newView(j.Host, q.in[0].Name)
+	v.grew, v.paths = after.Deaths(before), skbdrop.Paths(events, t.Ports()...)
+	r := q.report(j, v, sent)
 	if missed > 0 {
 		j.Say("of %d events the first %d are shown", missed+len(events), len(events))
 		return probe.Found(probe.Unknown, "somebody else sends packets like ours to or from %s: what is shown is not sure", q.to)
@@ -124,10 +124,14 @@ func untraced(err error) probe.Result {
 	return probe.Found(probe.Unknown, "%v; %s", u, without).With(probe.FactReason, string(u.Why))
 }
 
-// vxlan is the port of this namespace's VXLAN, where it has one of its own.
-func (tracing) vxlan() uint16 {
-	links, err := kernel.Links()
-	if err != nil {
+// vxlan is the port of the node's VXLAN, where it has one of its own.
+func (q tracing) vxlan() uint16 {
+	var links []kernel.Link
+	read := func(*probe.Host) (err error) {
+		links, err = kernel.Links()
+		return err
+	}
+	if err := q.in[0].Do(read); err != nil { // the usual one is looked into
 		return vxlanPort
 	}
 	for _, l := range links {
@@ -182,8 +186,8 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 }
 
 // report prints the paths, and says where what was lost has ended.
-func (q tracing) report(j *probe.Job, v *view, sent delivery, groups []skbdrop.Group) probe.Result {
-	for _, g := range groups {
+func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
+	for _, g := range skbdrop.Groups(v.paths) {
 		v.show(j, g)
 	}
 	target := q.to.String()
@@ -195,7 +199,7 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery, groups []skbdrop.G
 			sent.sent, sent.what)
 	}
 	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
-	g, seen := ending(groups)
+	g, seen := ending(skbdrop.Groups(slices.DeleteFunc(slices.Clone(v.paths), v.answered)))
 	switch {
 	case !seen && sent.said != "":
 		return probe.Found(probe.Fail, "%s, and no packet was made: %s", lost, sent.said)
@@ -203,6 +207,14 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery, groups []skbdrop.G
 		return probe.Found(probe.Fail, "%s, and the kernel showed no packet of them", lost)
 	}
 	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
+}
+
+// answered tells of an echo whose reply has arrived: where it seems to have been dropped that was a copy of it.
+func (v *view) answered(p skbdrop.Path) bool {
+	e := p.Steps[0]
+	return p.Way == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
+		return a.Way == skbdrop.Answer && a.Arrived && a.Steps[0].Seq == e.Seq
+	})
 }
 
 // ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen
@@ -232,7 +244,7 @@ func (v *view) show(j *probe.Job, g skbdrop.Group) {
 				line = append(line, "routed")
 			}
 			line = append(line, step(g.Steps[i]))
-			if rule := v.rule(g.Steps[i], g.Count); rule != "" {
+			if rule := v.rule(g.Steps[i]); rule != "" {
 				line[len(line)-1] += ", by " + rule
 			}
 		}

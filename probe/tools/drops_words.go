@@ -16,14 +16,17 @@ import (
 // view puts places in the kernel into words.
 type view struct {
 	own, node uint32            // the namespace that was sent from, and the node's
+	home      string            // what the node's is called
 	names     map[uint32]string // of others
 	processes func() procfs.Procs
+	paths     []skbdrop.Path
 	grew      []drops.Death // counters that grew meanwhile
 }
 
-// newView is that of this process. One that was started inside a pod has its parent on the node.
-func newView(h *probe.Host) *view {
-	v := &view{names: map[uint32]string{}}
+// newView is that of this process, and calls the node's namespace as those do who count there. A process that was
+// started inside a pod has its parent on the node.
+func newView(h *probe.Host, home string) *view {
+	v := &view{home: home, names: map[uint32]string{}}
 	fs, err := procfs.NewFS(h.Proc)
 	if err != nil { // then namespaces are numbers
 		return v
@@ -54,7 +57,7 @@ func (v *view) where(n uint32) string {
 	case 0:
 		return "a namespace that does not show"
 	case v.node:
-		return drops.Node
+		return v.home
 	case v.own:
 		return thePod
 	}
@@ -112,7 +115,7 @@ func (v *view) end(g skbdrop.Group) string {
 	switch e.Kind {
 	case skbdrop.Dropped:
 		last = "was " + strings.Replace(step(e), ": ", " in "+v.where(e.Namespace)+": ", 1)
-		rule, says := v.rule(e, g.Count), means(e)
+		rule, says := v.rule(e), means(e)
 		switch {
 		case rule != "":
 			return last + ", by " + rule
@@ -127,9 +130,10 @@ func (v *view) end(g skbdrop.Group) string {
 		"XDP, a packet that waits)"
 }
 
-// rule is the one rule in the namespace and at the hook of a drop whose counter grew by at least as many, in words; ""
-// where none did, or several, or it is where rules are not counted.
-func (v *view) rule(e skbdrop.Event, count int) string {
+// rule is the one rule in the namespace and at the hook of a drop whose counter grew by as many as were dropped there, in
+// words; "" where none did, or several, or it is where rules are not counted. One that grew by more has counted packets
+// of others, of which ours need not be among them.
+func (v *view) rule(e skbdrop.Event) string {
 	hook := e.Hook()
 	if e.Kind != skbdrop.Dropped || hook == "" {
 		return ""
@@ -138,19 +142,19 @@ func (v *view) rule(e skbdrop.Event, count int) string {
 	if e.Src.Addr().Is6() {
 		other = "ip"
 	}
-	var exactly, more []drops.Death
-	for _, d := range v.grew {
-		switch r := d.Rule; {
-		case r == nil, r.Family == other, d.Where != v.where(e.Namespace), d.Count < count:
-		case r.Hook != "" && !strings.EqualFold(r.Hook, hook):
-		case d.Count == count:
-			exactly = append(exactly, d)
-		default:
-			more = append(more, d)
+	died := 0
+	for _, p := range v.paths {
+		if last := p.End(); last.Kind == skbdrop.Dropped && last.Namespace == e.Namespace && last.Hook() == hook {
+			died++
 		}
 	}
-	if len(exactly) == 0 {
-		exactly = more
+	var exactly []drops.Death
+	for _, d := range v.grew {
+		switch r := d.Rule; {
+		case r == nil, r.Family == other, d.Where != v.where(e.Namespace), d.Count != died:
+		case r.Hook == "" || strings.EqualFold(r.Hook, hook):
+			exactly = append(exactly, d)
+		}
 	}
 	if len(exactly) != 1 {
 		return ""

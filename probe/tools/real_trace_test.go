@@ -9,8 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -83,4 +86,39 @@ func TestRealTraceRefused(t *testing.T) {
 	}
 	r, _ := traced(t, "127.0.0.1")
 	wants(t, r, probe.Skip, "the capabilities BPF and PERFMON", "'drops' without --trace")
+}
+
+// TestRealVXLANOfTheNode wants a trace that begins in a pod look into VXLAN at the node's own port: the pod has no such
+// interface.
+func TestRealVXLANOfTheNode(t *testing.T) {
+	const node = `
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+ip netns add node
+ip -n node link add vxlan.calico type vxlan id 4096 dstport 8472
+`
+	if !nstest.Enter(t, node) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	sleeps := exec.CommandContext(t.Context(), "ip", "netns", "exec", "node", "sleep", "60")
+	if err := sleeps.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sleeps.Process.Kill(); _ = sleeps.Wait() }) // killed
+	var view *netns.View
+	for end := time.Now().Add(10 * time.Second); view == nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		view, _ = netns.OfProcess(h, sleeps.Process.Pid) // nil until it has entered
+	}
+	if view == nil {
+		t.Fatal("the process is not in the other namespace")
+	}
+	defer view.Close()
+	own := drops.Space{Name: thePod, Host: h}
+	if got := (tracing{in: []drops.Space{{Name: drops.Node, Host: h, View: view}, own}}).vxlan(); got != 8472 {
+		t.Errorf("in a pod: %d", got)
+	}
+	if got := (tracing{in: []drops.Space{own}}).vxlan(); got != vxlanPort {
+		t.Errorf("without an interface: %d", got)
+	}
 }

@@ -115,6 +115,7 @@ func TestMistakes(t *testing.T) {
 		"logs -f --previous a": "do not go together",
 		"drops --trace":        "--trace takes a target", "drops --trace -n 5 10.0.0.1": "-n goes without",
 		"drops a b": "takes one target", "drops -n 5 10.0.0.1": "-n goes without a target",
+		"drops fe80::1": "no link-local address", "drops --trace [fe80::1%eth0]:80": "no link-local address",
 		"drops -n x":   "a time is 5s",
 		"drops -n 0.1": "-n takes 1s to 10m0s", "drops 10.0.0.1:0": "a port from 1 to 65535", "drops a b/c": "one target",
 		"drops /web": "NAMESPACE/NAME of a pod", "drops a:b:c": "takes an address", "drops -z": "no option -z",

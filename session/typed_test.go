@@ -1,0 +1,29 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// TestNobodyTypesFrames wants the form in which a capture travels kept for the client, wherever a tool can be typed: with
+// it packets come with their payload, which the probe's pod would not say.
+func TestNobodyTypesFrames(t *testing.T) {
+	t.Parallel()
+	for _, option := range []string{"--frames", "-frames", "--frames=true"} {
+		args := []string{option, "--payload", "10.244.7.9"}
+		for where, check := range map[string]func() error{
+			"at the prompt": func() error { return (&Session{}).tool(tools.Capture).Check(args) },
+			"in a pod":      func() error { return checkInside(append([]string{"default/web", "capture"}, args...)) },
+			"watch":         func() error { _, err := watchingOf(append([]string{"capture"}, args...)); return err },
+		} {
+			if err := check(); err == nil || !strings.Contains(err.Error(), "no option --frames") {
+				t.Errorf("%s %s: %v", where, option, err)
+			}
+		}
+	}
+	if err := checkInside([]string{"default/web", "capture", "10.244.7.9"}); err != nil {
+		t.Error(err)
+	}
+}
