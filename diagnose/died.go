@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,10 +96,33 @@ Told from a fault of the other node and of the network between by that counter, 
 			c := diedCase(f, of, proof, says)
 			chain := of[0].Facts.Str(checks.FactRuleChain)
 			c.Args = map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN")}
-			out = append(out, c)
+			out = append(out, inPod(c, of, ruleOfPod))
 		}
 		return out
 	},
+}
+
+// countInPod shows what is dropped in a pod's own network, which commands on the node do not show.
+const countInPod = "calico-probe shell --node {node} -c 'in {itsnamespace}/{itspod} drops'"
+
+// The fixes where packets die in a pod's own network.
+var (
+	ruleOfPod = lookAt("See which container of the pod made the rule, as an init container or a sidecar that may change its network "+
+		"does, and change it there.", "kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
+	placeOfPod = lookAt("Look at the place that is named, in the pod's own network.", countInPod)
+)
+
+// inPod has a case bring the fix for a pod, where it is in a pod that packets die.
+func inPod(c Case, died []Finding, fix probe.Fix) Case {
+	in := died[0].Facts.Str(checks.FactPlaceIn)
+	if in == checks.InNode {
+		return c
+	}
+	namespace, pod, _ := strings.Cut(in, "/")
+	args := map[string]Arg{"itsnamespace": namespaceArg(namespace), "itspod": podArg(pod)}
+	maps.Copy(args, c.Args)
+	c.Fix, c.Args = &fix, args
+	return c
 }
 
 // inForward tells whether a rule sees what is forwarded.
@@ -132,7 +156,7 @@ Told from a firewall by the counter, and from a packet that never came by the sa
 			c := diedCase(f, of, proof, says)
 			_, address, _ := strings.Cut(of[0].Target, " ")
 			c.Args = map[string]Arg{"address": addressArg(address)}
-			out = append(out, c)
+			out = append(out, inPod(c, of, placeOfPod))
 		}
 		return out
 	},
@@ -163,7 +187,7 @@ docs/drops.md has each place, and what was seen of it.`,
 				weight = hint
 			}
 			says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
-			out = append(out, diedCase(f, of, weight, says))
+			out = append(out, inPod(diedCase(f, of, weight, says), of, placeOfPod))
 		}
 		return out
 	},
