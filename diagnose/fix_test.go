@@ -33,18 +33,18 @@ func TestFixes(t *testing.T) {
 	}
 	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota),
 		probe.FactNamespace: "tools"})
-	died := func(kind, in string) probe.Result {
-		return result(checks.PacketDrops.ID, "default/web 10.244.1.5", probe.Fail, probe.Facts{checks.FactPlaceKind: kind,
-			checks.FactPlaceIn: in, checks.FactRuleChain: "INPUT"})
+	died := func(kind, in string) []probe.Result {
+		return []probe.Result{result(checks.PacketDrops.ID, "default/web 10.244.1.5", probe.Fail,
+			probe.Facts{checks.FactPlaceKind: kind, checks.FactPlaceIn: in, checks.FactRuleChain: "INPUT"})}
 	}
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string
 	}{
-		"a rule of the node":           {[]probe.Result{died(checks.PlaceRule, checks.InNode)}, "ssh node-a 'sudo nft -a list ruleset;"},
-		"a rule of a pod":              {[]probe.Result{died(checks.PlaceRule, "default/web")}, "-c 'in default/web drops'"},
-		"rp_filter of a pod":           {[]probe.Result{died(checks.PlaceRPFilter, "default/web")}, "-c 'in default/web drops'"},
-		"a queue of a pod":             {[]probe.Result{died("queue", "default/web")}, "-c 'in default/web drops'"},
+		"a rule of the node":           {died(checks.PlaceRule, checks.InNode), "ssh node-a 'sudo nft -a list ruleset;"},
+		"a rule of a pod":              {died(checks.PlaceRule, "default/web"), "-c 'in default/web drops'"},
+		"rp_filter of a pod":           {died(checks.PlaceRPFilter, "default/web"), "-c 'in default/web drops'"},
+		"a queue of a pod":             {died("queue", "default/web"), "-c 'in default/web drops'"},
 		"killed by its liveness probe": {[]probe.Result{killed("liveness")}, `"livenessProbe":{"initialDelaySeconds":430}`},
 		"killed by its startup probe":  {[]probe.Result{killed("startup")}, `"startupProbe":{"failureThreshold":22}`},
 		"killed, on Canal":             {[]probe.Result{killed("liveness"), canal}, "-n kube-system patch ds canal --type"},

@@ -80,7 +80,8 @@ func TestRealPacketDropsCut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var got []probe.Result
-	PacketDrops.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"}, Report: func(r probe.Result) { got = append(got, r) },
+	PacketDrops.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"},
+		Report:  func(r probe.Result) { got = append(got, r) },
 		Targets: []probe.Target{at(probe.KindNode, "node-b", "10.9.1.77")}})
 	if want(t, got, "", probe.Unknown, "interrupted before an answer came"); len(got) != 1 {
 		t.Errorf("%+v", got)

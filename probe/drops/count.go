@@ -41,7 +41,8 @@ type Counts struct {
 	rules map[Key]kernel.Refusal
 }
 
-// Count reads all counters in some namespaces, the node's first: only what is found there is taken for Calico's. The error says what could not be read, beside what could.
+// Count reads all counters in some namespaces, the node's first: only what is found there is taken for Calico's. The
+// error says what could not be read, beside what could.
 func Count(in []Space) (Counts, error) {
 	c := Counts{n: map[Key]uint64{}, rules: map[Key]kernel.Refusal{}}
 	if len(in) > 0 {

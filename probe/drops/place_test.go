@@ -12,8 +12,8 @@ import (
 // taken for Calico's.
 func TestCalicoIsOnTheNode(t *testing.T) {
 	t.Parallel()
-	r := kernel.Refusal{Wall: kernel.WallNative, Family: "ip", Table: "calico", Chain: "filter-cali-pi-default.deny", At: 1,
-		Text: "drop", For: "NetworkPolicy default/deny ingress", Counted: true}
+	r := kernel.Refusal{Wall: kernel.WallNative, Family: "ip", Table: "calico", Chain: "filter-cali-pi-default.deny",
+		At: 1, Text: "drop", For: "NetworkPolicy default/deny ingress", Counted: true}
 	k := func(where string) Key { return Key{Where: where, Table: tableRule, Name: "1"} }
 	c := Counts{home: Node, rules: map[Key]kernel.Refusal{k(Node): r, k("default/web"): r}}
 	if d := c.death(k(Node), 17); d.Kind != KindPolicy || d.Policy != r.For {

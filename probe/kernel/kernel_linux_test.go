@@ -11,7 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestManyListeners wants no more sockets read than are to be, and that said: who may open them decides how many there are.
+// TestManyListeners wants no more sockets read than are to be, and that said: who may open them decides how many there
+// are.
 func TestManyListeners(t *testing.T) {
 	t.Parallel()
 	for range 3 {

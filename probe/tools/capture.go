@@ -118,8 +118,8 @@ func ParseCapture(args []string) (Capturing, error) {
 	return c, nil
 }
 
-// Typed checks what a person typed for a tool, as its Parse does, which the client's own words pass too: for --frames the
-// client knows with which options, and the probe's pod says whether payload is among them.
+// Typed checks what a person typed for a tool. Its Parse takes the client's own words too: that of a capture --frames,
+// which the client says with options that the probe's pod tells of, such as --payload.
 func Typed(t *probe.Tool, args []string) error {
 	if _, err := t.Parse(args); err != nil || t != Capture {
 		return err

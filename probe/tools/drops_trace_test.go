@@ -14,8 +14,8 @@ import (
 
 // forwarded is an echo that was dropped by netfilter as it was forwarded.
 func forwarded(seq uint32) skbdrop.Path {
-	return skbdrop.Path{Way: skbdrop.Sent, Steps: []skbdrop.Event{{Kind: skbdrop.Dropped, Namespace: 1, Interface: "cali12",
-		Protocol: skbdrop.ICMP, Type: 8, Seq: seq, Reason: "NETFILTER_DROP",
+	return skbdrop.Path{Way: skbdrop.Sent, Steps: []skbdrop.Event{{Kind: skbdrop.Dropped, Namespace: 1,
+		Interface: "cali12", Protocol: skbdrop.ICMP, Type: 8, Seq: seq, Reason: "NETFILTER_DROP",
 		Calls: []string{"nft_do_chain", "nf_hook_slow", "ip_forward"}}}}
 }
 
@@ -25,7 +25,8 @@ func forwarded(seq uint32) skbdrop.Path {
 func TestRuleOfADrop(t *testing.T) {
 	t.Parallel()
 	grew := func(n int, hook string) drops.Death {
-		return drops.Death{Where: "this network namespace", Place: "rule 1", Count: n, Rule: &kernel.Refusal{Family: "inet", Hook: hook}}
+		return drops.Death{Where: "this network namespace", Place: "rule 1", Count: n,
+			Rule: &kernel.Refusal{Family: "inet", Hook: hook}}
 	}
 	for name, c := range map[string]struct {
 		grew []drops.Death
@@ -56,7 +57,8 @@ func TestDroppedCopy(t *testing.T) {
 	}
 	v := &view{own: 1, node: 1, home: drops.Node, paths: []skbdrop.Path{seen(skbdrop.Sent, skbdrop.Dropped, 8, 0),
 		seen(skbdrop.Answer, skbdrop.Came, 0, 0), seen(skbdrop.Sent, skbdrop.Left, 8, 1)}}
-	r := tracing{}.report(&probe.Job{Out: new(strings.Builder)}, v, delivery{sent: 2, answered: 1, what: "echoes", failed: "lost"})
+	r := tracing{}.report(&probe.Job{Out: new(strings.Builder)}, v,
+		delivery{sent: 2, answered: 1, what: "echoes", failed: "lost"})
 	if r.Status != probe.Fail || !strings.Contains(r.Saw, "left eth0") || strings.Contains(r.Saw, "PACKET_SOCK_ERROR") {
 		t.Errorf("%s: %s", r.Status, r.Saw)
 	}

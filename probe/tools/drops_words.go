@@ -130,9 +130,9 @@ func (v *view) end(g skbdrop.Group) string {
 		"XDP, a packet that waits)"
 }
 
-// rule is the one rule in the namespace and at the hook of a drop whose counter grew by as many as were dropped there, in
-// words; "" where none did, or several, or it is where rules are not counted. One that grew by more has counted packets
-// of others, of which ours need not be among them.
+// rule is the one rule in the namespace and at the hook of a drop whose counter grew by as many as were dropped there,
+// in words; "" where none did, or several, or it is where rules are not counted. One that grew by more has counted
+// packets of others, and ours need not be among them.
 func (v *view) rule(e skbdrop.Event) string {
 	hook := e.Hook()
 	if e.Kind != skbdrop.Dropped || hook == "" {
