@@ -58,7 +58,7 @@ func TestRefusedBesideSilent(t *testing.T) {
 		t.Fatalf("%+v", sent)
 	}
 	spent := time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
-	if spent > 300*time.Millisecond {
+	if spent > 150*time.Millisecond {
 		t.Errorf("%v of a CPU", spent)
 	}
 }
