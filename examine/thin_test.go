@@ -14,7 +14,8 @@ func TestThinned(t *testing.T) {
 	all := func() []probe.Target {
 		out := []probe.Target{{Kind: probe.KindFelix}}
 		for i := range nodes {
-			out = append(out, probe.Target{Kind: probe.KindBlock, Node: name(i)}, probe.Target{Kind: probe.KindTunnel, Node: name(i)})
+			out = append(out, probe.Target{Kind: probe.KindBlock, Node: name(i)},
+				probe.Target{Kind: probe.KindTunnel, Node: name(i)})
 		}
 		return out
 	}

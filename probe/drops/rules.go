@@ -79,6 +79,9 @@ func calicoSays(chain string, r kernel.Refusal, place string) (policy, says stri
 	case policy != "":
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", policy, place)
 	case tier != "":
+		if len(r.Asked) > 0 {
+			about += ", for which there is " + strings.Join(r.Asked, ", ")
+		}
 		return "tier " + tier, fmt.Sprintf("no policy of Calico's tier %s accepts them (%s): %s", tier, about, place)
 	case strings.Contains(comment, "if no profiles matched"):
 		return "no profile", fmt.Sprintf("no policy or profile of Calico's accepts them (%s): %s", about, place)

@@ -84,7 +84,7 @@ var ways = []way{
 	{name: "Calico policy, nftables", gate: true, script: felixNFT, to: localPod, kind: KindPolicy,
 		says: "Calico's NetworkPolicy default/deny ingress drops them"},
 	{name: "Calico tier, iptables", script: felixIPTables, from: "pod", kind: KindPolicy,
-		says: "no policy of Calico's tier default accepts them (egress of the pod at cali0)"},
+		says: "accepts them (egress of the pod at cali0, for which there is GlobalNetworkPolicy all egress)"},
 	{name: "rp_filter", gate: true, script: "ip link add eth1 type veth peer name near1 netns router\nip addr add 10.9.2.1/24 dev eth1\n" +
 		"ip -n router addr add 10.9.2.9/24 dev near1\nip link set eth1 up\nip -n router link set near1 up\n" +
 		"ip route add 10.9.1.2 via 10.9.2.9 src 10.9.0.1\nsysctl -qw net.ipv4.conf.all.rp_filter=1", kind: KindRPFilter, says: "rp_filter"},

@@ -29,7 +29,10 @@ type Refusal struct {
 	Text         string   // the rule in words, as far as it is understood here
 	Comments     []string // its own, but for Felix's hashes
 	// For is what Felix says at the head of the chain that it is for: "NetworkPolicy default/deny ingress".
-	For     string
+	For string
+	// Asked are the policies of Calico's that the packets were led to since their tier began, in the same words; of a
+	// rule at the end of a tier none of them accepted. Legacy iptables is not asked for them.
+	Asked   []string
 	Counted bool // it has a counter
 	Packets uint64
 }

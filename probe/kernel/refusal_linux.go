@@ -1,10 +1,13 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -162,6 +165,7 @@ func nftDropping() ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
 	var last Refusal // the rule before
+	var asked []string
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		one := Refusal{Family: familyNames[family], At: 1}
 		r := nftables.Rule{}
@@ -184,14 +188,20 @@ func nftDropping() ([]Refusal, error) {
 		}
 		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
 			one.At = last.At + 1
+		} else {
+			asked = nil
 		}
 		last = one
-		does := nftDoes(raw)
-		if does == "" && !strings.Contains(one.Chain, "cali-p") { // where Felix says what the chain is for
+		does, endpoint := nftDoes(raw), ofEndpoint.MatchString(one.Chain)
+		if does == "" && !endpoint && !strings.Contains(one.Chain, "cali-p") { // where Felix says what the chain is for
 			return
 		}
 		r.Exprs = nftExprs(byte(family), raw)
 		one.Comments = purposes.of(one.key(), nftComments(&r))
+		if endpoint {
+			asked = askedBy(asked, one, r.Exprs)
+			one.Asked = slices.Clone(asked)
+		}
 		if does == "" || len(out) >= mostRefusals {
 			return
 		}
@@ -210,9 +220,35 @@ func nftDropping() ([]Refusal, error) {
 	}
 	for i := range out {
 		out[i].For = purposes[out[i].key()]
+		for j, chain := range out[i].Asked {
+			policy := Refusal{Family: out[i].Family, Table: out[i].Table, Chain: chain}
+			out[i].Asked[j] = cmp.Or(purposes[policy.key()], chain)
+		}
 	}
 	return out, nil
 }
+
+// ofEndpoint is a chain of Felix' for a pod's or a host's interface, which leads from policy to policy.
+var ofEndpoint = regexp.MustCompile(`cali-(?:tw|fw|th|fh|thfw|fhfw)-`)
+
+// mostAsked bounds the policies that are kept of one tier.
+const mostAsked = 16
+
+// askedBy adds the policy's chain that a rule leads to, and begins anew with each tier.
+func askedBy(asked []string, rule Refusal, exprs []expr.Any) []string {
+	if slices.ContainsFunc(rule.Comments, func(c string) bool { return strings.Contains(c, "Start of tier") }) {
+		return nil
+	}
+	for _, e := range exprs {
+		if to, is := e.(*expr.Verdict); is && policyChain.MatchString(to.Chain) && len(asked) < mostAsked {
+			asked = append(asked, to.Chain)
+		}
+	}
+	return asked
+}
+
+// policyChain is a chain of Felix' for a policy.
+var policyChain = regexp.MustCompile(`cali-p[io]-`)
 
 // ctStates are the states of connections as rules have them, one bit each.
 var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
