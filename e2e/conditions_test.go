@@ -86,7 +86,7 @@ func TestConditions(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok") })
 	as := []string{"--as", "system:serviceaccount:" + install.Namespace + ":calico-probe-conditions"}
 	byHand := func() { call(t, append(as, "conditions")...) }
-	wantsHealth(t, "node-a", corev1.ConditionFalse, "felix", byHand)
+	wantsHealth(t, "node-a", corev1.ConditionFalse, "calico-node", byHand) // all that the API says
 	if c := healthOf(t, "node-b"); c.Status != corev1.ConditionTrue {
 		t.Errorf("node-b has %+v", c)
 	}

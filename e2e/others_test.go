@@ -46,7 +46,7 @@ func TestK9s(t *testing.T) {
 	}
 	s := newScreen(t, "PATH="+file("bin")+":"+os.Getenv("PATH"), "K9S_CONFIG_DIR="+home, "TERM=screen-256color")
 	s.must("resize-window", "-x", "200", "-y", "50")
-	s.anew(k9s + " --splashless --logless --command nodes")
+	s.anew(k9s + " --splashless --logoless --command nodes")
 	s.wants("Why is it broken?")
 	s.wants("node-a")
 	s.press("Q")
@@ -90,7 +90,7 @@ func TestInspector(t *testing.T) {
 		}
 		return string(out)
 	}
-	stdio := []string{file("bin/calico-probe"), "mcp"}
+	stdio := []string{"-e", "KUBECONFIG=" + os.Getenv("KUBECONFIG"), file("bin/calico-probe"), "mcp"}
 	var list struct {
 		Tools []struct {
 			Name         string
@@ -164,14 +164,14 @@ func TestNodeProblemDetector(t *testing.T) {
 		"--config.custom-plugin-monitor="+dir+"/plugin.json", "--hostname-override=node-a", "--port=0", "--prometheus-port=0",
 		"--apiserver-override=https://10.88.0.1:6443?inClusterConfig=false&auth=/etc/kubernetes/kubelet.kubeconfig")
 	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, 5*time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		mustSandbox(t, "exec", "node-a", "--", "pkill", "-f", dir+"/npd")
 		cancel()
 		_ = cmd.Wait() // it is killed
-		mustSandbox(t, "exec", "node-a", "--", "pkill", "-f", dir+"/npd")
 	})
 	condition := func(want corev1.ConditionStatus, message string) {
 		t.Helper()

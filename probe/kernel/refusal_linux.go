@@ -160,32 +160,36 @@ func nftCounted(b []byte) (packets uint64, is bool) {
 	return 0, false
 }
 
+// nftRead is a rule as the kernel lists it: where it is, who wrote what on it, and its expressions as they came.
+func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftables.Rule, raw []byte) {
+	one = Refusal{Family: familyNames[family], At: 1}
+	for _, a := range attrs {
+		switch a.kind {
+		case unix.NFTA_RULE_TABLE:
+			one.Table = text(a.data)
+		case unix.NFTA_RULE_CHAIN:
+			one.Chain = text(a.data)
+		case unix.NFTA_RULE_HANDLE:
+			if len(a.data) == 8 {
+				one.Handle = binary.BigEndian.Uint64(a.data)
+			}
+		case unix.NFTA_RULE_EXPRESSIONS:
+			raw = a.data
+		case unix.NFTA_RULE_USERDATA:
+			r.UserData = a.data
+		}
+	}
+	return one, r, raw
+}
+
 // nftDropping are the rules that drop, reject or queue.
 func nftDropping() ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
-	var last Refusal // the rule before
-	var asked []string
+	var last Refusal   // the rule before
+	var asked []string // by the rules of its chain
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
-		one := Refusal{Family: familyNames[family], At: 1}
-		r := nftables.Rule{}
-		var raw []byte
-		for _, a := range attrs {
-			switch a.kind {
-			case unix.NFTA_RULE_TABLE:
-				one.Table = text(a.data)
-			case unix.NFTA_RULE_CHAIN:
-				one.Chain = text(a.data)
-			case unix.NFTA_RULE_HANDLE:
-				if len(a.data) == 8 {
-					one.Handle = binary.BigEndian.Uint64(a.data)
-				}
-			case unix.NFTA_RULE_EXPRESSIONS:
-				raw = a.data
-			case unix.NFTA_RULE_USERDATA:
-				r.UserData = a.data
-			}
-		}
+		one, r, raw := nftRead(family, attrs)
 		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
 			one.At = last.At + 1
 		} else {
@@ -219,13 +223,18 @@ func nftDropping() ([]Refusal, error) {
 		return nil, fmt.Errorf("listing the rules of nftables: %w", err)
 	}
 	for i := range out {
-		out[i].For = purposes[out[i].key()]
-		for j, chain := range out[i].Asked {
-			policy := Refusal{Family: out[i].Family, Table: out[i].Table, Chain: chain}
-			out[i].Asked[j] = cmp.Or(purposes[policy.key()], chain)
-		}
+		purposes.name(&out[i])
 	}
 	return out, nil
+}
+
+// name says what the chain of a rule is for, and those that it was led to.
+func (h heads) name(r *Refusal) {
+	r.For = h[r.key()]
+	for j, chain := range r.Asked {
+		policy := Refusal{Family: r.Family, Table: r.Table, Chain: chain}
+		r.Asked[j] = cmp.Or(h[policy.key()], chain)
+	}
 }
 
 // ofEndpoint is a chain of Felix' for a pod's or a host's interface, which leads from policy to policy.
