@@ -137,6 +137,20 @@ Told from a dead Felix by the setting.`,
 	},
 }
 
+// silentAtHome are daemons of the node that take no connection on its loopback, one answer of each.
+func silentAtHome(f Findings) []Finding {
+	var silent []Finding
+	for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {
+		for _, r := range f.With(id, checks.FactTaken, false) {
+			if at := r.Facts.Str(checks.FactAddress); bad(r.Status) && strings.HasPrefix(at, "127.") {
+				silent = append(silent, r)
+				break
+			}
+		}
+	}
+	return silent
+}
+
 // loopbackDropped is projectcalico/calico#4372.
 var loopbackDropped = &Rule{
 	ID: "loopback-dropped", Layer: LayerKernel, Title: "the node drops packets on its own loopback",
@@ -152,15 +166,7 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 	},
 	Explains: []string{"start-outlasts-budget", "felix-stuck", "kube-proxy-stuck", "kubelet-dead", "kubelet-frozen"},
 	Match: func(f Findings) []Case {
-		var silent []Finding
-		for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {
-			for _, r := range f.With(id, checks.FactTaken, false) {
-				if at := r.Facts.Str(checks.FactAddress); bad(r.Status) && strings.HasPrefix(at, "127.") {
-					silent = append(silent, r)
-					break
-				}
-			}
-		}
+		silent := silentAtHome(f)
 		if len(silent) == 0 {
 			return nil
 		}

@@ -205,7 +205,10 @@ var policyForbids = &Rule{
 		Radius: onlyReads,
 	},
 	Match: func(f Findings) []Case {
-		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
+		forbidden := func(r Finding) bool {
+			policy := r.Facts.Str(probe.FactPolicy)
+			return policy != "" && !shutsHost(f, policy)
+		}
 		var held, denied []Finding
 		covers := Covers(checks.PodPing.ID, checks.PodTCP.ID)
 		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID,
@@ -236,6 +239,12 @@ var policyForbids = &Rule{
 			Covers: append(covers, notItsOwn(f, held)...),
 		}}
 	},
+}
+
+// shutsHost tells whether a policy is that of a HostEndpoint that shuts the node, of which another rule tells.
+func shutsHost(f Findings, policy string) bool {
+	return slices.ContainsFunc(f.Bad(facts.CheckHostEndpoints),
+		func(r Finding) bool { return r.Facts.Str(facts.ShutBy) == policy })
 }
 
 // notAtHost leaves out what died at a HostEndpoint of which hostendpoint-blocks tells.

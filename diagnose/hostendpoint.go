@@ -28,12 +28,12 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 		Radius: "reading changes nothing; without the HostEndpoint no policy of Calico's guards that interface of this node any more",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
-	Explains: []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen", "bgp-waits"},
+	Explains: shutByHostEndpoint,
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckHostEndpoints) {
 			name := r.Facts.Str(facts.HostEndpoint)
-			if name == "" {
+			if name == "" || isolates(f, r) {
 				continue
 			}
 			silent := fromOutside(f, kubeletPort).silent
@@ -47,17 +47,57 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 				c = diedCase(f, died, proof, "")
 				c.For = append(c.For, clues(strong, []Finding{r})...)
 			}
-			c.About = name
-			c.Args = map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")), "NAME")}
 			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
-			c.Covers = append(c.Covers, Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID)...)
-			for _, one := range f.where(func(o Finding) bool { return o.Check == checks.ServiceNodePort.ID && bad(o.Status) }) {
-				c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
-			}
-			out = append(out, c)
+			out = append(out, atHostEndpoint(f, r, c))
 		}
 		return out
 	},
+}
+
+// shutByHostEndpoint is what comes of a HostEndpoint at which nothing is let in.
+var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen", "bgp-waits"}
+
+// hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
+var hostEndpointIsolates = &Rule{
+	ID: "hostendpoint-isolates", Layer: LayerKernel, Title: "a HostEndpoint of every interface cuts the node off, from itself too",
+	Doc: `A HostEndpoint with interfaceName "*", as calico-kube-controllers makes them for all nodes where it is told to (hostEndpoint.autoCreate), is about the loopback too. As long as no policy selects it its profile lets all through. The first policy that does, such as a GlobalNetworkPolicy without a selector that only logs, leaves nothing open but Felix's failsafe ports: no daemon of the node answers on 127.0.0.1 any more, its probes fail, and Felix and kube-proxy seem to hang.
+Told from a firewall rule on the loopback by the policies, which are gone through for these ports: no rule lets them in.`,
+	Fix: hostEndpointBlocks.Fix, RuledOut: hostEndpointBlocks.RuledOut,
+	Explains: append([]string{"loopback-dropped", "felix-stuck", "kube-proxy-stuck", "start-outlasts-budget", "kubelet-dead"},
+		shutByHostEndpoint...),
+	Match: func(f Findings) []Case {
+		for _, r := range f.Bad(facts.CheckHostEndpoints) {
+			if !isolates(f, r) {
+				continue
+			}
+			silent := silentAtHome(f)
+			c := Case{For: append(clues(strong, []Finding{r}), clues(hint, silent)...),
+				Says: fmt.Sprintf("HostEndpoint %s keeps {node} from itself and others from it: %s", r.Facts.Str(facts.HostEndpoint), r.Saw)}
+			c.Covers = slices.Concat(felixIll, Covers(checks.KubeProxyHealth.ID, checks.NodePing.ID))
+			return []Case{atHostEndpoint(f, r, c)}
+		}
+		return nil
+	},
+}
+
+// isolates tells whether a HostEndpoint is about the loopback, and nobody answers there.
+func isolates(f Findings, r Finding) bool {
+	return r.Facts.Str(facts.OnDevice) == "*" && len(silentAtHome(f)) > 0
+}
+
+// atHostEndpoint adds to a case what all about a HostEndpoint have: its name, and what its policy denies.
+func atHostEndpoint(f Findings, r Finding, c Case) Case {
+	name, policy := r.Facts.Str(facts.HostEndpoint), r.Facts.Str(facts.ShutBy)
+	c.About = name
+	c.Args = map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")), "NAME")}
+	c.Covers = append(c.Covers, Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID)...)
+	for _, one := range f.where(func(o Finding) bool {
+		ofPolicy := policy != "" && o.Facts.Str(probe.FactPolicy) == policy
+		return bad(o.Status) && (o.Check == checks.ServiceNodePort.ID || ofPolicy)
+	}) {
+		c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
+	}
+	return c
 }
 
 // onAddress tells whether a HostEndpoint is about the interface with the node's address.

@@ -15,7 +15,7 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{hostEndpointBlocks, serviceTakesPort},
+		[]*Rule{hostEndpointBlocks, hostEndpointIsolates, serviceTakesPort},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority,
 			kubeletCutOff, nodeUnreachable,
 			kubeletServing, internalShared, nodeTurnsAway, kubeletPortBlocked},
