@@ -32,6 +32,18 @@ func nodesWithin(s *Snapshot, cidr netip.Prefix) []string {
 	return out
 }
 
+// apiWithin are the addresses of API servers in a range that are no nodes'.
+func apiWithin(s *Snapshot, cidr netip.Prefix) []string {
+	var out []string
+	for _, t := range s.api {
+		one := netip.PrefixFrom(t.Addr, t.Addr.BitLen())
+		if t.Name == "endpoint" && cidr.Contains(t.Addr) && len(nodesWithin(s, one)) == 0 {
+			out = append(out, t.Addr.String())
+		}
+	}
+	return out
+}
+
 // servicesWithin are the services that have a cluster IP in a range.
 func servicesWithin(s *Snapshot, cidr netip.Prefix) []string {
 	var out []string
@@ -102,7 +114,8 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		spec := s.pools[name]
 		cidr, ok := cidrOf(spec)
-		if off, _ := spec["disabled"].(bool); !ok || off {
+		off, _ := spec["disabled"].(bool)
+		if !ok || off && len(apiWithin(s, cidr)) == 0 {
 			continue
 		}
 		found = true
@@ -124,6 +137,11 @@ func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 	}
 	if block := blockWith(s, cidr, servicesWithin); block != "" {
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasServices)
+	}
+	if api := apiWithin(s, cidr); len(api) > 0 {
+		return probe.Found(probe.Warn, "%s has the address of the API server in it (%s): what pods send there keeps their own "+
+			"addresses, for Calico masquerades only what leaves every pool, disabled ones too", cidr, few(api)).
+			With(probe.FactReason, facts.PoolHasAPI)
 	}
 	if services := servicesWithin(s, cidr); len(services) > 0 {
 		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, few(services)).

@@ -51,6 +51,9 @@ func TestIPPools(t *testing.T) {
 			probe.Info, "keep their addresses", true},
 		"near: of other nodes": {pool("10.244.0.0/16", "natOutgoing", false, "nodeSelector", "zone == 'x'"), nil, nil,
 			probe.OK, "overlaps with no", nil},
+		"the API server in it": {pool("192.0.2.0/24"), nil, nil, probe.Warn, "the API server in it (192.0.2.7)", nil},
+		"the API server in it, disabled": {pool("192.0.2.0/24", "disabled", true), nil, nil,
+			probe.Warn, "disabled ones too", nil},
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))

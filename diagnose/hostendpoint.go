@@ -55,7 +55,8 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 }
 
 // shutByHostEndpoint is what comes of a HostEndpoint at which nothing is let in.
-var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen", "bgp-waits"}
+var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen",
+	"bgp-waits"}
 
 // hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
 var hostEndpointIsolates = &Rule{
@@ -63,8 +64,8 @@ var hostEndpointIsolates = &Rule{
 	Doc: `A HostEndpoint with interfaceName "*", as calico-kube-controllers makes them for all nodes where it is told to (hostEndpoint.autoCreate), is about the loopback too. As long as no policy selects it its profile lets all through. The first policy that does, such as a GlobalNetworkPolicy without a selector that only logs, leaves nothing open but Felix's failsafe ports: no daemon of the node answers on 127.0.0.1 any more, its probes fail, and Felix and kube-proxy seem to hang.
 Told from a firewall rule on the loopback by the policies, which are gone through for these ports: no rule lets them in.`,
 	Fix: hostEndpointBlocks.Fix, RuledOut: hostEndpointBlocks.RuledOut,
-	Explains: append([]string{"loopback-dropped", "felix-stuck", "kube-proxy-stuck", "start-outlasts-budget", "kubelet-dead"},
-		shutByHostEndpoint...),
+	Explains: append([]string{"loopback-dropped", "felix-stuck", "kube-proxy-stuck", "start-outlasts-budget",
+		"kubelet-dead"}, shutByHostEndpoint...),
 	Match: func(f Findings) []Case {
 		for _, r := range f.Bad(facts.CheckHostEndpoints) {
 			if !isolates(f, r) {

@@ -92,7 +92,7 @@ func onlyInPods(f Findings, check, prefix string) []Finding {
 // poolOverlaps is a range that is given away twice.
 var poolOverlaps = &Rule{
 	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool has addresses of nodes or services in it",
-	Doc: `The range of a pool has to be nobody else's. Calico gives nodes blocks of it, and every other node gets a route for each block, which is narrower than that of the nodes' own network and wins: what is meant for a node, or a machine, whose address is in the block goes to the block's owner. A cluster IP in a block is given to a pod one day, and kube-proxy takes what is sent to it for the Service. It is mostly 192.168.0.0/16 of Calico's manifest in a network that has such addresses too, or a range of services that was chosen later.
+	Doc: `The range of a pool has to be nobody else's. Calico gives nodes blocks of it, and every other node gets a route for each block, which is narrower than that of the nodes' own network and wins: what is meant for a node, or a machine, whose address is in the block goes to the block's owner. A cluster IP in a block is given to a pod one day, and kube-proxy takes what is sent to it for the Service. What pods send into any pool is not masqueraded, be it disabled: a pool with the address of an API server, or of a whole network beside the cluster, takes the way back from all that they ask there. It is mostly 192.168.0.0/16 of Calico's manifest in a network that has such addresses too, or a range of services that was chosen later.
 Told from an interface of this node that overlaps by the pool itself.`,
 	Fix: probe.Fix{
 		Says: "Make a pool of a range that nobody has, disable the one that overlaps, and make the pods anew that have addresses of it.",
@@ -102,11 +102,37 @@ Told from an interface of this node that overlaps by the pool itself.`,
 	},
 	Explains: []string{"route-elsewhere", "peer-down", "route-swallowed", "service-path-broken", "peer-pods"},
 	Match: func(f Findings) []Case {
-		var out []Case
+		out := poolHasAPI(f)
 		for _, r := range f.Failed(facts.CheckIPPools) {
 			out = append(out, Case{About: r.Target, Says: fmt.Sprintf("IP pool %s has addresses in it that are not pods': %s", r.Target, r.Saw),
 				For: clues(strong, []Finding{r}), Covers: Covers(facts.CheckIPPools)})
 		}
 		return out
 	},
+}
+
+// poolHasAPI is a pool for whose sake packets to the API server are not masqueraded, so that its answers go nowhere.
+func poolHasAPI(f Findings) []Case {
+	cut := onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
+	for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolHasAPI) {
+		if len(cut) == 0 {
+			break
+		}
+		c := Case{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
+			Says: fmt.Sprintf("pods get no answer from the API server: IP pool %s has its address in it", r.Target),
+			For:  append(clues(strong, cut), clues(hint, []Finding{r})...), Covers: Covers(facts.CheckIPPools),
+			Fix: &probe.Fix{
+				Says: "Give the pool a range in which nobody else is: make another, and delete this one once no block of it is left.",
+				Manifest: []string{lookAtPools,
+					"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns=NODE:.spec.node,CIDR:.spec.cidr"},
+				OnlyIf: []probe.Conditional{{If: "no pod has an address of the pool",
+					Manifest: []string{"kubectl delete ippools.crd.projectcalico.org {pool}"}}},
+				Radius: "every pod: what they send into that range has the node's address from then on",
+			}}
+		for _, one := range cut {
+			c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
+		}
+		return []Case{c}
+	}
+	return nil
 }

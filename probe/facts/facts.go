@@ -141,6 +141,7 @@ const (
 const (
 	PoolHasNodes    = "nodes"           // addresses of nodes are in it
 	PoolHasServices = "services"        // cluster IPs are
+	PoolHasAPI      = "api"             // an API server that is no node has its address in it
 	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
 
