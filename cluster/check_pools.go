@@ -143,6 +143,10 @@ func onePool(s *Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 			"addresses, for Calico masquerades only what leaves every pool, disabled ones too", cidr, few(api)).
 			With(probe.FactReason, facts.PoolHasAPI)
 	}
+	if kept, _ := spec["disableBGPExport"].(bool); kept && spec["vxlanMode"] != "Always" && byBIRD(s) {
+		return probe.Found(probe.Warn, "%s: BGP tells nobody on which nodes its pods are (disableBGPExport)", cidr).
+			With(probe.FactReason, facts.PoolUnexported)
+	}
 	if services := servicesWithin(s, cidr); len(services) > 0 {
 		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, few(services)).
 			With(probe.FactReason, facts.PoolHasServices)

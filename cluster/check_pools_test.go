@@ -54,6 +54,9 @@ func TestIPPools(t *testing.T) {
 		"the API server in it": {pool("192.0.2.0/24"), nil, nil, probe.Warn, "the API server in it (192.0.2.7)", nil},
 		"the API server in it, disabled": {pool("192.0.2.0/24", "disabled", true), nil, nil,
 			probe.Warn, "disabled ones too", nil},
+		"not exported": {pool("10.244.0.0/16", "disableBGPExport", true), nil, nil, probe.Warn, "BGP tells nobody", nil},
+		"near: not exported, VXLAN": {pool("10.244.0.0/16", "disableBGPExport", true, "vxlanMode", "Always"), nil, nil,
+			probe.OK, "overlaps with no", nil},
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))

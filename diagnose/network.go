@@ -14,7 +14,7 @@ func networkRules() []*Rule {
 	return slices.Concat(pathRules(), diedRules(), foreignRules(), addressRules(),
 		birdRules(), sessionRules(), routeRules(), overlayRules(),
 		firewallRules(),
-		[]*Rule{hostActionDrops, podsNotMasqueraded, poolOverlaps, peerNodePorts})
+		[]*Rule{hostActionDrops, podsNotMasqueraded, poolNotExported, poolOverlaps, peerNodePorts})
 }
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.

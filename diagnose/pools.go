@@ -89,6 +89,36 @@ func onlyInPods(f Findings, check, prefix string) []Finding {
 	})
 }
 
+// poolNotExported is a pool of which BGP tells nobody (projectcalico/calico#6704).
+var poolNotExported = &Rule{
+	ID: "pool-not-exported", Layer: LayerPeers, Title: "BGP does not tell other nodes of an IP pool's blocks (disableBGPExport)",
+	Doc: `With disableBGPExport in an IP pool BIRD keeps its blocks to itself: all sessions stand, and no node has a route to the pods of another. It is meant for pools whose routes somebody else makes, as with VXLAN, and was set for one of BIRD's.
+Told from a filter of a peer's by the pool's setting; from a session that is down by bgp-session.`,
+	Fix: probe.Fix{
+		Says:     "Take the setting away; BIRD tells the others within seconds.",
+		Manifest: []string{"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,KEPT:.spec.disableBGPExport"},
+		OnlyIf: []probe.Conditional{{If: "nobody else is to make the routes to its pods",
+			Manifest: []string{`kubectl patch ippools.crd.projectcalico.org {pool} --type merge -p '{"spec":{"disableBGPExport":false}}'`}}},
+		Radius: "every node, and every router that is a BGP peer: they get routes to the pods of that pool",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.BirdSocket.ID},
+	Explains: []string{"bgp-routes-filtered", "route-not-made", "peer-pods", "pods-filtered", "dns-down",
+		"service-path-broken"},
+	Match: func(f Findings) []Case {
+		missed := f.Failed(checks.RouteBlocks.ID)
+		for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnexported) {
+			if len(missed) == 0 { // somebody else makes them
+				return nil
+			}
+			return []Case{{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
+				Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
+				For:    append(clues(strong, []Finding{r}), clues(hint, missed)...),
+				Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID, facts.CheckIPPools)...)}}
+		}
+		return nil
+	},
+}
+
 // poolOverlaps is a range that is given away twice.
 var poolOverlaps = &Rule{
 	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool has addresses of nodes or services in it",

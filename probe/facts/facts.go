@@ -142,6 +142,7 @@ const (
 	PoolHasNodes    = "nodes"           // addresses of nodes are in it
 	PoolHasServices = "services"        // cluster IPs are
 	PoolHasAPI      = "api"             // an API server that is no node has its address in it
+	PoolUnexported  = "not-exported"    // BGP does not tell of its blocks
 	PoolUnmasked    = "not-masqueraded" // its pods keep their addresses outside
 )
 
