@@ -105,7 +105,7 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 
 // allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
 func (o *mcpOptions) allows(via string) bool {
-	if o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
+	if via != injector.MethodKubelet && o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
 		return true
 	}
 	for method := range strings.SplitSeq(via, ",") {
