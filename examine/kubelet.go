@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"path"
 
 	"k8s.io/client-go/rest"
 
@@ -34,8 +32,7 @@ func (c *Client) Kubelet(node string) (*checks.Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	at.Path = path.Join(at.Path, "/api/v1/nodes", url.PathEscape(node), "proxy")
-	return &checks.Kubelet{Client: &own, URL: at.String()}, nil
+	return &checks.Kubelet{Client: &own, URL: at.JoinPath("api/v1/nodes", node, "proxy").String()}, nil
 }
 
 // kubelet is the access method that asks the node's kubelet and puts nothing on the node.

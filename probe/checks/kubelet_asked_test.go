@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +100,9 @@ func inCalicosForm(ago time.Duration, level, text string) string {
 	return fmt.Sprintf("%s stdout F %s [%s][9] %s\n", at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000"), level, text)
 }
 
+// ages are as old as the moment of asking.
+var ages = regexp.MustCompile(`\d+s ago`)
+
 // TestKubeletSaysTheSame wants of a kubelet the answers that a probe on the node gives, by the same files.
 func TestKubeletSaysTheSame(t *testing.T) {
 	t.Parallel()
@@ -125,7 +129,7 @@ func TestKubeletSaysTheSame(t *testing.T) {
 		for _, got := range [][]probe.Result{there, here} {
 			for i := range got {
 				got[i].Elapsed = 0
-				got[i].Saw = strings.NewReplacer("3s ago", "2s ago", "5s ago", "4s ago", "6s ago", "5s ago", "10s ago", "9s ago").Replace(got[i].Saw)
+				got[i].Saw = ages.ReplaceAllString(got[i].Saw, "some seconds ago")
 			}
 			slices.SortFunc(got, func(a, b probe.Result) int { return strings.Compare(a.Target, b.Target) })
 		}

@@ -92,7 +92,8 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 	case err != nil:
 		return nil, err
 	}
-	f := &kubeletFile{logs: l, name: path.Clean(name), at: at, pages: map[int64][]byte{}, tail: a.body, size: int64(len(a.body))}
+	f := &kubeletFile{logs: l, name: path.Clean(name), at: at, pages: map[int64][]byte{}, tail: a.body,
+		size: int64(len(a.body))}
 	f.changed, _ = http.ParseTime(a.header.Get("Last-Modified"))
 	if a.code == http.StatusPartialContent {
 		from, size, err := partOf(a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -85,7 +86,10 @@ func (l *kubeletLogs) unit(names string, since time.Time, most int) (string, err
 	case err != nil:
 		return "", err
 	case isListing(a): // a kubelet that knows no query lists /var/log
-		return "", fmt.Errorf("node log query is off on this kubelet (enableSystemLogQuery, Kubernetes 1.27 and later): %w", probe.ErrNotVisible)
+		return "", fmt.Errorf("node log query is off on this kubelet (enableSystemLogQuery, Kubernetes 1.27 and later): %w",
+			probe.ErrNotVisible)
+	case a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain"):
+		return "", errors.New("the kubelet's answer to a node log query is none")
 	case a.cut:
 		text, _, _ := cutLast(string(a.body), "\n")
 		return text, nil
