@@ -346,7 +346,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		if saidWhy(f) {
 			placed, idle = nil, nil
 		}
-		logs := serviceWrites(f, checks.ServiceKubelet, checks.SaysRuntimeDown)
+		logs := slices.Concat(serviceWrites(f, checks.ServiceKubelet, checks.SaysRuntimeDown),
+			keep(f.Bad(checks.KubeletHealth.ID), about(checks.TargetRuntime)))
 		if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
 			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil
@@ -371,7 +372,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
 		case len(logs) > 0:
-			c.Says += "; the kubelet logs: " + logs[0].Facts.Str(checks.FactLine)
+			c.Says += ", by what the kubelet says: " + logs[0].Saw
 		default:
 			c.Says = "the kubelet of {node} renews its lease and starts no pods; its sync loop seems blocked by the container runtime, or it exits and is restarted again and again"
 			c.For = slices.Concat(clues(strong, idle), clues(0, alive))

@@ -239,6 +239,10 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	p.Report(probe.Found(probe.OK, "the API server reaches it").On("api"))
+	if s, err := k.summary(ctx); err == nil && s.hung {
+		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",
+			kubeletLimit).On(TargetRuntime))
+	}
 }
 
 // failing are the lines of a health endpoint about what fails, or all of them.

@@ -74,7 +74,7 @@ func askedAt(t *testing.T, h http.Handler) *Kubelet {
 func (k *Kubelet) ask(t *testing.T, c *probe.Check, targets ...probe.Target) []probe.Result {
 	t.Helper()
 	ahead, err := k.Greet(t.Context())
-	if err != nil {
+	if err != nil && k.left() > 0 {
 		t.Fatal(err)
 	}
 	var got []probe.Result

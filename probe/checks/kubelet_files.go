@@ -75,8 +75,8 @@ func isListing(a kubeletAnswer) bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
 }
 
-// contentRange is which bytes of how many an answer has.
-var contentRange = regexp.MustCompile(`^bytes (\d{1,15})-(\d{1,15})/(\d{1,15})$`)
+// contentRange is which bytes of how many an answer has; of an empty file -1 is the last.
+var contentRange = regexp.MustCompile(`^bytes (\d{1,15})-(-1|\d{1,15})/(\d{1,15})$`)
 
 // Open looks a file up and reads its end.
 func (l *kubeletLogs) Open(name string) (probe.File, error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -14,16 +16,21 @@ import (
 // does not know.
 type kubeletSummary struct {
 	Node struct {
-		Memory *struct {
-			AvailableBytes, WorkingSetBytes *uint64
-		}
-		Swap *struct {
-			SwapAvailableBytes, SwapUsageBytes *uint64
-		}
+		Memory  *memoryStats
+		Swap    *swapStats
 		Fs      *kubeletFs
 		Runtime struct{ ImageFs *kubeletFs }
 	}
+
+	devices map[string]*kubeletFs // in place of Fs and ImageFs: what is mounted, by device
+	hung    bool                  // the kubelet answers, but not where it has to ask the container runtime
 }
+
+// memoryStats is the memory of the node.
+type memoryStats struct{ AvailableBytes, WorkingSetBytes *uint64 }
+
+// swapStats is its swap.
+type swapStats struct{ SwapAvailableBytes, SwapUsageBytes *uint64 }
 
 // kubeletFs is a file system.
 type kubeletFs struct {
@@ -37,6 +44,10 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	a, err := k.get(ctx, "/stats/summary", "", summaryMost)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
+		if out, bad := k.readMetrics(ctx); bad == nil {
+			out.hung = true
+			return out, nil
+		}
 		return out, fmt.Errorf("%w; for it the kubelet asks the container runtime, which may hang", err)
 	case err != nil:
 		return out, err
@@ -49,7 +60,7 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	return out, nil
 }
 
-// summaryMost is how long it may be, in bytes: it has each container of the node.
+// summaryMost is how long it may be, in bytes: it has each container of the node, as the metrics have.
 const summaryMost = 8 << 20
 
 // configured is how the kubelet says that it is set.
@@ -112,6 +123,18 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	s, err := k.summary(ctx)
 	if err != nil {
 		p.Report(unseen(err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.devices)) {
+		if d, known := s.devices[name].disk(); known {
+			r := roomy(d, false)
+			if r.Status == probe.Fail { // of one that the kubelet need not need
+				r.Status = probe.Warn
+			}
+			p.Report(r.On(name))
+		}
+	}
+	if s.devices != nil {
 		return
 	}
 	var seen *disk
