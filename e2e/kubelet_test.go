@@ -17,13 +17,16 @@ import (
 // lineToJournal has journald run on a node and take what kubelet and containerd write from now on: as systemd has it,
 // and as the nodes of a sandbox with Calico itself have it from their start.
 const lineToJournal = `
+for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do # journald takes the unit from who is there
+	[ ! -e $procs ] || echo $$ >$procs || true
+done
 mkdir -p /etc/systemd /var/log/journal /run/systemd/journal
 printf '[Journal]\nStorage=persistent\nReadKMsg=no\nAudit=no\nRateLimitIntervalSec=0\n' >/etc/systemd/journald.conf
 touch /run/systemd/journal/flushed
 setsid /usr/lib/systemd/systemd-journald >/dev/null 2>&1 &
 until [ -S /run/systemd/journal/stdout ]; do sleep 0.1; done
 for unit in kubelet containerd; do
-	tail -n0 -F LOGS/node-b-$unit.log | setsid perl -MIO::Socket::UNIX -e '
+	tail -n0 -F LOGS/node-b-$unit.log 2>/dev/null | setsid perl -MIO::Socket::UNIX -e '
 		$s = IO::Socket::UNIX->new(Peer => "/run/systemd/journal/stdout") or die $!;
 		print $s "$ARGV[0]\n$ARGV[0].service\n6\n1\n0\n0\n0\n"; $s->flush;
 		while (<STDIN>) { print $s $_; $s->flush }' $unit >/dev/null 2>&1 &
@@ -61,7 +64,7 @@ func TestByKubelet(t *testing.T) {
 			return n.Status.Allocatable.Pods().Value() == 109
 		})
 		t.Cleanup(func() {
-			shell(t, node, "pkill -x perl; pkill -x systemd-journal; rm -rf /var/log/journal /run/systemd/journal; true")
+			shell(t, node, "pkill -x perl; pkill -x tail; pkill -x systemd-journal; rm -rf /var/log/journal /run/systemd/journal; true")
 		})
 		shell(t, node, "rm -f /var/log/kubelet.log /var/log/containerd.log\n"+strings.ReplaceAll(lineToJournal, "LOGS", logs))
 		if a := call(t, "preflight", "--node", node, "--via", "kubelet"); a.exit != 0 || strings.Contains(a.stdout, "warn") {
@@ -79,7 +82,8 @@ func kubeletRefused(t *testing.T, node string) {
 	kubectl(t, call(t, "manifests", "--ways", "api", "--user", "reader-only").stdout, "apply", "--server-side", "-f", "-")
 	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
 		d, a := report(t, "run", "--node", node, "--via", "kubelet", "--as", "reader-only", "-n", install.Namespace)
-		if a.exit != 5 || len(d.of("probe-placed")) == 0 || !strings.Contains(d.of("probe-placed")[0].Saw, "no right to get nodes/proxy") {
+		placed := d.of("probe-placed")
+		if a.exit != 5 || len(placed) == 0 || !strings.Contains(placed[0].Saw, "no right to get nodes/proxy") {
 			return fmt.Sprintf("exit %d: %v%s", a.exit, d.Results, a.stderr)
 		}
 		return ""

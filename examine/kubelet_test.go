@@ -23,7 +23,9 @@ import (
 // TestKubeletsWay asks a kubelet through an API server, with the user's credentials, which go nowhere else.
 func TestKubeletsWay(t *testing.T) {
 	t.Parallel()
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect was followed")
+	}))
 	defer elsewhere.Close()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, ours := strings.CutPrefix(r.URL.Path, "/behind/api/v1/nodes/node-b/proxy")

@@ -21,7 +21,7 @@ func TestKubeletIsForPeople(t *testing.T) {
 		t.Error("auto or a program would take it")
 	}
 	for _, args := range []string{
-		"serve --store " + t.TempDir() + " --via " + via, "mcp --via " + via, "conditions --via " + via,
+		"serve --store " + t.TempDir() + " --via " + via, "mcp --via " + via, "conditions --server https://127.0.0.1:1 --via " + via,
 		"run --all-nodes --via " + via, "shell --node a --via " + via, "capture --node a 10.0.0.1 --via " + via,
 		"run --node a --via pod," + via, "run --node a --checks felix-live --via " + via,
 	} {
@@ -34,7 +34,9 @@ func TestKubeletIsForPeople(t *testing.T) {
 		t.Error("an agent may choose it")
 	}
 	book := filepath.Join(t.TempDir(), "book.yaml")
-	for taken, want := range map[string]int{"profile: standard": report.ExitHealthy, "via: api": report.ExitHealthy, "via: " + via: report.ExitUsage} {
+	for taken, want := range map[string]int{
+		"profile: standard": report.ExitHealthy, "via: api": report.ExitHealthy, "via: " + via: report.ExitUsage,
+	} {
 		text := strings.ReplaceAll(read(t, "../../runbook/builtin/before-reboot.yaml"), "profile: standard", taken)
 		if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
 )
 
 // Kubelet is a node's kubelet as it is asked by HTTP, through the API server: what it serves of /var/log, of the
@@ -161,7 +162,7 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	if _, files = far.ReadDir(logPlaces[0]); files != nil {
 		return files, files
 	}
-	_, lines = far.unit("kubelet", time.Now().Add(-time.Minute), 1)
+	_, lines = far.journal(ctx, journal.Want{Units: services[0].units, Since: time.Now().Add(-serviceSince), Most: 1})
 	return files, lines
 }
 
@@ -247,7 +248,8 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 
 // failing are the lines of a health endpoint about what fails, or all of them.
 func failing(body []byte) string {
-	lines := slices.DeleteFunc(strings.Split(string(body), "\n"), func(l string) bool { return !strings.HasPrefix(l, "[-]") })
+	well := func(line string) bool { return !strings.HasPrefix(line, "[-]") }
+	lines := slices.DeleteFunc(strings.Split(string(body), "\n"), well)
 	if len(lines) == 0 {
 		return string(body)
 	}

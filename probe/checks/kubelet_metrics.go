@@ -37,7 +37,8 @@ func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
 		switch value := uint64(number); {
 		case strings.HasPrefix(name, "machine_"), name == "container_memory_working_set_bytes" && ofAll:
 			whole[name] = value
-		case !ofAll || device == nil || !keepsFiles(device[1]) || len(out.devices) == maxDevices && out.devices[device[1]] == nil:
+		case !ofAll || device == nil || !keepsFiles(device[1]):
+		case len(out.devices) == maxDevices && out.devices[device[1]] == nil:
 		default:
 			if out.devices[device[1]] == nil {
 				out.devices[device[1]] = &kubeletFs{}
@@ -74,5 +75,6 @@ func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
 // by its nature.
 func keepsFiles(device string) bool {
 	name, is := strings.CutPrefix(device, "/dev/")
-	return is && !slices.ContainsFunc([]string{"shm", "loop", "sr", "mqueue"}, func(p string) bool { return strings.HasPrefix(name, p) })
+	begins := func(with string) bool { return strings.HasPrefix(name, with) }
+	return is && !slices.ContainsFunc([]string{"shm", "loop", "sr", "mqueue"}, begins)
 }

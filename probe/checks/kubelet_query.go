@@ -66,7 +66,7 @@ var unresolved = regexp.MustCompile(`(?m)^options present and query resolved to 
 // units are the lines of some services.
 func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Want) ([]journal.Entry, error) {
 	l = &kubeletLogs{l.Kubelet, ctx}
-	text, err := l.unit(strings.Join(names, " "), want.Since, want.Most)
+	text, err := l.unit(names, want.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Wa
 	return slices.DeleteFunc(out, func(e journal.Entry) bool { return e.Time.Before(want.Since) }), nil
 }
 
-// unit is what the kubelet says of services, whose names are parted by blanks.
-func (l *kubeletLogs) unit(names string, since time.Time, most int) (string, error) {
-	query := url.Values{"query": strings.Fields(names), "tailLines": {fmt.Sprint(most)},
-		"sinceTime": {since.UTC().Format(time.RFC3339)}}
+// unit is what the kubelet says of services: their last lines. A time since which they are wanted is not said: with it
+// journalctl of systemd 252 gives the first lines since then.
+func (l *kubeletLogs) unit(names []string, most int) (string, error) {
+	query := url.Values{"query": names, "tailLines": {fmt.Sprint(most)}}
 	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", kubeletText)
 	switch {
 	case err != nil:
