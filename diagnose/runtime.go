@@ -331,7 +331,7 @@ func askRuntime(kind string) probe.Fix {
 // runtimeStuck is as much as can be said while nothing gets onto the node.
 var runtimeStuck = &Rule{
 	ID: "runtime-stuck", Layer: LayerRuntime, Symptom: true, Title: "the container runtime starts no container",
-	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
+	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets; --via kubelet has the kubelet's own lines about it. Containers that are shown as Running may have ended long ago.
 Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and starts no pods either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix:   askRuntime(""),
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
@@ -346,13 +346,15 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		if saidWhy(f) {
 			placed, idle = nil, nil
 		}
-		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
+		logs := slices.Concat(serviceWrites(f, checks.ServiceKubelet, checks.SaysRuntimeDown),
+			keep(f.Bad(checks.KubeletHealth.ID), about(checks.TargetRuntime)))
+		if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
 			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil
 		}
 		c := Case{
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
-			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
+			For:     slices.Concat(clues(proof, placed), clues(proof, said), clues(strong, logs)),
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
 		}
 		for _, r := range f.Of(facts.CheckNodeReady) {
@@ -369,6 +371,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			c.Says += "; the kubelet says: " + said[0].Saw
 		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
+		case len(logs) > 0:
+			c.Says += ", by what the kubelet says: " + logs[0].Saw
 		default:
 			c.Says = "the kubelet of {node} renews its lease and starts no pods; its sync loop seems blocked by the container runtime, or it exits and is restarted again and again"
 			c.For = slices.Concat(clues(strong, idle), clues(0, alive))

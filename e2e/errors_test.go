@@ -65,6 +65,8 @@ func TestOneClearLine(t *testing.T) {
 		{"capture into a folder", "capture --node node-a 10.0.0.1 -w /", 2, "it is a folder"},
 		{"unknown verb", "fix", 2, `unknown command "fix"`},
 		{"another way's check", "run --node node-a --via api --checks node-ready,bgp-session", 2, "--via api cannot ask bgp-session"},
+		{"a kubelet's check", "run --node node-a --via kubelet --checks node-swap,felix-live", 2, "--via kubelet cannot ask felix-live"},
+		{"a kubelet in a list", "run --node node-a --via pod,kubelet", 2, "--via kubelet cannot stand in a list"},
 		{"no API, its check", "run --via local --checks node-ready,node-load", 2, "--via local cannot ask node-ready"},
 		{"the run's own check", "run --node node-a --checks probe-placed", 2, "answered by every run"},
 		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},

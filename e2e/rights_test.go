@@ -41,7 +41,8 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 // in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
 func TestRights(t *testing.T) {
 	execTarget(t)
-	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall")
+	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall", "--ways",
+		strings.Join(append(install.People(), "kubelet"), ","))
 	if printed.exit != 0 {
 		t.Fatal(printed.stderr)
 	}
@@ -68,7 +69,7 @@ func TestRights(t *testing.T) {
 		}
 		return ""
 	})
-	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh", "kubelet"} {
 		t.Run("all of "+way, func(t *testing.T) {
 			d, a := report(t, slices.Concat(as, bySSH(t),
 				[]string{"run", "--node", "node-b", "--via", way, "--skip", "node-load"})...)
@@ -99,7 +100,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("all of preflight", func(t *testing.T) {
 		before := state(t)
-		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour", "shell", "clean"} {
+		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour", "kubelet", "shell", "clean"} {
 			exit := 0
 			if way == "exec" { // whether the container has a shell is not known
 				exit = 5
@@ -266,6 +267,9 @@ func (l lesser) isTold(t *testing.T) {
 	if l.right.Verb == "watch" || l.use == "pod" && l.right.Resource == "pods" && l.right.Verb == "delete" {
 		want = "no right to " + l.right.Verb + " pod"
 	}
+	if l.use == "kubelet" {
+		want = "no right to get nodes/proxy"
+	}
 	var a answer
 	switch l.use {
 	case "clean":
@@ -297,7 +301,7 @@ func (l lesser) isTold(t *testing.T) {
 		if way == "api" {
 			way = "pod"
 		} else {
-			args = append(args, "--checks", "felix-live")
+			args = append(args, "--checks", map[bool]string{true: "kubelet-health", false: "felix-live"}[way == "kubelet"])
 		}
 		a = call(t, append(args, "--via", way, "-o", "json")...)
 		switch {

@@ -67,6 +67,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
 		wanted := slices.ContainsFunc(open, func(w diagnose.Cover) bool { return w.Check == c.ID })
 		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == checks.NeighbourReach ||
+			r.opts.Via == injector.MethodKubelet && !checks.KubeletAnswers(c) ||
 			c == checks.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
 			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
 				return !slices.Contains(have, need)

@@ -150,9 +150,13 @@ func (o Options) pick() ([]*probe.Check, error) {
 	if len(picked) == 0 {
 		return nil, ui.BadUsage("--checks and --skip leave no check to run")
 	}
-	if o.Via == injector.MethodNeighbour && len(o.Checks) == 0 {
+	switch {
+	case len(o.Checks) > 0:
+	case o.Via == injector.MethodNeighbour:
 		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() })
 		picked = append(picked, checks.BGPSession, checks.NeighbourReach)
+	case o.Via == injector.MethodKubelet:
+		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !checks.KubeletAnswers(c) })
 	}
 	return picked, o.askable(picked)
 }
@@ -160,7 +164,8 @@ func (o Options) pick() ([]*probe.Check, error) {
 // askable refuses checks named by the user that the access method named by the user cannot
 // ask: a report without them would pass for a good one.
 func (o Options) askable(picked []*probe.Check) error {
-	asksLess := slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodNeighbour}, o.Via)
+	asksLess := slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodNeighbour,
+		injector.MethodKubelet}, o.Via)
 	var cannot []string
 	for _, c := range picked {
 		if !o.canAsk(c) {
@@ -186,6 +191,8 @@ func (o Options) canAsk(c *probe.Check) bool {
 		return !c.OnNode()
 	case o.Via == injector.MethodNeighbour:
 		return !c.OnNode() || fromBaselines
+	case o.Via == injector.MethodKubelet:
+		return !c.OnNode() || checks.KubeletAnswers(c)
 	case o.Via == injector.MethodLocal:
 		return c.From != probe.FromAPI && c != checks.NeighbourReach
 	}

@@ -68,6 +68,10 @@ func (r *Run) methods() ([]injector.Method, error) {
 		method, err := r.local(m)
 		return []injector.Method{method}, err
 	}
+	if r.opts.Via == injector.MethodKubelet {
+		method, err := r.kubelet()
+		return []injector.Method{method}, err
+	}
 	client, err := r.client.Writer()
 	if err != nil {
 		return nil, err

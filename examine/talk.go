@@ -106,7 +106,11 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 			return err
 		}
 	}
-	placed := probe.Found(probe.OK, "probe running after %s: %s", p.Took.Round(10*time.Millisecond),
+	what := "probe running"
+	if p.Method == injector.MethodKubelet {
+		what = "the kubelet answers"
+	}
+	placed := probe.Found(probe.OK, "%s after %s: %s", what, p.Took.Round(10*time.Millisecond),
 		strings.Join(p.Session.Created(), ", "))
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, p.Method, p.Took
 	if id := p.Session.ImageID(); id != "" {

@@ -246,7 +246,7 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	case forbidden(text):
 		return refuse(facts.ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
-		return unattached("the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
+		return Unattached("the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, kubeletCannotAsk):
 		return refuse(facts.ReasonUnasked, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "unknown service runtime.v1"):

@@ -10,6 +10,7 @@ import (
 
 // The names of the access methods, as in --via. MethodAPI puts no probe on the node; the API is read
 // first in every run. MethodNeighbour asks baseline nodes about the node, through probe pods there.
+// MethodKubelet puts none there either: the node's kubelet is asked, through the API server.
 const (
 	MethodAPI       = "api"
 	MethodPod       = "pod"
@@ -17,6 +18,7 @@ const (
 	MethodExec      = "exec"
 	MethodSSH       = "ssh"
 	MethodNeighbour = probe.WayNeighbour
+	MethodKubelet   = "kubelet"
 	MethodLocal     = "local"
 )
 
@@ -33,10 +35,12 @@ const (
 
 // accessMethod is a row of the table of access methods, from which every list of them is made.
 type accessMethod struct {
-	name    string
-	needs   needs
-	open    func(*Client) Open // nil where it is alone
-	ownHost bool               // it takes the user's own machine: a pod has neither their keys nor the node
+	name  string
+	needs needs
+	open  func(*Client) Open // nil where it is alone
+	// a person takes it, and no program for them: it needs the person's own machine, whose keys no pod has, or a right
+	// that is as good as root
+	person bool
 }
 
 // accessMethods is the table. auto tries those that are not alone, in this order.
@@ -46,9 +50,10 @@ func accessMethods() []accessMethod {
 		{name: MethodPod, needs: needsStart, open: byPod},
 		{name: MethodEphemeral, needs: needsStart, open: byEphemeral},
 		{name: MethodExec, needs: needsExec, open: byExec},
-		{name: MethodSSH, needs: needsLogin, open: bySSH, ownHost: true},
+		{name: MethodSSH, needs: needsLogin, open: bySSH, person: true},
 		{name: MethodNeighbour, needs: alone},
-		{name: MethodLocal, needs: alone, ownHost: true},
+		{name: MethodKubelet, needs: alone, person: true},
+		{name: MethodLocal, needs: alone, person: true},
 	}
 }
 
@@ -82,8 +87,8 @@ func FallbackNames() []string {
 	return namesWhere(func(m accessMethod) bool { return m.needs != alone })
 }
 
-// OwnHostNames lists the access methods that take the user's own machine, and so work in no pod.
-func OwnHostNames() []string { return namesWhere(func(m accessMethod) bool { return m.ownHost }) }
+// PersonNames lists the access methods that a person takes, and that no program in the cluster may.
+func PersonNames() []string { return namesWhere(func(m accessMethod) bool { return m.person }) }
 
 // Opener is how one of FallbackNames puts a probe on a node.
 func Opener(name string, c *Client) Open { return methodCalled(name).open(c) }

@@ -48,8 +48,8 @@ func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 var wrongAnswer = regexp.MustCompile(`tls: first record does not look like a TLS handshake|x509: |malformed HTTP|` +
 	`remote error: tls: `)
 
-// unattached refuses because the API server does not talk to the kubelet.
-func unattached(format string, args ...any) *PlacementError {
+// Unattached refuses because the API server does not talk to the kubelet.
+func Unattached(format string, args ...any) *PlacementError {
 	pe := refuse(facts.ReasonAttach, format, args...)
 	pe.Answered = wrongAnswer.MatchString(pe.Text)
 	return pe

@@ -162,7 +162,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	case strings.Contains(text, kubeletCannotAsk):
 		return r.ID, refuse(facts.ReasonUnasked, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
 	}
-	return r.ID, unattached("the probe runs and cannot be talked to: %v", err)
+	return r.ID, Unattached("the probe runs and cannot be talked to: %v", err)
 }
 
 // errLost is a request that could not be sent and that resume will not send again.

@@ -75,6 +75,8 @@ func Uses() []Use {
 		)},
 		{Name: "ssh", Does: "a probe uploaded by your own ssh"},
 		{Name: "neighbour", Does: "probes on healthy nodes that test the node from there", As: "pod"},
+		{Name: "kubelet", Does: "ask the node's kubelet, through the API server; as good as root on the nodes",
+			Rights: lost(Cluster, "", "nodes/proxy", []string{"get"}, "")},
 		{Name: "shell", Does: "a session; for its root shell a second, privileged pod", As: "pod"},
 		{Name: "clean", Does: "remove what killed clients have left", Rights: slices.Concat(
 			lost(Cluster, "batch", "jobs", []string{"list"}, "clean-up jobs that were left are not seen"),
@@ -197,9 +199,11 @@ func Names() []string {
 }
 
 // People lists the uses that people have: all but those of programs that go on by themselves, which have accounts of
-// their own.
+// their own, and kubelet, which is asked for by its name alone.
 func People() []string {
-	return slices.DeleteFunc(Names(), func(name string) bool { return name == "serve" || name == "conditions" })
+	return slices.DeleteFunc(Names(), func(name string) bool {
+		return slices.Contains([]string{"serve", "conditions", "kubelet"}, name)
+	})
 }
 
 // rulesIn are the rules of a use in a scope, resources with the same verbs together.

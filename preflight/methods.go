@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -50,6 +51,8 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	case injector.MethodExec:
 		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
 			answerOf(method, askContainer, p.container(ctx))}
+	case injector.MethodKubelet:
+		return p.kubelet(ctx)
 	case injector.MethodSSH:
 		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
 			answerOf(method, askSSH, p.login(ctx, o))}
@@ -184,6 +187,28 @@ func asListed(image string) string {
 		name = name[:colon]
 	}
 	return name + "@" + digest
+}
+
+// kubelet asks the node's kubelet whether it answers, and which logs it gives.
+func (p *Preflight) kubelet(ctx context.Context) []probe.Event {
+	kubelet, err := p.client.Kubelet(p.opts.Node)
+	if err == nil {
+		if _, bad := kubelet.Greet(ctx); bad != nil {
+			err = examine.Ungreeted(bad)
+		}
+	}
+	if err != nil {
+		return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.Fail, "%s", why(err)))}
+	}
+	logs := probe.Found(probe.OK, "it gives the services' lines of the journal, and files below /var/log")
+	switch files, lines := kubelet.OffersLogs(ctx); {
+	case files != nil:
+		logs = probe.Found(probe.Warn, "it works with less: no logs are read: %s", why(files))
+	case lines != nil:
+		logs = probe.Found(probe.Info, "files below /var/log are read, the journal there among them: %s", why(lines))
+	}
+	return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.OK, "the kubelet answers through the API server")),
+		answerOf(injector.MethodKubelet, askLogs, logs)}
 }
 
 func hasEmbedded(packed []byte, arch string) probe.Result {

@@ -39,6 +39,8 @@ const (
 	askEmbedded  = "carried-probe"
 	askContainer = "container"
 	askSSH       = "ssh"
+	askKubelet   = "kubelet"
+	askLogs      = "logs"
 )
 
 // Uses that rights are granted for and that are no access method.

@@ -263,7 +263,7 @@ func TestPreflightOfEachMethod(t *testing.T) {
 	}
 	p := of(t, "", &examine.Recorder{})
 	p.reader, p.writer, p.snap = reader, writer, &cluster.Snapshot{Node: &corev1.Node{}}
-	for _, method := range append(injector.FallbackNames(), injector.MethodNeighbour, useShell) {
+	for _, method := range append(injector.FallbackNames(), injector.MethodNeighbour, injector.MethodKubelet, useShell) {
 		if len(p.ofMethod(t.Context(), method)) == 0 {
 			t.Errorf("access method %s: ofMethod in preflight/methods.go says nothing of what it needs", method)
 		}
@@ -314,7 +314,8 @@ func TestMissingNamespace(t *testing.T) {
 func of(t *testing.T, namespace string, sink report.Sink) *Preflight {
 	t.Helper()
 	noProbe := func(string) []byte { return nil }
-	client := examine.NewClient(examine.Config{Namespace: namespace, Probe: noProbe}, io.Discard)
+	nobody := func() (*rest.Config, error) { return &rest.Config{Host: "https://127.0.0.1:1"}, nil }
+	client := examine.NewClient(examine.Config{Namespace: namespace, Probe: noProbe, Rest: nobody}, io.Discard)
 	opts := examine.Options{
 		Node: "node-a", Profile: string(probe.Standard), FailOn: examine.FailOnFail, Image: probe.Image, Timeout: time.Minute,
 	}

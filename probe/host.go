@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ErrNotVisible says that a path of the node is not visible to this probe: its
@@ -35,7 +36,28 @@ type Host struct {
 	Root string   // where the node's root directory is seen: "/", "/host", "/nodeproc/1/root"
 	Proc string   // a proc file system: "/proc"
 	Only []string // paths of the node visible below Root; nil = all of it
+
+	Far   Elsewhere     // has the files in place of Root, which then shows nothing; nil = they are below Root
+	Ahead time.Duration // by how much the node's clock is ahead of this machine's
 }
+
+// Elsewhere has files of a node that no file system of this machine shows. Its errors wrap fs.ErrNotExist or
+// ErrNotVisible where they mean that.
+type Elsewhere interface {
+	Open(name string) (File, error)        // opens a regular file to be read
+	ReadDir(name string) ([]string, error) // lists the names in a folder
+}
+
+// File is a file of the node that is open to be read.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Name() string // the path on the node
+	Stat() (fs.FileInfo, error)
+}
+
+// Now is the time by the node's clock.
+func (h *Host) Now() time.Time { return time.Now().Add(h.Ahead) }
 
 // visible is the clean form of a path of the node, such as
 // "run/containerd/containerd.sock". An access method that shows some paths
@@ -45,7 +67,7 @@ func (h *Host) visible(name string) (string, error) {
 	if strings.HasPrefix(name, "/var/run/") {
 		name = strings.TrimPrefix(name, "/var")
 	}
-	if h.Only != nil && !h.sees(name) {
+	if h.Far != nil || h.Only != nil && !h.sees(name) {
 		return "", fmt.Errorf("%s: %w", name, ErrNotVisible)
 	}
 	return name, nil
@@ -75,9 +97,18 @@ func (h *Host) Find(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Stat tells about what is at a path, at the end of all links.
+// Stat tells about what is at a path, at the end of all links; of files elsewhere about regular ones alone.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
-	f, err := h.Find(name)
+	var f interface {
+		Stat() (fs.FileInfo, error)
+		Close() error
+	}
+	var err error
+	if h.Far != nil {
+		f, err = h.Far.Open(path.Clean("/" + name))
+	} else {
+		f, err = h.Find(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +120,18 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 // after all links.
 func (h *Host) Open(name string) (*os.File, error) {
 	return h.open(name, fs.FileMode.IsRegular, "a file")
+}
+
+// File opens a regular file as Open does, also where the files are elsewhere.
+func (h *Host) File(name string) (File, error) {
+	if h.Far != nil {
+		return h.Far.Open(path.Clean("/" + name))
+	}
+	f, err := h.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // open opens what is wanted and nothing else: to open a device can do something to it,
@@ -155,6 +198,9 @@ func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
 
 // ReadDir lists the names in a folder, in order.
 func (h *Host) ReadDir(name string) ([]string, error) {
+	if h.Far != nil {
+		return h.Far.ReadDir(path.Clean("/" + name))
+	}
 	f, err := h.open(name, fs.FileMode.IsDir, "a folder")
 	if err != nil {
 		return nil, err

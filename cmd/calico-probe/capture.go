@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		o.Timeout = wanted.Limit + captureSpare
 	}
 	switch {
-	case o.Via == injector.MethodAPI || o.Via == injector.MethodNeighbour:
+	case slices.Contains([]string{injector.MethodAPI, injector.MethodNeighbour, injector.MethodKubelet}, o.Via):
 		return ui.BadUsage("--via %s puts no probe on the node, and a capture is made by one", o.Via)
 	case c.Peer != "" && o.Via == injector.MethodLocal:
 		return ui.BadUsage("--via local reaches no other node: leave out --peer")

@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/docs/schema"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/gate"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -120,6 +121,8 @@ func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
 		return ui.BadUsage("--offline asks no node: leave out --allow-probes, or --offline")
+	case o.Via == injector.MethodKubelet:
+		return ui.BadUsage("--via kubelet is for people, and an agent is none: use another access method")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")
 	case o.listen == "" && (o.access != gate.Access{} || o.plain || len(o.front.Origins) > 0):

@@ -103,8 +103,12 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	return run, docs[0], nil
 }
 
-// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
+// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing,
+// but not the one that is for people.
 func (o *mcpOptions) allows(via string) bool {
+	if slices.Contains(strings.Split(via, ","), injector.MethodKubelet) {
+		return false
+	}
 	if o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
 		return true
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
@@ -43,7 +44,8 @@ func knownToRunbooks() runbook.Known {
 			return examine.CheckIDs(picked), err
 		},
 		Together: together,
-		Methods:  examine.ViaWords(),
+		// A runbook may run where nobody is.
+		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return via == injector.MethodKubelet }),
 		Profiles: examine.ProfileNames(),
 	}
 }

@@ -115,7 +115,7 @@ func (o *serveOptions) check() error {
 	}
 	for method := range strings.SplitSeq(o.Via, ",") {
 		if !worksInPod(method) {
-			return ui.BadUsage("--via %s does not work in a pod: use auto, api, neighbour, or a list of %s", method, viaInPod())
+			return ui.BadUsage("--via %s does not work in a pod, or is for people: use auto, api, neighbour, or a list of %s", method, viaInPod())
 		}
 	}
 	if err := o.checkListeners(); err != nil {

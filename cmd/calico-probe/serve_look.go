@@ -166,7 +166,7 @@ func viaInPod() string {
 }
 
 // worksInPod tells whether an access method can be used in a pod.
-func worksInPod(method string) bool { return !slices.Contains(injector.OwnHostNames(), method) }
+func worksInPod(method string) bool { return !slices.Contains(injector.PersonNames(), method) }
 
 // viaOf is by which access methods a runbook's step runs that asks for some: not where the
 // administrator holds it back by serve's own, and never by ssh.

@@ -32,7 +32,7 @@ const (
 )
 
 func calicoErrors(_ context.Context, p *probe.Pass) {
-	now := time.Now()
+	now := p.Host.Now()
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
 		if t.Name != typhaName || folder == "" || strings.Contains(folder, "/") {

@@ -77,7 +77,7 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 	}
 	containers = slices.DeleteFunc(containers, ownContainer)
 	for _, c := range containers[:min(len(containers), logContainers)] {
-		r := containerLog(p.Host, path.Join(folder, c), account, time.Now())
+		r := containerLog(p.Host, path.Join(folder, c), account, p.Host.Now())
 		p.Report(r.On(c).With(FactOfContainer, c))
 	}
 }
@@ -205,7 +205,7 @@ func readRun(h *probe.Host, folder, account string, number int) (runLog, error) 
 
 // lastOfLog reads the last lines of a container's log, and tells whether they are all there are.
 func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err error) {
-	f, err := h.Open(name)
+	f, err := h.File(name)
 	if err != nil {
 		return nil, false, err
 	}

@@ -74,14 +74,16 @@ var journalName = regexp.MustCompile(`^system(?:@[0-9a-f~-]+)?\.journal$`)
 // machineID is the name of a folder with a journal of a machine.
 var machineID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, time.Now()) }
+func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Host.Now()) }
 
 func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	lines, err := journalLines(ctx, p.Host, now.Add(-serviceSince))
 	where, byTag := "the journal", false
-	if err == nil && lines == nil {
-		lines, err = logFileLines(p.Host, now.Add(-serviceSince))
-		where, byTag = "the files below /var/log", true
+	if lines == nil && (err == nil || errors.Is(err, probe.ErrNotVisible)) { // of the journal, or a part of it
+		of, unread := logFileLines(p.Host, now.Add(-serviceSince))
+		if of != nil || err == nil {
+			lines, err, where, byTag = of, unread, "the files below /var/log", true
+		}
 	}
 	switch {
 	case err != nil:
@@ -124,9 +126,16 @@ func journalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 	var out []journal.Entry
 	var bad error
 	seen := 0
+	if far, ok := h.Far.(*kubeletLogs); ok {
+		entries, unasked := far.journal(ctx, want)
+		if unasked == nil {
+			return entries, nil
+		}
+		bad = unasked
+	}
 	for _, place := range journalPlaces {
 		names, err := journalsIn(h, place)
-		if err != nil {
+		if err != nil && (h.Far == nil || !errors.Is(err, probe.ErrNotVisible)) {
 			bad = errors.Join(bad, err)
 		}
 		for _, name := range names {
@@ -189,7 +198,7 @@ func journalsIn(h *probe.Host, place string) ([]string, error) {
 
 // readJournal reads one file, and tells whether it has entries since the wanted time.
 func readJournal(ctx context.Context, h *probe.Host, name string, want journal.Want) ([]journal.Entry, bool, error) {
-	f, err := h.Open(name)
+	f, err := h.File(name)
 	if err != nil {
 		return nil, false, err
 	}

@@ -3,7 +3,6 @@ package checks
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -34,7 +33,7 @@ var unitOf = map[string]string{"kubelet": "kubelet.service", "k3s": "k3s.service
 func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for _, it := range logFiles {
-		f, err := h.Open(path.Join("/var/log", it.name))
+		f, err := h.File(path.Join("/var/log", it.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -56,7 +55,7 @@ func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 }
 
 // linesOf are the services' lines in the end of a file.
-func linesOf(f *os.File, unit string) ([]journal.Entry, error) {
+func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 	if !strings.HasPrefix(f.Name(), "/var/log/") {
 		return nil, nil // a link to what is no log
 	}

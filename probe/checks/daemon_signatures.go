@@ -25,6 +25,7 @@ const (
 	SaysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	saysStorage       = "storage"         // the snapshotter or storage driver does not work
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
+	SaysRuntimeDown   = "runtime-down"    // the kubelet gets no answer from its runtime
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
 	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
 	SaysStore         = "store"           // the runtime's store of images lacks a part of one
@@ -98,6 +99,9 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
 	{id: SaysNoAPI, source: "kubelet: registering, lease, reflectors; client-go", passing: true,
 		match: regexp.MustCompile(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
+	{id: SaysRuntimeDown, source: "kubelet, runtime.go; cri-client, remote_runtime.go", passing: true,
+		match: regexp.MustCompile(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
+			`remote_runtime\.go:\d+\] "(?:Status|Version|ListPodSandbox with filter|ListContainers with filter) from runtime service failed" .*code = DeadlineExceeded)`)},
 	{id: saysPLEG, source: "kubelet, kubelet.go", passing: true,
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{id: saysNoCNI, source: "kubelet, kubelet.go; containerd's CRI", passing: true,

@@ -84,7 +84,7 @@ var endings = map[string]ending{
 	},
 }
 
-func kubeLog(ctx context.Context, p *probe.Pass) { kubeLogAt(ctx, p, time.Now()) }
+func kubeLog(ctx context.Context, p *probe.Pass) { kubeLogAt(ctx, p, p.Host.Now()) }
 
 func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	found := false

@@ -32,7 +32,8 @@ fail, refused: the kubelet is not running, or is between two starts; look at its
 skip: healthz is turned off in the kubelet's configuration. unknown: a file with its settings cannot be read, or more than one process may be the kubelet: one of root's with that name, in the node's network and in no pod.
 client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: it expires within two weeks and has not been renewed. fail: it has expired, so the API server rejects the kubelet. Of the file that holds key and certificate only the certificate is looked at.
 saved state, where the kubelet has saved what its CPU or memory manager gave to pods: fail: that is of another policy than the configuration's, and no kubelet runs: it ends at every start for it. warn: a kubelet runs, and will end so when it next starts.
-API server, where that kubeconfig names one and its CA: whether the kubelet would accept the certificate that the server shows. ok: it is of that CA. fail: it is of another (the cluster's CA was changed, or the file is another cluster's), not for that name or address, or expired by this node's clock. Nothing is sent but a TLS handshake; where none comes about nothing is said: datastore-latency asks for that.`,
+API server, where that kubeconfig names one and its CA: whether the kubelet would accept the certificate that the server shows. ok: it is of that CA. fail: it is of another (the cluster's CA was changed, or the file is another cluster's), not for that name or address, or expired by this node's clock. Nothing is sent but a TLS handshake; where none comes about nothing is said: datastore-latency asks for that.
+container runtime, with --via kubelet alone: warn: the kubelet answers, but not within 5 s where it has to ask its runtime for it.`,
 }
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
@@ -137,6 +138,9 @@ func leafIn(text []byte) *x509.Certificate {
 	}
 	return nil
 }
+
+// TargetRuntime is what the result is about for which a kubelet that is asked itself has to ask its container runtime.
+const TargetRuntime = "container runtime"
 
 // TargetCertificate is what the result about the kubelet's certificate is about.
 const TargetCertificate = "client certificate"

@@ -68,7 +68,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 			p.Report(probe.Found(probe.Info, "read-only, as on immutable systems").On(name).With(FactReadOnly, true))
 			continue
 		}
-		p.Report(roomy(d, frozen).On(name))
+		p.Report(roomy(d, frozen).On(name).With(FactReadOnly, frozen))
 	}
 }
 
@@ -96,7 +96,7 @@ func roomy(d disk, frozen bool) probe.Result {
 	case d.free < diskCollect:
 		r.Status = probe.Warn
 	}
-	return r.With(FactFree, d.free).With(FactFreeInodes, d.freeInodes).With(FactReadOnly, frozen)
+	return r.With(FactFree, d.free).With(FactFreeInodes, d.freeInodes)
 }
 
 // readOnly tells whether the file system under a path of the node is read-only,

@@ -64,14 +64,9 @@ func memory(h *probe.Host) probe.Result {
 		return probe.Found(probe.Unknown, "/proc/meminfo does not say how much is available")
 	}
 	available, total := *m.MemAvailableBytes, *m.MemTotalBytes
-	r := probe.Found(probe.OK, "%.1f of %.1f GB available", float64(available)/1e9, float64(total)/1e9)
+	r := judgeMemory(available, total)
 	kills, known := oomKills(h)
-	switch {
-	case available < memoryEvict:
-		r.Status = probe.Fail
-	case available < total/20:
-		r.Status = probe.Warn
-	case kills > 0:
+	if kills > 0 && r.Status == probe.OK {
 		r.Status = probe.Info
 	}
 	if known {
@@ -79,6 +74,18 @@ func memory(h *probe.Host) probe.Result {
 	}
 	if kills > 0 {
 		r.Saw += fmt.Sprintf("; %d OOM kills since boot", kills)
+	}
+	return r
+}
+
+// judgeMemory judges how much of the memory is available, in bytes.
+func judgeMemory(available, total uint64) probe.Result {
+	r := probe.Found(probe.OK, "%.1f of %.1f GB available", float64(available)/1e9, float64(total)/1e9)
+	switch {
+	case available < memoryEvict:
+		r.Status = probe.Fail
+	case available < total/20:
+		r.Status = probe.Warn
 	}
 	return r.With(FactAvailable, available).With(FactTotal, total)
 }

@@ -54,9 +54,13 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	if err != nil {
 		return probe.Failed(err)
 	}
-	r := probe.Found(probe.OK, "no swap")
 	_, fstab := h.Stat("/etc/fstab")
-	hidden := errors.Is(fstab, probe.ErrNotVisible)
+	return judgeSwap(names, back, errors.Is(fstab, probe.ErrNotVisible), k).Because(evidence...)
+}
+
+// judgeSwap judges what is swapped to now and what turns swap on at the next boot, which may be hidden.
+func judgeSwap(names, back []string, hidden bool, k kubelet) probe.Result {
+	r := probe.Found(probe.OK, "no swap")
 	switch {
 	case len(names) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s",
@@ -77,7 +81,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 			"swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s",
 			strings.Join(back, ", "))
 	}
-	return r.With(FactSwaps, names).With(FactReturns, back).With(FactAllowed, k.takesSwap()).Because(evidence...)
+	return r.With(FactSwaps, names).With(FactReturns, back).With(FactAllowed, k.takesSwap())
 }
 
 // swapAtBoot lists what turns swap on when the node boots. Places that this way

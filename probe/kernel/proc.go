@@ -14,6 +14,9 @@ import (
 // OpenProc opens a file of the proc file system. It is the kernel's: nobody lays links or
 // pipes there.
 func OpenProc(h *probe.Host, name string) (*os.File, error) {
+	if h.Far != nil { // what is here is not the node's
+		return nil, fmt.Errorf("/proc/%s: %w", name, probe.ErrNotVisible)
+	}
 	f, err := os.Open(filepath.Join(h.Proc, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading /proc/%s: %w", name, err)

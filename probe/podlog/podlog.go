@@ -13,7 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"strings"
 	"time"
 )
@@ -28,8 +28,15 @@ type Line struct {
 // than the parts that runtimes split a long line into, of 16 KiB.
 const behind = 32 << 10
 
+// File is what Tail reads.
+type File interface {
+	io.ReaderAt
+	Name() string
+	Stat() (fs.FileInfo, error)
+}
+
 // Tail is the last lines of a log: those that begin within so many bytes of its end.
-func Tail(f *os.File, most int64) ([]Line, error) {
+func Tail(f File, most int64) ([]Line, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("reading a log: %w", err)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// TestKubeletIsForPeople wants --via kubelet taken by nobody who did not name it: not by auto, and by no program, be it
+// that somebody tells it to; and its right granted to nobody who did not ask for it.
+func TestKubeletIsForPeople(t *testing.T) {
+	t.Parallel()
+	const via = injector.MethodKubelet
+	if slices.Contains(injector.FallbackNames(), via) || !slices.Contains(injector.PersonNames(), via) {
+		t.Error("auto or a program would take it")
+	}
+	for _, args := range []string{
+		"serve --store " + t.TempDir() + " --via " + via, "mcp --via " + via, "conditions --server https://127.0.0.1:1 --via " + via,
+		"run --all-nodes --via " + via, "shell --node a --via " + via, "capture --node a 10.0.0.1 --via " + via,
+		"run --node a --via pod," + via, "run --node a --checks felix-live --via " + via,
+	} {
+		if exit, _, errs := call(t, strings.Fields(args)...); exit != report.ExitUsage || !strings.Contains(errs, via) {
+			t.Errorf("%s: exit %d: %s", args, exit, errs)
+		}
+	}
+	o := &mcpOptions{runFlags: &runFlags{Options: examine.Options{Via: examine.ViaAuto}}}
+	if o.allows(via) || o.allows("pod,"+via) || !o.allows("pod,ssh") {
+		t.Error("an agent may choose it")
+	}
+	book := filepath.Join(t.TempDir(), "book.yaml")
+	for taken, want := range map[string]int{
+		"profile: standard": report.ExitHealthy, "via: api": report.ExitHealthy, "via: " + via: report.ExitUsage,
+	} {
+		text := strings.ReplaceAll(read(t, "../../runbook/builtin/before-reboot.yaml"), "profile: standard", taken)
+		if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if exit, out, errs := call(t, "runbook", "lint", book); exit != want {
+			t.Errorf("a runbook's step with %s: exit %d: %s%s", taken, exit, out, errs)
+		}
+	}
+	const right = "nodes/proxy"
+	if exit, out, errs := call(t, "manifests", "--serve"); exit != 0 || strings.Contains(out, right) {
+		t.Errorf("exit %d: the right is granted unasked: %s", exit, errs)
+	}
+	if exit, out, errs := call(t, "manifests", "--ways", via); exit != 0 || strings.Count(out, right) != 1 {
+		t.Errorf("exit %d: the right is not granted: %s%s", exit, out, errs)
+	}
+	for _, file := range []string{"kustomize/base/rights.yaml", "kustomize/serve/serve.yaml", "conditions.yaml"} {
+		if strings.Contains(read(t, "../../deploy/"+file), right) {
+			t.Errorf("deploy/%s grants %s", file, right)
+		}
+	}
+}
