@@ -14,7 +14,8 @@ import (
 )
 
 func addressRules() []*Rule {
-	return []*Rule{addressTaken, addressGone, addressBridge, addressSecondNIC, peerAddress, addressWillChange}
+	return []*Rule{addressTaken, addressGone, addressBridge, addressSecondNIC, peerAddress, addressWillChange,
+		detectionFindsNone}
 }
 
 // setMethod is the fix of every wrong address.

@@ -1,0 +1,31 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// detectionFindsNone is a method that finds nothing, where an address of before is kept.
+var detectionFindsNone = &Rule{
+	ID: "detection-finds-none", Layer: LayerCalico, Later: true, Title: "the method by which Calico looks for the node's address finds none",
+	Doc: `The node has an address that Calico registered earlier, and keeps it, because the method that calico-node uses now (IP_AUTODETECTION_METHOD, nodeAddressAutodetection of the operator) finds none on this node: no interface has such a name, or none an address of that range. Nothing is broken yet. A node that is new, or whose Node is made anew, gets none, and its calico-node ends with "Unable to auto-detect an IPv4 address" (no valid host interfaces found).`,
+	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, auto := range f.Of(checks.IPAutodetect.ID) {
+			registered, on := auto.Facts.Str(checks.FactRegistered), auto.Facts.Str(checks.FactKeptOn)
+			if auto.Status != probe.Warn || auto.Facts.Str(checks.FactPicked) != "" || registered == "" || on == "" {
+				continue
+			}
+			out = append(out, Case{
+				About: auto.Target, Family: familyOf(auto), For: clues(strong, []Finding{auto}),
+				Args: methodFor(familyOf(auto), registered, auto),
+				Says: fmt.Sprintf("%s finds no address on {node}, and the registered %s is kept; a node that is new gets none", auto.Facts.Str(checks.FactMethod), registered),
+			})
+		}
+		return out
+	},
+}
