@@ -2,8 +2,11 @@ package checks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -16,7 +19,7 @@ var Untracked = &probe.Check{
 	From: probe.FromNode, In: probe.Standard,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: untracked,
 	Doc: `kube-proxy's rules translate a Service's address once for each connection, and Calico's let answers back by the state of the connection. A rule with NOTRACK (iptables' table raw, "notrack" of nftables) keeps packets out of both: what is for the Service's address leaves the node untranslated and is lost, while the pods behind it answer. NodeLocal DNSCache makes such rules for the DNS Service's address, because it listens on that address itself; they stay when it is removed or its interface goes away. Others are made to spare the table of connections.
-ok: no rule of others matches. fail: one matches the address and port of a Service, and no interface of the node has that address. warn: one matches a pod of the node: what policies let in is not let back out. info: a rule may match, it asks for more than is looked at (an interface, a set, a mark). Calico's own rules (cali-*) are not looked at; neither are the rules of kube-proxy.`,
+ok: no rule of others matches. fail: one matches the address and port of a Service, and no interface of the node has that address, or nothing listens there. warn: one matches a pod of the node: what policies let in is not let back out. info: a rule may match, it asks for more than is looked at (an interface, a set, a mark). Calico's own rules (cali-*) are not looked at; neither are the rules of kube-proxy.`,
 }
 
 // addressed is where packets go that a rule may match.
@@ -27,7 +30,7 @@ type addressed struct {
 	protos []int
 }
 
-func untracked(_ context.Context, p *probe.Pass) {
+func untracked(ctx context.Context, p *probe.Pass) {
 	rules, err := kernel.Untracked(p.Host)
 	if err != nil {
 		p.Report(unseen(err))
@@ -42,7 +45,7 @@ func untracked(_ context.Context, p *probe.Pass) {
 	for _, t := range p.Of(probe.KindLocal) {
 		local = append(local, t.Addr.Unmap())
 	}
-	found := untrackedFor(rules, addressedBy(p, links), local)
+	found := untrackedFor(rules, addressedBy(ctx, p, links), local)
 	for _, r := range found {
 		p.Report(r)
 	}
@@ -56,15 +59,22 @@ const (
 	protoUDP = 17
 )
 
-// addressedBy lists Services and pods, but for addresses that the node has itself.
-func addressedBy(p *probe.Pass, links []kernel.Link) []addressed {
+// addressedBy lists Services and pods, but for addresses that the node has itself and where somebody listens.
+func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addressed {
 	pods := map[netip.Addr]bool{}
 	var out []addressed
 	add := func(t probe.Target, kind string, protos ...int) {
-		here := slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(t.Addr.Unmap()) })
-		if t.Addr.IsValid() && !here {
-			out = append(out, addressed{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos})
+		if !t.Addr.IsValid() {
+			return
 		}
+		one := addressed{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
+		if i := slices.IndexFunc(links, func(l kernel.Link) bool { return l.Has(one.to.Addr()) }); i >= 0 {
+			if t.Kind != probe.KindDNS || !errors.Is(connect(ctx, one.to).err, syscall.ECONNREFUSED) {
+				return
+			}
+			one.text += fmt.Sprintf(" (which %s of this node has, and where nothing listens)", links[i].Name)
+		}
+		out = append(out, one)
 	}
 	for _, t := range p.Of(probe.KindPod, probe.KindLocal) {
 		pods[t.Addr] = true
