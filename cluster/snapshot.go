@@ -271,8 +271,8 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under
 				errs[i] = err
 				return
 			}
-			if found[i] = pingable(running, n, under); found[i] == nil && slices.ContainsFunc(running, ownAddress) {
-				errs[i] = notReady(node.Name)
+			if found[i] = pingable(running, n, under); found[i] == nil {
+				errs[i] = noneReady(&node, running)
 			}
 		})
 	}
@@ -289,6 +289,15 @@ func loggedBy(p *corev1.Pod) (probe.Target, bool) {
 	}
 	return probe.Target{Kind: probe.KindLogs, Name: name, Node: p.Spec.NodeName, Host: p.Name,
 		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
+}
+
+// noneReady says that no pod of a node is ready, nil where there is none, or none is expected to be: of a node that is
+// not ready itself.
+func noneReady(node *corev1.Node, running []corev1.Pod) error {
+	if !slices.ContainsFunc(running, ownAddress) || !readyNow(node) {
+		return nil
+	}
+	return notReady(node.Name)
 }
 
 func notReady(node string) error { return fmt.Errorf("no workload pod on node %s is ready", node) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestBeside wants the cluster read once for two nodes, and nothing that one leaves out left out for the other.
@@ -48,5 +50,21 @@ func TestBeside(t *testing.T) {
 	}
 	if _, err := c.Beside(t.Context(), b, "c"); !errors.As(err, new(*UnknownNodeError)) {
 		t.Errorf("a node that is not there: %v", err)
+	}
+}
+
+// TestNoneReady wants pods missed that should be ready, and none of a node that is not.
+func TestNoneReady(t *testing.T) {
+	pod := corev1.Pod{Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.1.2"}}}}
+	well := node("b", "10.88.0.12", "10.88.0.12/24")
+	ill := well.DeepCopy()
+	for i := range ill.Status.Conditions {
+		ill.Status.Conditions[i].Status = corev1.ConditionUnknown
+	}
+	if err := noneReady(&well, []corev1.Pod{pod}); err == nil {
+		t.Error("pods that should be ready are not missed")
+	}
+	if err := errors.Join(noneReady(&well, nil), noneReady(ill, []corev1.Pod{pod})); err != nil {
+		t.Error(err)
 	}
 }
