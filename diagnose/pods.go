@@ -218,6 +218,14 @@ var newToken = &probe.Fix{
 	Radius: "reading changes nothing; " + restartRadius,
 }
 
+// rightsOfPlugin is the fix of an account of the CNI plugin's that may not read or write what it needs.
+var rightsOfPlugin = &probe.Fix{
+	Says: "Give the account its role back: apply the ClusterRole and the ClusterRoleBinding of the manifest of the Calico that runs; the operator does so by itself.",
+	Manifest: []string{"kubectl auth can-i get clusterinformations.crd.projectcalico.org --as system:serviceaccount:{of}:{account}",
+		"kubectl get clusterrolebindings -o wide | grep -e calico-cni-plugin -e calico-node"},
+	Radius: onlyReads,
+}
+
 // cniPluginFails is a CNI plugin that says what it lacks.
 var cniPluginFails = &Rule{
 	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods of the node",
@@ -245,6 +253,13 @@ It is quoted as it is where no other cause explains it.`,
 			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
 				groups[0].Facts.Str(facts.Message)
 			out[0].Fix = newKubeconfig
+		case facts.ObstacleRights:
+			namespace, account, _ := strings.Cut(groups[0].Facts.Str(facts.ObstacleAt), ":")
+			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's account %s/%s lacks a right, or its ClusterRoleBinding: %s",
+				namespace, account, groups[0].Facts.Str(facts.Message))
+			out[0].Args = map[string]Arg{"of": checked(namespace, isName(namespace), "NAMESPACE"),
+				"account": checked(account, isName(account), "ACCOUNT")}
+			out[0].Fix = rightsOfPlugin
 		case facts.ObstacleToken:
 			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
 				groups[0].Facts.Str(facts.Message)

@@ -85,7 +85,21 @@ Told from a crash by the line it ends with, which names the setting.`,
 		if len(lines) == 0 {
 			return nil
 		}
-		return []Case{logged(f, "does not accept a setting", lines)}
+		c := logged(f, "does not accept a setting", lines)
+		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysNoAddress {
+			for _, r := range f.Bad(checks.IPAutodetect.ID) { // which names it
+				method := r.Facts.Str(checks.FactMethod)
+				if method == "" || r.Facts.Str(checks.FactPicked) != "" {
+					continue
+				}
+				c.Says = fmt.Sprintf("calico-node on {node} finds no address by the method that it is given (IP_AUTODETECTION_METHOD %s): %s",
+					method, lines[0].Facts.Str(checks.FactLine))
+				c.For = append(c.For, clues(0, []Finding{r})...)
+				c.Covers = append(c.Covers, Covers(checks.IPAutodetect.ID, facts.CheckIPRegistered)...)
+				break
+			}
+		}
+		return []Case{c}
 	},
 }
 

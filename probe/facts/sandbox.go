@@ -20,6 +20,7 @@ const (
 	ObstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime name cgroups in different ways
 	ObstacleResolvConf    = "resolv-conf"    // the file that the kubelet takes DNS servers from cannot be opened
 	ObstacleToken         = "token"          // the API server does not accept the CNI plugin's token
+	ObstacleRights        = "rights"         // the CNI plugin's account may not do what it needs
 	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program may not be executed
 	ObstacleOpenFiles     = "open-files"     // somebody may not open one more file
@@ -164,6 +165,8 @@ var obstacles = []struct {
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
 	{of: StartsCNI, is: ObstacleToken, words: regexp.MustCompile(
 		`plugin type="calico".*connection is unauthorized: Unauthorized`)},
+	{of: StartsCNI, is: ObstacleRights, words: regexp.MustCompile(
+		`plugin type="calico".*is forbidden: User "system:serviceaccount:([a-z0-9.:-]{1,300})" cannot `)},
 	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }

@@ -36,6 +36,8 @@ func TestSandboxFailed(t *testing.T) {
 		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : open /sys/fs/cgroup/kubepods/cpuset.cpus: no such file or directory": {},
 		began + `failed to setup network for sandbox: plugin type="loopback" failed (add): netplugin failed with no error message: fork/exec /opt/cni/bin/loopback: permission denied`: {
 			Starts: StartsCNI, Plugin: "loopback", Obstacle: ObstacleNotExecutable, At: "/opt/cni/bin/loopback"},
+		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: clusterinformations.crd.projectcalico.org "default" is forbidden: User "system:serviceaccount:kube-system:calico-cni-plugin" cannot get resource "clusterinformations" in API group "crd.projectcalico.org" at the cluster scope`: {
+			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleRights, At: "kube-system:calico-cni-plugin"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/x": tls: failed to verify certificate: x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAuthority},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error parsing pool "team-blau-pool": invalid CIDR address: team-blau-pool`: {
