@@ -84,7 +84,7 @@ func TestShellTools(t *testing.T) {
 		{"conns -e 179", 0, []string{"established", peer, "bird ("}},
 		{"drops -n 1", 0, []string{"within 1"}},
 		{"drops " + far, 0, []string{" pings, and all came back"}},
-		{"drops default/workload-a", 0, []string{"default/workload-a is " + near + ", by the API (the pod's address)"}},
+		{"drops default/workload-a", 0, []string{"default/workload-a is " + near + " and fd00:", ", by the API (the pod's address)"}},
 		{"drops node-b:99", 0, []string{"all came back: refused: nothing listens there"}},
 		{"drops 192.0.2.1", 3, []string{"pings are lost"}},
 		{"in workload-a drops " + far, 0, []string{" pings, and all came back"}},
