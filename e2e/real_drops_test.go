@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,6 @@ import (
 // counters, and by the kernel's own word.
 func TestRealDrops(t *testing.T) {
 	onCalico(t)
-	address := func(pod string) string {
-		return strings.TrimSpace(kubectl(t, "", "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
-	}
 	for _, c := range []struct{ name, object, place string }{
 		{"a policy of Kubernetes'", `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -32,12 +30,17 @@ spec:
 `, "GlobalNetworkPolicy no-pings"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ask := "in default/workload-a drops " + address("workload-b")
+			b := podAddress(t, "workload-b")
+			ask := "in default/workload-a drops " + b
 			kubectl(t, c.object, "apply", "-f", "-")
 			t.Cleanup(func() {
-				kubectl(t, c.object, "delete", "-f", "-")
+				cmd := exec.Command(file(".cache/bin/kubectl"), "delete", "--timeout=1m", "-f", "-")
+				cmd.Stdin = strings.NewReader(c.object)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
 				eventually(t, time.Minute, func() string { // Felix has taken it back
-					a := shellFed(t, "in default/workload-a ping "+address("workload-b")+"\n", "--node", "node-a")
+					a := shellFed(t, "in default/workload-a ping "+b+"\n", "--node", "node-a")
 					if a.exit != 0 {
 						return a.stdout + a.stderr
 					}
@@ -56,4 +59,10 @@ spec:
 			}
 		})
 	}
+}
+
+// podAddress is the address of a pod of the namespace default.
+func podAddress(t testing.TB, pod string) string {
+	t.Helper()
+	return strings.TrimSpace(kubectl(t, "", "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
 }
