@@ -83,7 +83,18 @@ func TestConditions(t *testing.T) {
 	wantsHealth(t, "node-b", corev1.ConditionTrue, "", byJob)
 
 	mustSandbox(t, "felix", "node-a", "503")
-	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok") })
+	t.Cleanup(func() { // others want a calico-node that was never killed
+		mustSandbox(t, "felix", "node-a", "ok")
+		for _, args := range [][]string{
+			{"delete", "pod", "-l", "k8s-app=calico-node", "--field-selector", "spec.nodeName=node-a", "--timeout=1m"},
+			{"rollout", "status", "daemonset/calico-node", "--timeout=2m"},
+		} {
+			cmd := exec.Command(file(".cache/bin/kubectl"), append([]string{"-n", "kube-system"}, args...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		}
+	})
 	as := []string{"--as", "system:serviceaccount:" + install.Namespace + ":calico-probe-conditions"}
 	byHand := func() { call(t, append(as, "conditions")...) }
 	wantsHealth(t, "node-a", corev1.ConditionFalse, "calico-node", byHand) // all that the API says
