@@ -113,10 +113,10 @@ func onAddress(f Findings, r Finding) bool {
 func diedAtHost(device string) func(Finding) bool {
 	return func(r Finding) bool {
 		m := chainOfHost.FindStringSubmatch(r.Facts.Str(checks.FactRuleChain))
-		return m != nil && (device == "" || device == "*" || strings.HasPrefix(device, m[1]))
+		return m != nil && (device == "" || device == "*" || m[1] == device || strings.HasPrefix(m[1], "_"))
 	}
 }
 
-// chainOfHost is a chain of Felix' for a HostEndpoint, to and from it and through the node, with the interface, which
-// may be cut (felix/rules).
+// chainOfHost is a chain of Felix' for a HostEndpoint, to and from it and through the node, with the interface, or
+// the hash of a long name, which begins with _ (felix/rules).
 var chainOfHost = regexp.MustCompile(`cali-(?:th|fh|thfw|fhfw)-(.+)$`)

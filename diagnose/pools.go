@@ -144,10 +144,10 @@ Told from an interface of this node that overlaps by the pool itself.`,
 // poolHasAPI is a pool for whose sake packets to the API server are not masqueraded, so that its answers go nowhere.
 func poolHasAPI(f Findings) []Case {
 	cut := onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
+	if len(cut) == 0 {
+		return nil
+	}
 	for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolHasAPI) {
-		if len(cut) == 0 {
-			break
-		}
 		c := Case{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
 			Says: fmt.Sprintf("pods get no answer from the API server: IP pool %s has its address in it", r.Target),
 			For:  append(clues(strong, cut), clues(hint, []Finding{r})...), Covers: Covers(facts.CheckIPPools),
