@@ -156,7 +156,7 @@ func open(b *testing.B) *Trace {
 
 func end(b *testing.B, t *Trace) {
 	b.Helper()
-	if events, missed, err := t.End(); err != nil || len(events) > 0 || missed > 0 {
-		b.Errorf("of others %d events, %d missed, %v", len(events), missed, err)
+	if events, gaps, err := t.End(); err != nil || len(events) > 0 || gaps.More > 0 {
+		b.Errorf("of others %d events, %+v, %v", len(events), gaps, err)
 	}
 }

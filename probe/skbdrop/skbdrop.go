@@ -4,7 +4,7 @@
 //
 //	t, err := skbdrop.Open(skbdrop.Filter{Addrs: []netip.Addr{source, target}, Protocol: skbdrop.ICMP, Numbers: []uint16{id}})
 //	... send packets ...
-//	events, missed, err := t.End()
+//	events, gaps, err := t.End()
 //
 // Nothing is pinned: what was loaded belongs to this process, and the kernel removes it when the process ends,
 // however it does.
@@ -66,6 +66,14 @@ type Event struct {
 
 	Reason string   // of a drop, as the kernel's BTF names it, without SKB_DROP_REASON_: "NETFILTER_DROP"
 	Calls  []string // of a drop: the function that dropped it, that which called it, and so on
+}
+
+// Gaps are the events that a trace does not show.
+type Gaps struct {
+	More int // how many more there were than are kept
+	// Skipped is how many times the kernel did not run a program of the trace, because it was interrupted in just that
+	// program on that CPU: for whichever packet it was, ours or not.
+	Skipped int
 }
 
 // callers tell netfilter's hook by the function that asks it.

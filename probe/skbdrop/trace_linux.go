@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -178,9 +179,10 @@ func (t *Trace) add(n uint16) error {
 	return t.set()
 }
 
-// End stops looking and gives what was seen, in order; missed is how many events more there were than are kept.
-func (t *Trace) End() (events []Event, missed int, err error) {
-	errs := []error{t.detach()}
+// End stops looking and gives what was seen, in order, and what was not.
+func (t *Trace) End() (events []Event, gaps Gaps, err error) {
+	skipped, err := t.skipped()
+	errs := []error{t.detach(), err}
 	t.events.SetDeadline(time.Now())
 	for {
 		record, err := t.events.Read()
@@ -205,7 +207,21 @@ func (t *Trace) End() (events []Event, missed int, err error) {
 		errs = append(errs, fmt.Errorf("reading how much there was: %w", err))
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return int(a.At - b.At) })
-	return events, max(0, int(noted)-len(events)), errors.Join(append(errs, t.Close())...)
+	gaps = Gaps{More: max(0, int(noted)-len(events)), Skipped: skipped}
+	return events, gaps, errors.Join(append(errs, t.Close())...)
+}
+
+// skipped is how many times the kernel did not run a program, which was running on that CPU already.
+func (t *Trace) skipped() (int, error) {
+	var n uint64
+	for _, name := range points {
+		stats, err := t.programs.Programs[name].Stats()
+		if err != nil {
+			return 0, fmt.Errorf("reading how often the programs were skipped: %w", err)
+		}
+		n += stats.RecursionMisses
+	}
+	return int(min(n, math.MaxInt32)), nil
 }
 
 func (t *Trace) event(raw event) Event {

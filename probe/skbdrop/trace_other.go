@@ -26,4 +26,4 @@ func (*Trace) Ports() []uint16 { return nil }
 func (*Trace) Close() error { return nil }
 
 // End needs Linux.
-func (*Trace) End() ([]Event, int, error) { return nil, 0, errors.ErrUnsupported }
+func (*Trace) End() ([]Event, Gaps, error) { return nil, Gaps{}, errors.ErrUnsupported }

@@ -93,7 +93,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 		case <-time.After(held):
 		}
 	}
-	events, missed, ended := t.End()
+	events, gaps, ended := t.End()
 	after, _ := drops.Count(q.in)
 	switch err := errors.Join(err, ended); {
 	case err != nil:
@@ -104,8 +104,12 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	v := newView(j.Host, q.in[0].Name)
 	v.grew, v.paths = after.Deaths(before), skbdrop.Paths(events, t.Ports()...)
 	r := q.report(j, v, sent)
-	if missed > 0 {
-		j.Say("of %d events the first %d are shown", missed+len(events), len(events))
+	switch g, seen := v.lost(); {
+	case gaps.Skipped > 0 && r.Status == probe.Fail && (!seen || g.End().Kind != skbdrop.Dropped):
+		j.Say("%d times the kernel skipped what looks for packets, while it was busy with another one", gaps.Skipped)
+		return probe.Found(probe.Unknown, "%s; but not all of their way was seen: ask again", r.Saw)
+	case gaps.More > 0:
+		j.Say("of %d events the first %d are shown", gaps.More+len(events), len(events))
 		return probe.Found(probe.Unknown, "somebody else sends packets like ours to or from %s: what is shown is not sure", q.to)
 	}
 	return r
@@ -199,7 +203,7 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 			sent.sent, sent.what)
 	}
 	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
-	g, seen := ending(skbdrop.Groups(slices.DeleteFunc(slices.Clone(v.paths), v.answered)))
+	g, seen := v.lost()
 	switch {
 	case !seen && sent.said != "":
 		return probe.Found(probe.Fail, "%s, and no packet was made: %s", lost, sent.said)
@@ -215,6 +219,11 @@ func (v *view) answered(p skbdrop.Path) bool {
 	return p.Way == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
 		return a.Way == skbdrop.Answer && a.Arrived && a.Steps[0].Seq == e.Seq
 	})
+}
+
+// lost are the packets whose end explains that not all were answered.
+func (v *view) lost() (skbdrop.Group, bool) {
+	return ending(skbdrop.Groups(slices.DeleteFunc(slices.Clone(v.paths), v.answered)))
 }
 
 // ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen
