@@ -19,7 +19,7 @@ func TestPodCgroups(t *testing.T) {
 		"no number is left": {"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : mkdir /sys/fs/cgroup/memory/kubepods/burstable/podX: no space left on device", "cgroups-exhausted", true, probe.High},
 		"of one tenant":     {"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : mkdir /sys/fs/cgroup/memory/kubepods/burstable/podX: no space left on device", "cgroups-exhausted", false, probe.Medium},
 		"systemd":           {"unable to ensure pod container exists: failed to create container for [kubepods besteffort podX] : dbus: connection closed by user", "systemd-unanswering", true, probe.High},
-		"a disk":            {"Failed to create pod sandbox: rpc error: code = Unknown desc = mkdir /run/containerd/x: no space left on device", "sandbox-fails", true, probe.Medium},
+		"a disk":            {"Failed to create pod sandbox: rpc error: code = Unknown desc = mkdir /run/containerd/x: no space left on device", "disk-full", true, probe.High},
 	} {
 		s := facts.SandboxFailed(c.says)
 		r := s.On(probe.Found(probe.Fail, "2 pods wait: %s", s.Message).With(facts.Starts, s.Starts).

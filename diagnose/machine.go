@@ -3,8 +3,10 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -23,12 +25,13 @@ const exhausted = 1
 // diskFull is a file system without room, in bytes or in files.
 var diskFull = &Rule{
 	ID: "disk-full", Layer: LayerMachine, Title: "a file system of the node is full",
-	Doc: `Where less than 10 % of the kubelet's or the runtime's file system is free, or 5 % of its inodes, the kubelet sets DiskPressure, evicts pods and takes no new ones; a full one makes the runtime fail in odd ways ("no space left on device", containers that do not start, images that cannot be unpacked), calico-node cannot write its nodename file and install-cni its plugins. Out of inodes looks like a full disk with room to spare: many small files, mostly of logs or of images.`,
+	Doc: `Where less than 10 % of the kubelet's or the runtime's file system is free, or 5 % of its inodes, the kubelet sets DiskPressure, evicts pods and takes no new ones; a full one makes the runtime fail in odd ways ("no space left on device", containers that do not start, images that cannot be unpacked), calico-node cannot write its nodename file and install-cni its plugins. Out of inodes looks like a full disk with room to spare: many small files, mostly of logs or of images. /run is memory: when it is full, by a journal that is kept there or by what a daemon left behind, the runtime makes no sandbox and no container, calico-node's and the probe's neither, and no kubelet sets a condition for it.`,
 	Fix: probe.Fix{
 		Says: "See what fills it, remove what is not needed; images no container uses go first.",
 		Manifest: []string{
 			"ssh {node} df -h {path}; ssh {node} df -i {path}",
 			"ssh {node} sudo du -xh --max-depth 2 {path} | sort -h | tail -15",
+			"ssh {node} sudo find {path} -xdev | cut -d/ -f1-5 | sort | uniq -c | sort -n | tail -15  # where it lacks inodes",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "images fill it", Manifest: []string{"ssh {node} sudo crictl rmi --prune"}},
@@ -36,8 +39,10 @@ var diskFull = &Rule{
 		},
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
+	Explains: []string{"sandbox-fails", "cni-plugin-fails", "container-not-started"},
 	Match: func(f Findings) []Case {
 		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
+		pods, file := obstructed(f, facts.ObstacleSpace)
 		var ended []Finding // that say so themselves
 		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
 			checks.ServiceKubelet} {
@@ -61,9 +66,15 @@ var diskFull = &Rule{
 			out = append(out, Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
 				Says:   fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
-				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended)),
-				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
+				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended), spaceFor(pods, file, r.Target)),
+				Covers: append(keptDown(pods), Covers(facts.CheckNodeTaints, facts.CheckPodsStart)...),
 			})
+		}
+		if len(out) == 0 && len(pods) > 0 {
+			return []Case{{
+				About: folderOf(file), Args: map[string]Arg{"path": fileArg(folderOf(file))}, For: said(pods), Covers: keptDown(pods),
+				Says: "no pod can start on {node}: there is no room for a file in " + folderOf(file) + ": " + pods[0].Facts.Str(facts.Message),
+			}}
 		}
 		if roomy := plentyOfDisk(f); len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
@@ -75,6 +86,23 @@ var diskFull = &Rule{
 		}
 		return out
 	},
+}
+
+// spaceFor are the pods that do not start for want of room for a file, where it belongs to a file system that is full.
+func spaceFor(pods []Finding, file, target string) []Clue {
+	if len(pods) == 0 || !strings.HasPrefix(folderOf(file)+"/", strings.TrimSuffix(target, "/")+"/") {
+		return nil
+	}
+	return said(pods)
+}
+
+// folderOf is the folder of a file that has, or may have, a file system of its own: /run, /var/lib/containerd.
+func folderOf(file string) string {
+	file = path.Clean(file)
+	if strings.HasPrefix(file, "/var/run/") || strings.HasPrefix(file, "/run/") {
+		return "/run"
+	}
+	return strings.Join(strings.SplitN(file, "/", 5)[:min(4, strings.Count(file, "/"))], "/")
 }
 
 // saysReadOnly is what the kubelet says of a pod for which it cannot make folders.

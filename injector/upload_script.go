@@ -41,7 +41,8 @@ func (v view) machineIDs() []string {
 // next. The probe needs a folder from which programs may be run; /run, /tmp and /dev/shm are often mounted
 // noexec. A shell runs its trap only between two programs, so a child ends the programs that wait for
 // input when the connection is lost without notice. The probe removes its own file as soon as it runs;
-// the trap removes it where it never does.
+// the trap removes it where it never does. Where there is no room for the probe, the rest of it is still
+// read: a client that sends hears no reply.
 const uploadScript = `umask 077; d=;
 say() { echo; echo "{run} $*"; };
 i=; for p in {ids}; do [ -n "$i" ] || read i <"$p"; done 2>/dev/null;
@@ -56,7 +57,7 @@ free=$(df -Pk "$b" 2>/dev/null | { read h; read f s u a r; echo "$a"; });
 [ "${free:-{kb}}" -ge {kb} ] 2>/dev/null || continue;
 mkdir "$b/calico-probe-{run}" 2>/dev/null || continue;
 d="$b/calico-probe-{run}";
-if ( : >"$d/probe" && chmod 700 "$d/probe" && "$d/probe" ) </dev/null >/dev/null 2>&1; then break; fi;
+if ( : >"$d/pid" && : >"$d/packed" && : >"$d/probe" && rm "$d/pid" "$d/packed" && chmod 700 "$d/probe" && "$d/probe" ) </dev/null >/dev/null 2>&1; then break; fi;
 rm -rf "$d"; d=;
 done;
 [ -n "$d" ] || { say nowhere; exit 1; };
@@ -65,7 +66,10 @@ if [ $f = packed ]; then say send packed; else say send plain; fi;
 ( i=0; while [ $i -lt 60 ]; do sleep 2 && [ -e "$d/pid" ] || exit; i=$((i+1)); done; read p <"$d/pid" && kill $p ) </dev/null >/dev/null 2>&1 &
 sh -c 'echo $$ >"$0/pid"; exec head -c $1 >"$0/$2"' "$d" $n $f; rm -f "$d/pid";
 if [ $f = packed ]; then gzip -dc <"$d/packed" >"$d/probe"; rm -f "$d/packed"; fi;
-[ $(wc -c <"$d/probe") -eq {plain} ] 2>/dev/null || { say broken; exit 1; };
+[ $(wc -c <"$d/probe") -eq {plain} ] 2>/dev/null || { say broken;
+exec 3<&0; head -c $n <&3 >/dev/null & h=$! ;
+( i=0; while [ $i -lt 10 ]; do sleep 2 && kill -0 $h || exit; i=$((i+1)); done; kill $h ) </dev/null >/dev/null 2>&1 &
+wait $h; exit 1; };
 t=; if timeout 1 true 2>/dev/null; then t="timeout 10"; fi;
 $t "$d/probe" version </dev/null >/dev/null || { say broken; exit 1; };
 s=; w=user; if [ "$(id -u 2>/dev/null)" = 0 ]; then w=root; elif $t sudo -n "$d/probe" version </dev/null >/dev/null 2>&1; then s="sudo -n"; w=root; fi;

@@ -200,12 +200,19 @@ func TestUploadInVain(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(short, "PATH="), "head"), []byte("#!/bin/sh\nread a; read b; echo \"$a\"; echo \"$b\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	fills := tools(t, "chmod", "mkdir", "rm", "sh", "wc", "sleep")
+	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(fills, "PATH="), "head"), []byte(
+		"#!/bin/sh\n[ -e \"$0.again\" ] && exec /usr/bin/head \"$@\"\n: >\"$0.again\"; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		program string
 		shell   remoteShell
 		reason  facts.Reason
 		says    string
 	}{
+		// The rest must be taken nevertheless: who sends hears no reply.
+		"fills up":     {strings.Repeat("0123456789abcdef", 1<<16), here("/bin/sh", fills), facts.ReasonShell, "the disk is full"},
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "but not the program head"},
 		// What is short by a few bytes may run all the same.
@@ -293,8 +300,8 @@ func TestStandsStill(t *testing.T) {
 		if _, err := feed.WriteString(c.sent); err != nil {
 			t.Fatal(err)
 		}
-		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit,
-			"-lt 1", 1)
+		script := strings.NewReplacer(c.limit, "-lt 1", "-lt 10", "-lt 1").Replace(
+			scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)

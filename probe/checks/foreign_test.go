@@ -240,6 +240,21 @@ func TestKubeLogFiles(t *testing.T) {
 // noWay is a main table without a route of Calico's.
 func noWay(netip.Addr) (leads, bool) { return leads{}, false }
 
+// TestClosest wants no way told by the blackhole of the node's own block.
+func TestClosest(t *testing.T) {
+	t.Parallel()
+	routes := []kernel.Route{
+		{To: netip.MustParsePrefix("10.244.1.0/26"), Hops: []kernel.Hop{{}}},
+		{To: netip.MustParsePrefix("10.244.1.3/32"), Hops: []kernel.Hop{{Device: "cali1"}}},
+		{To: netip.MustParsePrefix("10.244.0.0/16"), Hops: []kernel.Hop{{Device: "eth0"}}},
+	}
+	for addr, want := range map[string]string{"10.244.1.3": "cali1", "10.244.1.4": "", "10.244.2.1": "eth0", "10.1.1.1": ""} {
+		if got, ok := closest(routes, netip.MustParseAddr(addr)); got.device != want || ok != (want != "") {
+			t.Errorf("%s: %+v %v", addr, got, ok)
+		}
+	}
+}
+
 // TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
 func TestDivertedWhoeverSends(t *testing.T) {
 	t.Parallel()

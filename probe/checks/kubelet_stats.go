@@ -127,7 +127,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.devices)) {
 		if d, known := s.devices[name].disk(); known {
-			r := roomy(d, false)
+			r := roomy(d, name, false)
 			if r.Status == probe.Fail { // of one that the kubelet need not need
 				r.Status = probe.Warn
 			}
@@ -147,7 +147,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 		case !known:
 			p.Report(probe.Found(probe.Unknown, "the kubelet does not say how much is free").On(it.name))
 		case seen == nil || *seen != d:
-			p.Report(roomy(d, false).On(it.name))
+			p.Report(roomy(d, it.name, false).On(it.name))
 			seen = &d
 		}
 	}

@@ -18,10 +18,10 @@ import (
 // ways: a full or read-only file system, and one without inodes.
 var NodeDisk = &probe.Check{
 	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc", "host network"},
+	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
 	Run: nodeDisk, Limit: 25 * time.Second,
-	Doc: `The file systems under /, the data of kubelet, runtime and CNI, and the logs; one result for each.
-ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. info: / or /etc is read-only, which immutable systems want.
+	Doc: `The file systems under /, the data of kubelet, runtime and CNI, the logs, and /run, in which the runtime keeps its sockets and what it knows of each container; one result for each.
+ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. /run is memory, and no kubelet looks there: warn below 10 %, fail below 2 % of its space or inodes. info: / or /etc is read-only, which immutable systems want.
 The servers of NFS and SMB mounts (up to 8, by TCP) are asked for a connection; the mounts are not touched, for that would hang with them. ok: it answers. warn: it does not within 2 s, so processes that touch the mount hang: the kubelet, du, umount.
 skip: not visible by this access method.`,
 }
@@ -38,6 +38,8 @@ const (
 	diskEvict   = 10 // percent of the space free
 	diskCollect = 15
 	inodesEvict = 5
+	runFull     = 2
+	runShort    = 10
 )
 
 // disk is what the kernel says about one file system.
@@ -51,7 +53,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-		"/var/lib/containers", "/var/lib/cni", "/var/log", "/var/log/pods", "/etc"} {
+		"/var/lib/containers", "/var/lib/cni", "/var/log", "/var/log/pods", "/etc", "/run"} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":
@@ -68,7 +70,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 			p.Report(probe.Found(probe.Info, "read-only, as on immutable systems").On(name).With(FactReadOnly, true))
 			continue
 		}
-		p.Report(roomy(d, frozen).On(name).With(FactReadOnly, frozen))
+		p.Report(roomy(d, name, frozen).On(name).With(FactReadOnly, frozen))
 	}
 }
 
@@ -81,7 +83,7 @@ func usageOf(h *probe.Host, name string) (disk, error) {
 	return usage(at)
 }
 
-func roomy(d disk, frozen bool) probe.Result {
+func roomy(d disk, name string, frozen bool) probe.Result {
 	size := fmt.Sprintf("%.1f GB", float64(d.total)/1e9)
 	if d.total < 1e8 {
 		size = fmt.Sprintf("%.1f MB", float64(d.total)/1e6)
@@ -91,6 +93,12 @@ func roomy(d disk, frozen bool) probe.Result {
 	switch {
 	case frozen:
 		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted so; %s", saw)
+	case name == "/run":
+		if least := min(d.free, d.freeInodes); least < runFull {
+			r.Status = probe.Fail
+		} else if least < runShort {
+			r.Status = probe.Warn
+		}
 	case d.free < diskEvict || d.freeInodes < inodesEvict:
 		r.Status = probe.Fail
 	case d.free < diskCollect:

@@ -77,14 +77,19 @@ func TestNodeDisk(t *testing.T) {
 		disk   disk
 		frozen bool
 		status probe.Status
+		name   string
 	}{
-		"61 % of 100.0 GB":                   {disk{free: 61, freeInodes: 95, total: 1e11}, false, probe.OK},
-		"12 % of":                            {disk{free: 12, freeInodes: 95}, false, probe.Warn},
-		"9 % of":                             {disk{free: 9.4, freeInodes: 95}, false, probe.Fail},
-		"4 % of the inodes":                  {disk{free: 50, freeInodes: 4}, false, probe.Fail},
-		"read-only: remounted by the kernel": {disk{free: 50, freeInodes: 50}, true, probe.Fail},
+		"5 % of":                             {disk{free: 5, freeInodes: 95}, false, probe.Warn, "/run"},
+		"1 % of 8.0 MB":                      {disk{free: 1, freeInodes: 95, total: 8e6}, false, probe.Fail, "/run"},
+		", 0 % of the inodes":                {disk{free: 90}, false, probe.Fail, "/run"},
+		"11 % of":                            {disk{free: 11, freeInodes: 95}, false, probe.OK, "/run"},
+		"61 % of 100.0 GB":                   {disk{free: 61, freeInodes: 95, total: 1e11}, false, probe.OK, "/"},
+		"12 % of":                            {disk{free: 12, freeInodes: 95}, false, probe.Warn, "/"},
+		"9 % of":                             {disk{free: 9.4, freeInodes: 95}, false, probe.Fail, "/"},
+		"4 % of the inodes":                  {disk{free: 50, freeInodes: 4}, false, probe.Fail, "/"},
+		"read-only: remounted by the kernel": {disk{free: 50, freeInodes: 50}, true, probe.Fail, "/"},
 	} {
-		if r := roomy(c.disk, c.frozen); r.Status != c.status || !strings.Contains(r.Saw, saw) {
+		if r := roomy(c.disk, c.name, c.frozen); r.Status != c.status || !strings.Contains(r.Saw, saw) {
 			t.Errorf("%+v: %s %s", c.disk, r.Status, r.Saw)
 		}
 	}

@@ -115,16 +115,24 @@ func calicosWays(f int) func(netip.Addr) (leads, bool) {
 	// A table that cannot be read has no route of Calico's: then nothing is claimed.
 	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
-		return (made == "bird" || made == "felix") && len(r.Hops) > 0
+		return made == "bird" || made == "felix"
 	})
-	return func(to netip.Addr) (leads, bool) {
-		for _, r := range all {
-			if r.To.Contains(to) {
-				return leads{r.Hops[0].Device, r.Hops[0].Gateway, kernel.TableMain, true}, true
-			}
+	return func(to netip.Addr) (leads, bool) { return closest(all, to) }
+}
+
+// closest is the way of the route with the longest prefix, where it leads to an interface: the blackhole of the
+// node's own block leads nowhere.
+func closest(all []kernel.Route, to netip.Addr) (leads, bool) {
+	best := kernel.Route{}
+	for _, r := range all {
+		if r.To.Contains(to) && (!best.To.IsValid() || r.To.Bits() > best.To.Bits()) {
+			best = r
 		}
+	}
+	if len(best.Hops) == 0 || best.Hops[0].Device == "" {
 		return leads{}, false
 	}
+	return leads{best.Hops[0].Device, best.Hops[0].Gateway, kernel.TableMain, true}, true
 }
 
 // divertedBy finds the first packet that goes another way with its sender's address than without. What is

@@ -35,6 +35,7 @@ const (
 	ObstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
 	ObstaclePool          = "pool"           // an annotation asks for an IP pool that is not there or not enabled
 	ObstacleWebhook       = "webhook"        // a webhook that cannot be called refuses what the CNI plugin writes
+	ObstacleSpace         = "space"          // a file system of the node has no room for the file that ObstacleAt names
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
 
@@ -139,6 +140,10 @@ var obstacles = []struct {
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
 	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
+	// "no space left" without a file is said of inotify's watches and the like.
+	{is: ObstacleSpace, words: regexp.MustCompile(
+		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)/[^\s:]+)(?: /[^\s:]+)?: (?:no space left on device|disk quota exceeded)`),
+		not: regexp.MustCompile(`/volumes/`)}, // a pod's
 	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},

@@ -22,7 +22,8 @@ func TestSandboxFailed(t *testing.T) {
 		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
 		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
-		began + "failed to create containerd task: mkdir /run/containerd/x: no space left on device":        {},
+		began + "failed to create containerd task: mkdir /run/containerd/x: no space left on device":        {Obstacle: ObstacleSpace, At: "/run/containerd/x"},
+		began + "failed to create inotify fd: no space left on device":                                      {},
 		"Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded": {Obstacle: ObstacleSilence},
 		// The kubelet makes the pod's cgroup itself, and runc those of its containers.
 		"unable to ensure pod container exists: failed to create container for [kubepods besteffort podX] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/podX: cannot allocate memory": {
@@ -96,7 +97,8 @@ func TestContainerFailed(t *testing.T) {
 		`failed to get runtime: runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`:                                                    ObstacleOCI,
 		// The registry's, the disk's and the pod's own.
 		`failed to pull and unpack image "x": failed to copy: httpReadSeeker: failed open: content at https://hub.example/v2/x not found: not found`:                            "",
-		`failed to pull and unpack image "x": failed to prepare extraction snapshot "y": write /var/lib/containerd/x: no space left on device`:                                  "",
+		`failed to pull and unpack image "x": failed to prepare extraction snapshot "y": write /var/lib/containerd/x: no space left on device`:                                  ObstacleSpace,
+		`failed to start container: write /var/lib/kubelet/pods/x/volumes/y/z: no space left on device`:                                                                         "",
 		`failed to pull and unpack image "x": failed to unpack image on snapshotter overlayfs: unexpected media type text/html for sha256:ID: not found`:                        "",
 		began + `runc create failed: unable to start container process: exec: "app": executable file not found in $PATH`:                                                        "",
 		began + `runc create failed: unable to start container process: exec: "runc did not terminate successfully": executable file not found in $PATH`:                        "",
