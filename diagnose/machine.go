@@ -65,15 +65,18 @@ var diskFull = &Rule{
 			}
 			out = append(out, Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
-				Says:   fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
-				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended), spaceFor(pods, file, r.Target)),
+				Says: fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
+				For: slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended),
+					spaceFor(pods, file, r.Target)),
 				Covers: append(keptDown(pods), Covers(facts.CheckNodeTaints, facts.CheckPodsStart)...),
 			})
 		}
 		if len(out) == 0 && len(pods) > 0 {
+			folder := folderOf(file)
 			return []Case{{
-				About: folderOf(file), Args: map[string]Arg{"path": fileArg(folderOf(file))}, For: said(pods), Covers: keptDown(pods),
-				Says: "no pod can start on {node}: there is no room for a file in " + folderOf(file) + ": " + pods[0].Facts.Str(facts.Message),
+				About: folder, Args: map[string]Arg{"path": fileArg(folder)}, For: said(pods), Covers: keptDown(pods),
+				Says: fmt.Sprintf("no pod can start on {node}: there is no room for a file in %s: %s", folder,
+					pods[0].Facts.Str(facts.Message)),
 			}}
 		}
 		if roomy := plentyOfDisk(f); len(out) == 0 && len(pressure) > 0 {

@@ -212,7 +212,7 @@ func TestUploadInVain(t *testing.T) {
 		says    string
 	}{
 		// The rest must be taken nevertheless: who sends hears no reply.
-		"fills up":     {strings.Repeat("0123456789abcdef", 1<<16), here("/bin/sh", fills), facts.ReasonShell, "the disk is full"},
+		"fills up":     {strings.Repeat(standIn, 1<<14), here("/bin/sh", fills), facts.ReasonShell, "the disk is full"},
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "but not the program head"},
 		// What is short by a few bytes may run all the same.

@@ -248,7 +248,9 @@ func TestClosest(t *testing.T) {
 		{To: netip.MustParsePrefix("10.244.1.3/32"), Hops: []kernel.Hop{{Device: "cali1"}}},
 		{To: netip.MustParsePrefix("10.244.0.0/16"), Hops: []kernel.Hop{{Device: "eth0"}}},
 	}
-	for addr, want := range map[string]string{"10.244.1.3": "cali1", "10.244.1.4": "", "10.244.2.1": "eth0", "10.1.1.1": ""} {
+	for addr, want := range map[string]string{
+		"10.244.1.3": "cali1", "10.244.1.4": "", "10.244.2.1": "eth0", "10.1.1.1": "",
+	} {
 		if got, ok := closest(routes, netip.MustParseAddr(addr)); got.device != want || ok != (want != "") {
 			t.Errorf("%s: %+v %v", addr, got, ok)
 		}
