@@ -240,7 +240,11 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	p.Report(probe.Found(probe.OK, "the API server reaches it").On("api"))
-	if s, err := k.summary(ctx); err == nil && s.hung {
+	switch s, err := k.summary(ctx); {
+	case err == nil && s.failed != "":
+		p.Report(probe.Found(probe.Info, "it cannot tell what is used (%s): memory and disks are those of its metrics", s.failed).
+			On("stats"))
+	case err == nil && s.hung:
 		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",
 			kubeletLimit).On(TargetRuntime))
 	}

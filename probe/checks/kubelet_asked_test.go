@@ -206,6 +206,9 @@ func TestKubeletOffers(t *testing.T) {
 	want(t, k.ask(t, NodeMemory), "", probe.Skip, "user=kube-apiserver")
 	said.codes["/stats/summary"] = http.StatusInternalServerError
 	want(t, k.ask(t, NodeDisk), "", probe.Unknown, "500 to /stats/summary")
+	said.paths["/metrics/cadvisor"], said.paths["/healthz"] = kubeletMetrics, "ok"
+	want(t, k.ask(t, NodeDisk), "/dev/vda", probe.Warn, "4 % of")
+	want(t, k.ask(t, KubeletHealth), "stats", probe.Info, "500 to /stats/summary")
 	said.paths["/healthz"], said.codes["/healthz"] = "[+]ping ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n", http.StatusInternalServerError
 	want(t, k.ask(t, KubeletHealth), "healthz", probe.Fail, "[-]syncloop failed: reason withheld")
 	for text, code := range map[string]int{
@@ -309,22 +312,23 @@ func TestKubeletIsHostile(t *testing.T) {
 	}
 }
 
+// kubeletMetrics are some of /metrics/cadvisor, of kubelet v1.36.4.
+const kubeletMetrics = "# HELP x\n" +
+	`container_fs_inodes_free{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 1.5900424e+07 1795622546843` + "\n" +
+	`container_fs_inodes_total{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 1.6777216e+07 1795622546843` + "\n" +
+	`container_fs_limit_bytes{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 2.70553174016e+11 1795622546843` + "\n" +
+	`container_fs_limit_bytes{container="",device="/dev/loop3",id="/",image="",name="",namespace="",pod=""} 1 1795622546843` + "\n" +
+	`container_fs_limit_bytes{container="",device="tmpfs",id="/",image="",name="",namespace="",pod=""} 1 1795622546843` + "\n" +
+	`container_fs_usage_bytes{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 2.6e+11 1795622546843` + "\n" +
+	`container_fs_usage_bytes{container="x",device="/dev/vda",id="/kubepods/x",image="",name="",namespace="a",pod="b"} 7 1795622546843` + "\n" +
+	`container_memory_working_set_bytes{container="",id="/",image="",name="",namespace="",pod=""} 3.4762752e+08 1795622546843` + "\n" +
+	`machine_memory_bytes{boot_id="x",machine_id="y",system_uuid="z"} 2.5276510208e+10` + "\n" +
+	`machine_swap_bytes{boot_id="x",machine_id="y",system_uuid="z"} 0` + "\n"
+
 // TestKubeletKeepsSilent wants the time of an answer bounded, and said what it was spent on. Where only what takes the
 // container runtime is silent, as of kubelet v1.36.4 with containerd stopped, its metrics tell what they can.
 func TestKubeletKeepsSilent(t *testing.T) {
 	t.Parallel()
-	const of = `container="",id="/",image="",name="",namespace="",pod=""`
-	metrics := "# HELP x\n" +
-		`container_fs_inodes_free{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 1.5900424e+07 1795622546843` + "\n" +
-		`container_fs_inodes_total{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 1.6777216e+07 1795622546843` + "\n" +
-		`container_fs_limit_bytes{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 2.70553174016e+11 1795622546843` + "\n" +
-		`container_fs_limit_bytes{container="",device="/dev/loop3",id="/",image="",name="",namespace="",pod=""} 1 1795622546843` + "\n" +
-		`container_fs_limit_bytes{container="",device="tmpfs",id="/",image="",name="",namespace="",pod=""} 1 1795622546843` + "\n" +
-		`container_fs_usage_bytes{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 2.6e+11 1795622546843` + "\n" +
-		`container_fs_usage_bytes{container="x",device="/dev/vda",id="/kubepods/x",image="",name="",namespace="a",pod="b"} 7 1795622546843` + "\n" +
-		"container_memory_working_set_bytes{" + of + "} 3.4762752e+08 1795622546843\n" +
-		`machine_memory_bytes{boot_id="x",machine_id="y",system_uuid="z"} 2.5276510208e+10` + "\n" +
-		`machine_swap_bytes{boot_id="x",machine_id="y",system_uuid="z"} 0` + "\n"
 	silent := func(answers map[string]string) *Kubelet {
 		return askedAt(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if text, ok := answers[strings.TrimPrefix(r.URL.Path, proxied)]; ok {
@@ -340,7 +344,7 @@ func TestKubeletKeepsSilent(t *testing.T) {
 	if took := time.Since(began); took > 2*kubeletLimit+2*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	k := silent(map[string]string{"/healthz": "ok", "/metrics/cadvisor": metrics, "/configz": `{"kubeletconfig":{}}`})
+	k := silent(map[string]string{"/healthz": "ok", "/metrics/cadvisor": kubeletMetrics, "/configz": `{"kubeletconfig":{}}`})
 	var got []probe.Result
 	r := probe.Runner{Suite: k.Checks(), Host: &probe.Host{Only: []string{}}}
 	all := []string{KubeletHealth.ID, NodeDisk.ID, NodeMemory.ID, NodeSwap.ID}

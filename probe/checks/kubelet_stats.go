@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ type kubeletSummary struct {
 
 	devices map[string]*kubeletFs // in place of Fs and ImageFs: what is mounted, by device
 	hung    bool                  // the kubelet answers, but not where it has to ask the container runtime
+	failed  string                // what it answers there, where it cannot tell
 }
 
 // memoryStats is the memory of the node.
@@ -42,7 +44,14 @@ type kubeletFs struct {
 func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	var out kubeletSummary
 	a, err := k.get(ctx, "/stats/summary", "", summaryMost)
+	refused, answered := errors.AsType[*KubeletError](err)
 	switch {
+	case answered && !refused.ByAPI && refused.Code == http.StatusInternalServerError:
+		if out, bad := k.readMetrics(ctx); bad == nil {
+			out.failed = refused.Text
+			return out, nil
+		}
+		return out, err
 	case errors.Is(err, context.DeadlineExceeded):
 		if out, bad := k.readMetrics(ctx); bad == nil {
 			out.hung = true
