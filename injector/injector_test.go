@@ -104,6 +104,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s does not end with its run", name)
 		}
 	}
+	long := strings.Repeat("x", 60)
+	for _, pair := range [][2]string{{"a.b", "a-b"}, {long + ".1", long + "-1"}, {long + "1", long + "2"}} {
+		if nameFor(pair[0], "7f3a09c1") == nameFor(pair[1], "7f3a09c1") {
+			t.Errorf("two nodes of a wave have one name: %v", pair)
+		}
+	}
 }
 
 func volume(name, path string, kind corev1.HostPathType) corev1.Volume {

@@ -180,21 +180,17 @@ func metaFor(o Options) metav1.ObjectMeta {
 	return meta
 }
 
-// nameFor is unique by its run and node; a name has at most 63 characters and node
-// names may be longer, and alike in front.
+// nameFor is unique by its run and node; a name has at most 63 characters and no dot, and node names may be longer,
+// alike in front, and differ in nothing but a dot.
 func nameFor(node, run string) string {
 	const longest = 63
 	room := longest - len(managedBy) - len(run) - 2
-	node = strings.Map(func(r rune) rune {
-		if r == '.' {
-			return '-'
-		}
-		return r
-	}, strings.ToLower(node))
-	if len(node) > room {
+	whole := strings.ToLower(node)
+	node = strings.ReplaceAll(whole, ".", "-")
+	if node != whole || len(node) > room {
 		h := fnv.New32a()
-		h.Write([]byte(node)) // never fails (hash.Hash)
-		node = fmt.Sprintf("%s-%08x", strings.Trim(node[:room-9], "-"), h.Sum32())
+		h.Write([]byte(whole)) // never fails (hash.Hash)
+		node = fmt.Sprintf("%s-%08x", strings.Trim(node[:min(len(node), room-9)], "-"), h.Sum32())
 	}
 	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node, "-"), run)
 }
