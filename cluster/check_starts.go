@@ -211,6 +211,9 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 		return r
 	}
 	r.Saw += "; " + room.text(s.Node.Name)
+	if room.short() == facts.ShortNoPool && r.Status == probe.Warn { // no pod asked for that
+		r.Status = probe.Fail
+	}
 	if room.leaked > 0 {
 		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
 	}

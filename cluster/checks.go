@@ -54,7 +54,7 @@ ok: none. info: taints that somebody set, or the node is cordoned. warn: taints 
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
 			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 20 s, or for less than a minute where nothing is said, is no finding.
 A pod that the kubelet has refused lately is told as well (refused): it ended as Failed with OutOfpods, OutOfcpu or the like, within ten minutes. fail: the node has as many pods as it may have, or two were refused for want of room. warn: one was. info: it asks for more than the node has; and a node that is full.
-ok: none waits. fail: two or more, or one for more than two minutes (one at once where the message names what no pod lacks of its own, such as a token or the pause image), get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have several images that are not of one tenant alone (image), or are not begun and nobody says why (unsaid).
+ok: none waits. fail: two or more, or one for more than two minutes (one at once where the message names what no pod lacks of its own, such as a token or the pause image, or no IP pool is for the node), get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have several images that are not of one tenant alone (image), or are not begun and nobody says why (unsaid).
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume); images of one tenant that a registry refuses for a reason that is no image's, such as too many requests. info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one tenant's images of one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
 		},
@@ -146,10 +146,10 @@ ok: registered and InternalIP are the same on all nodes. info: they differ on ev
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
 		},
 		{
-			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports of the node that Kubernetes needs?", Run: bind(hostEndpoints),
+			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports that Kubernetes needs?", Run: bind(hostEndpoints),
 			Doc: `A HostEndpoint makes Calico's policies hold for an interface of a node itself. From then on all that no policy allows there is dropped, but for Felix's failsafe ports (ssh, BGP, etcd, Typha, the API server's 6443; not the kubelet's 10250): one that was made without a policy, or before it, cuts the node off at once.
-For each HostEndpoint of the node the policies that select it are gone through in Calico's order, for TCP 10250, 6443, 179 and 22 towards the node.
-ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy. info: there is one, and what policies come to is not known. skip: you may not list HostEndpoints.`,
+For each HostEndpoint of the node the policies that select it are gone through in Calico's order, for TCP 10250, 6443, 179 and 22 towards the node, and for TCP 443 from the node itself: a policy of Ingress alone lets nothing out.
+ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy, or nothing is let out. info: there is one, and what policies come to is not known. skip: you may not list HostEndpoints.`,
 		},
 	}
 }

@@ -140,6 +140,10 @@ func podState(p *corev1.Pod) string {
 			return fmt.Sprintf("runs%s and is not ready, %d restarts%s", at, c.RestartCount, last)
 		}
 	}
+	if len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool { return !c.Ready }) {
+		return "runs" + at + " and is called not ready, though its containers are: so it is where the kubelet has gone silent"
+	}
 	return "runs" + at + " and its readiness probe does not succeed"
 }
 

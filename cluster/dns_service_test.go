@@ -22,6 +22,7 @@ func TestDNSService(t *testing.T) {
 	const crash = `{"phase":"Running","containerStatuses":[{"name":"coredns","restartCount":4,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off"}},"lastState":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]}`
 	const pending = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/3 nodes are available: 3 Insufficient cpu."}]}`
 	const slow = `{"phase":"Running","containerStatuses":[{"name":"coredns","ready":false,"state":{"running":{}}}]}`
+	const away = `{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"coredns","ready":true,"state":{"running":{}}}]}`
 	const failing = `{"metadata":{"namespace":"kube-system","name":"coredns"},"spec":{"replicas":2,"template":{"metadata":{"labels":{"k8s-app":"kube-dns"}}}},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"pods \"coredns-\" is forbidden: exceeded quota: team"}]}}`
 	const dns, coredns = `"selector":{"k8s-app":"kube-dns"},`, `"selector":{"k8s-app":"coredns"},`
 	const named = `"targetPort":"dns-udp"`
@@ -33,12 +34,13 @@ func TestDNSService(t *testing.T) {
 		"recorded: no such label": {coredns, "",
 			pod("coredns-1", "kube-dns", port, ready) + "," + pod("other-1", "other", "", ready), "", "",
 			probe.Warn, facts.EmptySelector, "k8s-app=coredns; pod kube-system/coredns-1 has k8s-app=kube-dns"},
-		"nothing like it": {coredns, "", pod("other-1", "other", "", ready), "", "", probe.Warn, facts.EmptyAbsent, "its selector, k8s-app=coredns"},
-		"killed":          {dns, "", pod("coredns-1", "kube-dns", port, crash), "", "", probe.Warn, facts.EmptyUnready, "waits on b: CrashLoopBackOff: back-off; its last run ended with OOMKilled (exit 137)"},
-		"no node for it":  {dns, "", pod("coredns-1", "kube-dns", port, pending), "", "", probe.Warn, facts.EmptyUnready, "has no node: Unschedulable: 0/3 nodes are available"},
-		"it waits":        {dns, "", pod("coredns-1", "kube-dns", port, slow), "", "", probe.Warn, facts.EmptyUnready, "its readiness probe does not succeed"},
-		"another port":    {dns, named, pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyPort, "targetPort dns-udp is no port"},
-		"no controller":   {dns, "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyController, "does kube-controller-manager run?"},
+		"nothing like it":    {coredns, "", pod("other-1", "other", "", ready), "", "", probe.Warn, facts.EmptyAbsent, "its selector, k8s-app=coredns"},
+		"killed":             {dns, "", pod("coredns-1", "kube-dns", port, crash), "", "", probe.Warn, facts.EmptyUnready, "waits on b: CrashLoopBackOff: back-off; its last run ended with OOMKilled (exit 137)"},
+		"no node for it":     {dns, "", pod("coredns-1", "kube-dns", port, pending), "", "", probe.Warn, facts.EmptyUnready, "has no node: Unschedulable: 0/3 nodes are available"},
+		"its node is silent": {dns, "", pod("coredns-1", "kube-dns", port, away), "", "", probe.Warn, facts.EmptyUnready, "the kubelet has gone silent"},
+		"it waits":           {dns, "", pod("coredns-1", "kube-dns", port, slow), "", "", probe.Warn, facts.EmptyUnready, "its readiness probe does not succeed"},
+		"another port":       {dns, named, pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyPort, "targetPort dns-udp is no port"},
+		"no controller":      {dns, "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyController, "does kube-controller-manager run?"},
 		"no selector": {"", "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyNoSelector,
 			"it has no selector"},
 		"refused": {dns, "", "", failing, "", probe.Warn, facts.EmptyNotMade, "exceeded quota: team"},

@@ -121,25 +121,36 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	where := cmp.Or(h.device, strings.Join(h.addrs, ", "))
 	by := ""
 	var shut []string
-	var numbers []int
+	numbers := []int{}
 	for _, port := range hostPorts() {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
-		if policy, denied := s.policies.shuts(h, port.number); denied {
+		if policy, denied := s.policies.shuts(h, probe.DeniesIngress, port.number); denied {
 			by = cmp.Or(by, policy)
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
 	}
-	if len(shut) == 0 {
-		return probe.Found(probe.OK, "on %s, and shuts none of the ports that Kubernetes and Calico need for sure", where)
+	policy, out := s.policies.shuts(h, probe.DeniesEgress, httpsPort)
+	by = cmp.Or(by, policy)
+	var says []string
+	if len(shut) > 0 {
+		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
 	}
-	r := probe.Found(probe.Warn, "on %s: nothing lets TCP %s in to the node, nor are they failsafe ports; %s", where,
-		strings.Join(shut, ", "), cmp.Or(by, "no policy selects it"))
-	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutBy, by).
-		With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
+	if out {
+		says = append(says, "nothing lets out what the node itself sends, such as HTTPS, but to failsafe ports")
+	}
+	if len(says) == 0 {
+		return probe.Found(probe.OK, "on %s; of no port that Kubernetes and Calico need is it sure that it is shut", where)
+	}
+	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, "no policy selects it"))
+	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).
+		With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
+
+// httpsPort stands for what a node sends to others: it is no failsafe port, where nobody chose others.
+const httpsPort = 443
 
 // about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
 // it is about every interface.
@@ -149,14 +160,14 @@ func (s *Snapshot) about(h hostEndpoint) bool {
 	})
 }
 
-// shuts tells whether a TCP port of a node is surely shut at a HostEndpoint, and the policy that does it, ""
-// where none selects it: then all is denied, unless a profile allows it.
-func (p policies) shuts(h hostEndpoint, port int) (by string, denied bool) {
+// shuts tells whether a TCP port of a node, or with DeniesEgress of others, is surely shut at a HostEndpoint, and the
+// policy that does it, "" where none selects it: then all is denied, unless a profile allows it.
+func (p policies) shuts(h hostEndpoint, direction string, port int) (by string, denied bool) {
 	with := maps.Clone(h.labels)
 	if with == nil {
 		with = map[string]string{}
 	}
-	by, held, denied := p.ask(probe.DeniesIngress,
+	by, held, denied := p.ask(direction,
 		func(one policy) bool { return one.namespace == "" && one.selects(with) },
 		func(_ policy, r rule) bool { return r.mayBe(protocolTCP, port) })
 	return by, denied || !held && len(h.profiles) == 0

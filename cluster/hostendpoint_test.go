@@ -12,7 +12,8 @@ import (
 // TestHostEndpoints wants the ports of the node that a HostEndpoint surely shuts, and no more.
 func TestHostEndpoints(t *testing.T) {
 	type m = map[string]any
-	in := []any{"Ingress"}
+	in, all := []any{"Ingress"}, []any{m{"action": "Allow"}}
+	both := []any{"Ingress", "Egress"}
 	to := func(ports ...any) m { return m{"action": "Allow", "protocol": "TCP", "destination": m{"ports": ports}} }
 	recorded := hostEndpoint{name: "a-eth0", node: "a", device: "eth0", addrs: []string{"10.0.0.1"}}
 	of := func(change func(*hostEndpoint)) hostEndpoint { h := recorded; change(&h); return h }
@@ -35,11 +36,15 @@ func TestHostEndpoints(t *testing.T) {
 			"ingress": []any{m{"action": "Allow"}}}}, nil, probe.Warn, "[10250]"},
 		"failsafe ports set": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"protocol": "tcp",
 			"port": int64(22)}}}, probe.Warn, "[10250 6443 179]"},
-		"near: failsafe": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"port": int64(10250)},
-			m{"port": int64(22)}, m{"port": int64(179)}, m{"port": int64(6443)}}}, probe.OK, "<nil>"},
-		"near: let in": {recorded, map[string]m{"p": {"types": in, "ingress": []any{to("10000:10300",
+		"failsafe, and nothing out": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"port": int64(10250)},
+			m{"port": int64(22)}, m{"port": int64(179)}, m{"port": int64(6443)}}}, probe.Warn, "[]"},
+		// Seen on Calico v3.32.1: without a policy of Egress all is dropped that the node itself sends.
+		"nothing out": {recorded, map[string]m{"p": {"types": in, "ingress": all}}, nil, probe.Warn, "[]"},
+		"some out": {recorded, map[string]m{"p": {"types": both, "ingress": all, "egress": []any{to(int64(6443))}}}, nil,
+			probe.Warn, "[]"},
+		"near: let in": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{to("10000:10300",
 			int64(443))}}}, nil, probe.OK, "<nil>"},
-		"near: from some": {recorded, map[string]m{"p": {"types": in, "ingress": []any{m{"action": "Allow",
+		"near: from some": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{m{"action": "Allow",
 			"source": m{"nets": []any{"10.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
 		"near: a profile": {of(func(h *hostEndpoint) { h.profiles = profiles }), nil, nil, probe.OK, "<nil>"},
 		"near: of others": {of(func(h *hostEndpoint) { h.node = "b" }), nil, nil, probe.OK, "<nil>"},

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/cluster/selector"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -58,14 +59,15 @@ func (c *Client) readIPAM(ctx context.Context, into *ipam) {
 type room struct {
 	pools     []string // for the node, as "NAME (CIDR)"
 	prefixes  []netip.Prefix
-	blocks    int // of the node, in any pool
-	limit     int // how many it may have
-	here      int // free in blocks of the node
-	elsewhere int // free in blocks of others
-	unclaimed int // blocks that nobody has
-	reserved  int // free but for an IPReservation
-	leaked    int // kept for pods that are gone
-	borrowed  int // of the node's blocks, by pods elsewhere
+	others    []string // pools that are not for the node's pods, and why
+	blocks    int      // of the node, in any pool
+	limit     int      // how many it may have
+	here      int      // free in blocks of the node
+	elsewhere int      // free in blocks of others
+	unclaimed int      // blocks that nobody has
+	reserved  int      // free but for an IPReservation
+	leaked    int      // kept for pods that are gone
+	borrowed  int      // of the node's blocks, by pods elsewhere
 	strict    bool
 	closed    bool // no block is claimed any more
 }
@@ -111,6 +113,13 @@ func roomFor(s *Snapshot, v6 bool) (room, bool) {
 			r.pools = append(r.pools, name+" ("+cidr.String()+")")
 			r.prefixes = append(r.prefixes, cidr)
 			r.unclaimed += s.ipam.unclaimed(cidr, s.pools[name])
+			continue
+		}
+		selector, _ := s.pools[name]["nodeSelector"].(string)
+		if disabled, _ := s.pools[name]["disabled"].(bool); disabled {
+			r.others = append(r.others, name+": disabled")
+		} else if cidr, ok := cidrOf(s.pools[name]); ok && cidr.Addr().Is6() == v6 && selector != "" {
+			r.others = append(r.others, name+": nodeSelector "+probe.Quoted(selector))
 		}
 	}
 	for _, spec := range s.ipam.blocks {
@@ -283,7 +292,11 @@ func loansIn(spec map[string]any) []loan {
 func (r room) text(node string) string {
 	switch r.short() {
 	case facts.ShortNoPool:
-		return "no enabled pool is for this node"
+		says := "no enabled pool is for this node"
+		if len(r.others) > 0 {
+			says += " (" + few(r.others) + ")"
+		}
+		return says
 	case facts.ShortLimit:
 		return fmt.Sprintf("the node has %d blocks, one may have %d, and they are full", r.blocks, r.limit)
 	case facts.ShortStrict:

@@ -202,9 +202,10 @@ func TestRoom(t *testing.T) {
 			b["unallocated"] = []any{int64(3)}
 			c["strictAffinity"] = true
 		}, facts.ShortStrict, nil},
-		"not for this node": {func(p, _, _ m) { p["nodeSelector"] = "rack == 'b'" }, facts.ShortNoPool, nil},
-		"not for pods":      {func(p, _, _ m) { p["allowedUses"] = []any{"Tunnel"} }, facts.ShortNoPool, nil},
-		"by hand only":      {func(p, _, _ m) { p["assignmentMode"] = "Manual" }, facts.ShortNoPool, nil},
+		"not for this node": {func(p, _, _ m) { p["nodeSelector"] = "rack == 'b'" }, facts.ShortNoPool,
+			func(r room) bool { return strings.Contains(r.text("node-a"), "nodeSelector rack == 'b'") }},
+		"not for pods": {func(p, _, _ m) { p["allowedUses"] = []any{"Tunnel"} }, facts.ShortNoPool, nil},
+		"by hand only": {func(p, _, _ m) { p["assignmentMode"] = "Manual" }, facts.ShortNoPool, nil},
 		"leaked": {func(_, b, _ m) {
 			b["attributes"].([]any)[2].(m)["secondary"] = m{"node": "gone", "namespace": "x", "pod": "y"}
 			b["attributes"].([]any)[3].(m)["secondary"] = m{"node": "node-a", "namespace": "x", "pod": "y"}

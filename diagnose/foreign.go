@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,8 +30,9 @@ Told from a node that is down by this node's own interfaces, which have the addr
 			Manifest: []string{"ssh {node} sudo ip addr del {address}/PREFIXLENGTH dev {device}  # as the first command shows it"}}},
 		Radius: "reading changes nothing; taking it off touches what is bound to it on this node, and opens the way to {other}",
 	},
-	Explains: []string{"route-not-in-kernel", "route-not-made", "peer-nodeports", "peer-pods", "bgp-waits", "bgp-one-way",
-		"peer-bird-dead", "bgp-wrong-as", "bgp-filtered", "peer-down", "dns-down", "service-path-broken"},
+	Explains: []string{"calico-ends", "route-not-in-kernel", "route-not-made", "peer-nodeports",
+		"peer-pods", "bgp-waits", "bgp-one-way",
+		"peer-bird-dead", "bgp-wrong-as", "bgp-filtered", "peer-down", "dns-down", "service-path-broken", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.RouteCanReach.ID) {
@@ -47,15 +49,35 @@ Told from a node that is down by this node's own interfaces, which have the addr
 			if whose == "" {
 				whose = "the BGP peer " + words[0]
 			}
-			out = append(out, Case{
+			c := Case{
 				About: strings.TrimSpace(peer + " " + address), Peer: peer, Family: familyOf(r),
 				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(peer)},
 				Says: fmt.Sprintf("%s, the address of %s, is on %s of {node} too", address, whose, device),
 				For:  clues(proof, []Finding{r}), Covers: pathFollows(f, familyOf(r), peer),
-			})
+			}
+			detectedTwice(f, &c, address)
+			out = append(out, c)
 		}
 		return out
 	},
+}
+
+// detectedTwice adds that Calico's detection picks the address here as well, as it did on the other node: on machines
+// whose first NIC is alike, as VirtualBox makes them.
+func detectedTwice(f Findings, c *Case, address string) {
+	picks := f.With(checks.IPAutodetect.ID, checks.FactPicked, address)
+	if len(picks) == 0 {
+		return
+	}
+	internal, _, _ := strings.Cut(textsOf(picks[0], checks.FactAlternatives)["kubernetes-internal-ip"], " ")
+	if internal == "" || internal == address {
+		return
+	}
+	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(checks.FactMethod))
+	c.For = append(c.For, clues(strong, picks[:1])...)
+	c.Fix = &setMethod
+	maps.Copy(c.Args, methodFor(c.Family, internal, picks[0]))
+	c.Covers = slices.Concat(c.Covers, calicoDown, Covers(facts.CheckIPRegistered))
 }
 
 // foreignRoutingRule is projectcalico/calico#4662.

@@ -48,6 +48,9 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 				c.For = append(c.For, clues(strong, []Finding{r})...)
 			}
 			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
+			if fmt.Sprint(r.Facts[facts.ShutPorts]) == "[]" {
+				c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from others: %s", name, r.Saw)
+			}
 			out = append(out, atHostEndpoint(f, r, c))
 		}
 		return out

@@ -19,7 +19,7 @@ var withoutSandbox = []string{"sandbox-fails", "runtime-stuck"}
 // and where that is.
 func obstructed(f Findings, obstacles ...string) (pods []Finding, at string) {
 	of := func(r Finding) bool { return slices.Contains(obstacles, r.Facts.Str(facts.Obstacle)) }
-	pods = slices.Concat(keep(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), of),
+	pods = slices.Concat(keep(waitingPods(f, facts.StartsSandbox, facts.StartsContainer, facts.StartsCNI), of),
 		keep(f.Bad(facts.CheckCalicoPod), of))
 	if len(pods) > 0 {
 		at = pods[0].Facts.Str(facts.ObstacleAt)

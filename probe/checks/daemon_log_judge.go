@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	serviceYoung = time.Minute      // a run that is younger may end yet for the reason of the one before
-	serviceFresh = 3 * time.Minute  // how old a line may be that stands for what is wrong now
+	serviceYoung = time.Minute     // a run that is younger may end yet for the reason of the one before
+	serviceFresh = 3 * time.Minute // how old a line may be that stands for what is wrong now
+	// how old, where the service would have written it again: the kubelet calls the API server each 10 s for its lease
+	serviceAgain = time.Minute
 	serviceEnded = 10 * time.Minute // how long ago the run before may have ended to matter
 	serviceCause = 30 * time.Second // how long before its end a service may have written the reason
 )
@@ -56,6 +58,7 @@ type serviceState struct {
 	run     []serviceLine // of the run that goes on, what matters
 	began   time.Time     // its first line, zero where none goes on
 	process string        // that wrote last
+	last    time.Time     // when
 	born    time.Time     // the first line of that process
 	end     *serviceLine  // why the last run that ended did
 	endedBy string        // the process of that run
@@ -97,6 +100,9 @@ func judgeService(lines []journal.Entry) serviceState {
 			if e.PID != "" && e.PID == s.endedBy { // it goes on: that was not its end
 				s.end = nil
 			}
+			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // begun anew, by whomever
+				s.run, s.began = nil, time.Time{}
+			}
 			s.take(it)
 		}
 	}
@@ -116,7 +122,7 @@ func (s *serviceState) take(it serviceLine) {
 	if s.born.IsZero() || it.PID != s.process {
 		s.born = it.Time
 	}
-	s.stopped, s.process = nil, it.PID
+	s.stopped, s.process, s.last = nil, it.PID, it.Time
 	if s.began.IsZero() {
 		s.began = it.Time
 	}
@@ -191,18 +197,18 @@ func (s serviceState) result(now time.Time) probe.Result {
 	}
 	var worst *serviceLine
 	for i, it := range s.run {
-		known := it.signature != nil && now.Sub(it.Time) < serviceFresh
+		known := s.current(it, now)
 		if known && it.mild() && worst != nil && worst.signature != nil && !worst.mild() {
 			continue
 		}
-		if known || worst == nil || worst.signature == nil || now.Sub(worst.Time) >= serviceFresh {
+		if known || worst == nil || !s.current(*worst, now) {
 			worst = &s.run[i]
 		}
 	}
 	switch {
 	case worst == nil:
 		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
-	case worst.signature != nil && now.Sub(worst.Time) < serviceFresh:
+	case s.current(*worst, now):
 		s.end = nil
 		status := probe.Warn
 		if worst.mild() {
@@ -212,6 +218,12 @@ func (s serviceState) result(now time.Time) probe.Result {
 	}
 	s.end = nil
 	return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+}
+
+// current tells whether a line that is recognised stands for what is wrong now.
+func (s serviceState) current(it serviceLine, now time.Time) bool {
+	over := it.signature != nil && it.signature.often && s.last.Sub(it.Time) > serviceAgain
+	return it.signature != nil && !over && now.Sub(it.Time) < serviceFresh
 }
 
 func (s serviceState) ended() string {

@@ -10,6 +10,7 @@ type serviceSignature struct {
 
 	passing bool // the service goes on after it: no reason for its end where it names another itself
 	mild    bool // a healthy one writes it now and then: of weight beside what else is seen
+	often   bool // it is written at least each serviceAgain for as long as it is so
 }
 
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
@@ -53,7 +54,7 @@ var serviceSignatures = []*serviceSignature{
 	{id: SaysSwapOn, source: "kubelet, container_manager_linux.go", match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{id: SaysCertificate, source: "kubelet, bootstrap.go; crypto/x509",
 		match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
-	{id: SaysAuthority, source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", passing: true,
+	{id: SaysAuthority, source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", passing: true, often: true,
 		match: regexp.MustCompile(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
 	{id: saysCgroupDriver, source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
 		match: regexp.MustCompile(kubeletStart + `cgroup driver: .{1,40} is different from `)},
@@ -89,15 +90,15 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
 	{id: saysCgroups, source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
-	{id: SaysRenamed, source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", passing: true,
+	{id: SaysRenamed, source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", passing: true, often: true,
 		match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
-	{id: SaysDeadConn, source: "client-go; net/http; kubernetes/kubernetes#87615", passing: true,
+	{id: SaysDeadConn, source: "client-go; net/http; kubernetes/kubernetes#87615", passing: true, often: true,
 		match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
-	{id: SaysUnauthorized, source: "kubelet with a certificate or token that is refused; client-go",
+	{id: SaysUnauthorized, source: "kubelet with a certificate or token that is refused; client-go", often: true,
 		match: regexp.MustCompile(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
-	{id: saysNotAllowed, source: "kubelet, kubelet_node_status.go",
+	{id: saysNotAllowed, source: "kubelet, kubelet_node_status.go", often: true,
 		match: regexp.MustCompile(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
-	{id: SaysNoAPI, source: "kubelet: registering, lease, reflectors; client-go", passing: true,
+	{id: SaysNoAPI, source: "kubelet: registering, lease, reflectors; client-go", passing: true, often: true,
 		match: regexp.MustCompile(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
 	{id: SaysRuntimeDown, source: "kubelet, runtime.go; cri-client, remote_runtime.go", passing: true,
 		match: regexp.MustCompile(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +

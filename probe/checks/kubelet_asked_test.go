@@ -344,7 +344,8 @@ func TestKubeletKeepsSilent(t *testing.T) {
 	if took := time.Since(began); took > 2*kubeletLimit+2*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	k := silent(map[string]string{"/healthz": "ok", "/metrics/cadvisor": kubeletMetrics, "/configz": `{"kubeletconfig":{}}`})
+	k := silent(map[string]string{"/healthz": "ok", "/metrics/cadvisor": kubeletMetrics,
+		"/configz": `{"kubeletconfig":{}}`})
 	var got []probe.Result
 	r := probe.Runner{Suite: k.Checks(), Host: &probe.Host{Only: []string{}}}
 	all := []string{KubeletHealth.ID, NodeDisk.ID, NodeMemory.ID, NodeSwap.ID}

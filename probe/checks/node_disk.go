@@ -20,7 +20,7 @@ var NodeDisk = &probe.Check{
 	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
 	Run: nodeDisk, Limit: 25 * time.Second,
-	Doc: `The file systems under /, the data of kubelet, runtime and CNI, the logs, and /run, in which the runtime keeps its sockets and what it knows of each container; one result for each.
+	Doc: `The file systems under /, the data of kubelet, runtime, CNI and Calico, the logs, and /run, in which the runtime keeps its sockets and what it knows of each container; one result for each.
 ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. /run is memory, and no kubelet looks there: warn below 10 %, fail below 2 % of its space or inodes. info: / or /etc is read-only, which immutable systems want.
 The servers of NFS and SMB mounts (up to 8, by TCP) are asked for a connection; the mounts are not touched, for that would hang with them. ok: it answers. warn: it does not within 2 s, so processes that touch the mount hang: the kubelet, du, umount.
 skip: not visible by this access method.`,
@@ -53,7 +53,8 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-		"/var/lib/containers", "/var/lib/cni", "/var/log", "/var/log/pods", "/etc", "/run"} {
+		"/var/lib/containers", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/cni/networks", "/var/lib/calico",
+		"/var/log", "/var/log/pods", "/etc", "/run", "/run/containerd", "/run/calico"} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":
@@ -93,7 +94,7 @@ func roomy(d disk, name string, frozen bool) probe.Result {
 	switch {
 	case frozen:
 		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted so; %s", saw)
-	case name == "/run":
+	case name == "/run" || strings.HasPrefix(name, "/run/"):
 		if least := min(d.free, d.freeInodes); least < runFull {
 			r.Status = probe.Fail
 		} else if least < runShort {

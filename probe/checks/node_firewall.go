@@ -18,9 +18,9 @@ var NodeFirewall = &probe.Check{
 	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: nodeFirewall,
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
 ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; Calico removes them itself only from v3.31, and only between iptables and its own nftables tables; else a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
-warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods (the fact refuses names chains of others whose own rules drop or reject); or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
+warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there, and its rules do not surely accept what a pod here and one elsewhere send to each other. info: its rules accept that; or a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods (the fact refuses names chains of others whose own rules drop or reject); or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
 masquerading, where pods of other nodes are known: info: a rule of others in POSTROUTING gives what pods send to other nodes' pods the node's address, so a policy that lets pods in by their labels does not know them. ok: none does, as far as the rules of such chains are understood.
-skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
+skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, the rules of FORWARD, and where that drops by policy those it leads to: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
 }
 
 // Facts of node-firewall.
@@ -50,6 +50,7 @@ type walls struct {
 	services []string       // those with kube-proxy's
 	drops    []kernel.Chain // chains that drop forwarded packets by policy
 	dropsIn  []string       // in which firewall each of these is
+	passes   []string       // chains that drop by policy, and whose rules accept pods
 	refuses  []string       // chains that neither Calico nor kube-proxy made, with a rule that refuses forwarded packets
 	unread   error          // of legacy iptables
 }
@@ -81,6 +82,7 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
+		w.letPods(p, f)
 		if f == 6 && len(w.calico) == 0 && !sixIsUsed(p) {
 			continue // Calico of one family may write none for the other
 		}
@@ -227,6 +229,10 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r.Status = probe.Info
 		r.Saw += "; forwarded packets that no rule there accepts are dropped by the policy of " + strings.Join(others,
 			" and ")
+	}
+	if len(w.passes) > 0 && r.Status == probe.OK {
+		r.Status = probe.Info
+		r.Saw += fmt.Sprintf("; the policy of %s drops, and its rules accept pods", strings.Join(w.passes, " and "))
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
 		With(FactDrops, first(names)).With(FactRefuses, first(w.refuses)).With(FactPods, pods).With(FactChains, w.calico)

@@ -134,7 +134,7 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 		}
 		met := maybe
 		switch words[i] {
-		case "masquerade", "snat", "nat", "return", "accept":
+		case "masquerade", "snat", "nat", "return", "accept", "drop", "reject":
 			does, met = words[i], yes
 		case "jump", "goto":
 			does, to, met = words[i], next(i), yes
