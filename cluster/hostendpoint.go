@@ -144,7 +144,11 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	if len(says) == 0 {
 		return probe.Found(probe.OK, "on %s; of no port that Kubernetes and Calico need is it sure that it is shut", where)
 	}
-	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, "no policy selects it"))
+	none := "no policy selects it"
+	if len(shut) == 0 {
+		none = "no policy of Egress selects it"
+	}
+	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).
 		With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
