@@ -147,14 +147,14 @@ func (s sizes) result() probe.Result {
 	case s.vanishes > s.promised:
 		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.promised, s.device)
 	case s.refused && s.told == s.passes:
-		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; %s has %d",
+		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; the sender's %s has %d",
 			s.told, s.device, s.promised)
 	case s.refused:
 		r = probe.Found(probe.Info,
-			"a router on the way rejects packets larger than %d bytes without reporting the right size; %s has %d",
+			"a router on the way rejects packets larger than %d bytes without reporting the right size; the sender's %s has %d",
 			s.passes, s.device, s.promised)
 	default:
-		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; %s has %d",
+		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; the sender's %s has %d",
 			s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
 	}
 	if s.told > 0 {

@@ -21,7 +21,7 @@ func TestSizes(t *testing.T) {
 		"all":     {9000, nil, probe.OK, "packets of 1500 bytes pass, the full MTU of eth0", 1},
 		"exactly": {1500, nil, probe.OK, "1500 bytes pass", 1},
 		"black hole": {1410, nil, probe.Fail,
-			"packets of 1410 bytes pass, those of 1411 are lost without an ICMP error; eth0 has 1500", 13},
+			"packets of 1410 bytes pass, those of 1411 are lost without an ICMP error; the sender's eth0 has 1500", 13},
 		"one less":   {1499, nil, probe.Fail, "packets of 1499 bytes pass, those of 1500 are lost", 13},
 		"hardly any": {256, nil, probe.Fail, "packets of 256 bytes pass, those of 257 are lost", 13},
 		"told": {1400, func(int) (int, bool) { return 1400, true }, probe.Info,

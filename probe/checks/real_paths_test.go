@@ -279,7 +279,7 @@ func TestRealPodMTU(t *testing.T) {
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
 		num(want(t, got, "far 10.244.1.2", probe.Info,
-			"a router on the way reports a path MTU of 1400, and such packets pass; eth0 has 1500"), FactTold, 1400)
+			"a router on the way reports a path MTU of 1400, and such packets pass; the sender's eth0 has 1500"), FactTold, 1400)
 		num(want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.
@@ -289,7 +289,7 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop")
 	got = ask()
 	r := want(t, got, "far 10.244.1.2", probe.Fail,
-		"packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; eth0 has 1500")
+		"packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; the sender's eth0 has 1500")
 	num(r, FactPasses, 1400)
 	num(r, FactSmallest, 1401)
 	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
