@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -50,28 +49,24 @@ func (s *Server) addTools() error {
 	add := func(err error) { errs = append(errs, err) }
 	if w.Triage != nil {
 		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes by the API", asks: true, do: s.triage,
-			text: "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
+			check: checkNodesOf,
+			text:  "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
 	}
 	if w.Run != nil {
 		text := "Examines one node and names the cause, its evidence and the fix, which is never run. "
 		if probes {
-			text += "Puts a read-only probe pod on the node for some seconds; via=api creates nothing."
+			text += "Puts a read-only probe pod on the node for some seconds, and on healthy ones to compare; via=api creates nothing."
 		} else {
 			text += "Only by the API (via=api): no probe may be put on a node here."
 		}
 		add(offer(s, tool[runArguments]{name: "run", title: "Examine one node", text: text, creates: probes, asks: true,
-			do: s.run, confirm: func(in runArguments) string {
-				if in.Via == viaAPI {
-					return ""
-				}
-				return fmt.Sprintf("Put a read-only probe pod on node %s, for two minutes at most?", probe.Cut(probe.Line(in.Node), 253))
-			}}))
+			do: s.run, check: s.checkRun, confirm: s.confirmRun}))
 	}
 	if w.Mesh != nil && probes {
 		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Try the paths between nodes", creates: true, asks: true,
 			do: s.mesh, text: "Puts a probe pod on every node (or some), which try the paths to each other, and says what those " +
 				"that fail have in common.",
-			confirm: func(nodesArguments) string { return "Put a read-only probe pod on each node that is asked for?" }}))
+			check: checkNodesOf, confirm: confirmMesh}))
 	}
 	if len(w.Runbooks) > 0 {
 		text := "Lists the runbooks, or shows one: what to ask, in which order, and what to make of it."
@@ -79,13 +74,7 @@ func (s *Server) addTools() error {
 			text += " With a node it is carried out there, without its actions."
 		}
 		add(offer(s, tool[runbookArguments]{name: "runbook", title: "Written procedures", text: text, creates: probes,
-			asks: true, do: s.runbook, confirm: func(in runbookArguments) string {
-				if in.Node == "" {
-					return ""
-				}
-				return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions?",
-					probe.Cut(probe.Line(in.Name), 100), probe.Cut(probe.Line(in.Node), 253))
-			}}))
+			asks: true, do: s.runbook, check: s.checkRunbook, confirm: confirmRunbook}))
 	}
 	add(offer(s, tool[resultArguments]{name: "result", title: "Look at an earlier answer", do: s.resultOf,
 		text: "Shows an earlier or saved report again, or all answers of one check with their evidence."}))
@@ -104,25 +93,7 @@ func (s *Server) addTools() error {
 // viaAPI is the access method that creates nothing.
 const viaAPI = "api"
 
-// Names of nodes, runbooks and kept reports; what is none is not passed on.
-var (
-	nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	ownName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./-]{0,99}$`)
-)
-
-func checkNodes(names ...string) error {
-	for _, n := range names {
-		if !nodeName.MatchString(n) {
-			return refuse("%q is no name of a node", probe.Cut(probe.Line(n), 60))
-		}
-	}
-	return nil
-}
-
 func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) {
-	if err := checkNodes(in.Nodes...); err != nil {
-		return answer{}, err
-	}
 	f, err := s.world.Triage(ctx, in.Nodes, in.Selector)
 	if err != nil {
 		return answer{}, err
@@ -145,13 +116,7 @@ func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) 
 }
 
 func (s *Server) run(ctx context.Context, in runArguments) (answer, error) {
-	if err := checkNodes(in.Node); err != nil {
-		return answer{}, err
-	}
 	if !s.world.Probes {
-		if in.Via != viaAPI && in.Via != "" {
-			return answer{}, refuse("no probe may be put on a node: calico-probe mcp was started without --allow-probes; via=api works")
-		}
 		in.Via = viaAPI
 	}
 	run, doc, err := s.world.Run(ctx, in.Node, How{Profile: in.Profile, Via: in.Via, Checks: in.Checks})
@@ -172,18 +137,22 @@ func (s *Server) ofDocument(d report.Document) []string {
 	for _, status := range probe.Statuses()[:3] { // fail, unknown, warn
 		for _, r := range d.Results {
 			if r.Status == status && r.Node == "" {
-				bad = append(bad, s.known(r.Check, status)...)
+				for _, one := range s.known(r.Check, status) {
+					if !slices.Contains(bad, one) {
+						bad = append(bad, one)
+					}
+				}
 			}
 		}
 	}
 	out = append(out, listed("causes, the likeliest first", causes)...)
-	return append(out, listed("checks that are not good", slices.Compact(bad))...)
+	return append(out, listed("checks that are not good", bad)...)
 }
 
 // known is a cause or a check with its confidence or status, where it is one of calico-probe's: a saved run may name
-// anything.
+// anything, and Explain takes patterns too.
 func (s *Server) known(id string, how any) []string {
-	if id == "" || s.world.Explain == nil {
+	if !plainID.MatchString(id) || s.world.Explain == nil {
 		return nil
 	}
 	if _, err := s.world.Explain(id); err != nil {
@@ -213,9 +182,6 @@ func verdictWord(v *probe.Verdict) string {
 }
 
 func (s *Server) mesh(ctx context.Context, in nodesArguments) (answer, error) {
-	if err := checkNodes(in.Nodes...); err != nil {
-		return answer{}, err
-	}
 	r, err := s.world.Mesh(ctx, in.Nodes, in.Selector)
 	if err != nil {
 		return answer{}, err
@@ -239,19 +205,8 @@ func (s *Server) runbook(ctx context.Context, in runbookArguments) (answer, erro
 		}
 		return answer{own: out}, nil
 	}
-	i := slices.IndexFunc(s.world.Runbooks, func(it runbook.Item) bool { return it.Name == in.Name })
-	if i < 0 || s.world.Runbooks[i].Err != nil {
-		return answer{}, refuse("there is no runbook %q that can be used: call runbook without a name for the list",
-			probe.Cut(probe.Line(in.Name), 60))
-	}
 	if in.Node == "" {
-		return answer{own: cutLines(lines(string(s.world.Runbooks[i].Text)))}, nil
-	}
-	if !s.world.Probes || s.world.Follow == nil {
-		return answer{}, refuse("no runbook may be carried out: calico-probe mcp was started without --allow-probes")
-	}
-	if err := checkNodes(in.Node); err != nil {
-		return answer{}, err
+		return answer{own: cutLines(lines(string(s.world.Runbooks[s.usable(in.Name)].Text)))}, nil
 	}
 	r, err := s.world.Follow(ctx, in.Name, in.Node)
 	if err != nil {

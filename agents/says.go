@@ -50,10 +50,10 @@ var (
 	www    = regexp.MustCompile(`(?i)\bwww\.`)
 	tag    = regexp.MustCompile(`<([A-Za-z/!?])`)
 	// here is an address of the machine itself, where a link leads nobody away; nothing may follow the port that makes
-	// it the user of another host.
+	// it the user of another host, and no other address.
 	here = regexp.MustCompile(`^(?i)https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[^\s@]*)?$`)
 	// harmful are the schemes that lead somewhere without two slashes.
-	harmful = regexp.MustCompile(`^(?i)(javascript|data|vbscript|mailto|tel|file):\S`)
+	harmful = regexp.MustCompile(`(?i)(^|[^\w.+-])(javascript|data|vbscript|mailto|tel|file):(\S)`)
 )
 
 // defang makes one line of a foreign text that no reader takes for a link, an image or an element: not by Markdown, not
@@ -61,14 +61,12 @@ var (
 func defang(text string) string {
 	text = probe.Line(text)
 	text = scheme.ReplaceAllStringFunc(text, func(url string) string {
-		switch {
-		case here.MatchString(strings.TrimRight(url, `.,;:)"'`)):
+		if here.MatchString(strings.TrimRight(url, `.,;:)"'`)) && strings.Count(url, "://") == 1 {
 			return url
-		case harmful.MatchString(url):
-			return strings.Replace(url, ":", "[:]", 1)
 		}
 		return strings.ReplaceAll(url, "://", "[:]//")
 	})
+	text = harmful.ReplaceAllString(text, "${1}${2}[:]${3}")
 	text = www.ReplaceAllString(text, "www[.]")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "](", "] ("), "]:", "] :")
 	return tag.ReplaceAllString(text, "‹$1")

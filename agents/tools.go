@@ -27,6 +27,7 @@ type tool[In any] struct {
 	creates           bool // it puts pods on nodes
 	asks              bool // it asks nodes or the API, and waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
+	check             func(in In) error  // refuses arguments before anybody is asked anything, nil = none
 	confirm           func(in In) string // what is asked of a person before, "" = nothing
 }
 
@@ -55,6 +56,9 @@ func offer[In any](s *Server, t tool[In]) error {
 	}
 	answered := func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		began, a, err := time.Now(), answer{}, bounded(in)
+		if err == nil && t.check != nil {
+			err = t.check(in)
+		}
 		if err == nil && t.confirm != nil {
 			var asked *mcp.CallToolResult
 			if asked, err = confirmed(req, t.confirm(in)); asked != nil {

@@ -30,8 +30,14 @@ func TestKubeletIsForPeople(t *testing.T) {
 		}
 	}
 	o := &mcpOptions{runFlags: &runFlags{Options: examine.Options{Via: examine.ViaAuto}}}
-	if o.allows(via) || o.allows("pod,"+via) || !o.allows("pod,ssh") {
+	if o.allows(via) || o.allows("pod,"+via) || !o.allows("pod,ssh") || !o.allows(injector.MethodNeighbour) {
 		t.Error("an agent may choose it")
+	}
+	if o.allows(injector.MethodLocal) {
+		t.Error("an agent may have the machine asked that its server runs on, which nobody named")
+	}
+	if o.Via = injector.MethodLocal; !o.allows(injector.MethodLocal) || o.allows("pod") {
+		t.Error("an agent may not choose what was named, or may choose another")
 	}
 	book := filepath.Join(t.TempDir(), "book.yaml")
 	for taken, want := range map[string]int{

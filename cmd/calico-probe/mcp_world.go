@@ -103,17 +103,21 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	return run, docs[0], nil
 }
 
-// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing,
-// but not the one that is for people.
+// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
+// In auto are neither the machine that this runs on nor the kubelet's way, which is for people.
 func (o *mcpOptions) allows(via string) bool {
-	if slices.Contains(strings.Split(via, ","), injector.MethodKubelet) {
+	if via == injector.MethodKubelet {
 		return false
 	}
-	if o.Via == examine.ViaAuto || via == injector.MethodAPI || via == o.Via {
+	if via == injector.MethodAPI || via == o.Via {
 		return true
 	}
+	own := strings.Split(o.Via, ",")
+	if o.Via == examine.ViaAuto {
+		own = append(injector.FallbackNames(), injector.MethodNeighbour)
+	}
 	for method := range strings.SplitSeq(via, ",") {
-		if !slices.Contains(strings.Split(o.Via, ","), method) {
+		if !slices.Contains(own, method) {
 			return false
 		}
 	}
