@@ -64,7 +64,7 @@ func inOneWord(id string) string {
 
 // same tells whether two conditions say the same, whichever run found it.
 func (c Condition) same(other Condition) bool {
-	said := func(c Condition) string { text, _, _ := strings.Cut(c.Message, ": run "); return text }
+	said := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
 	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)
 }
 
@@ -84,7 +84,7 @@ func Plan(had, found map[string]Condition, beat time.Duration, most int, now tim
 		case is.Status == False && was.Status != False:
 			held = append(held, node)
 			write[node] = is
-		case !is.same(was) || now.Sub(was.Heartbeat) >= beat:
+		case !is.same(was) || now.Sub(was.Heartbeat).Abs() >= beat: // by a clock that is ahead, too
 			write[node] = is
 		}
 	}

@@ -53,6 +53,9 @@ const (
 	conditionBeat = 30 * time.Minute
 )
 
+// mostUnwritten is after how many conditions that cannot be written no more are tried: the right to it may be missing.
+const mostUnwritten = 10
+
 func (a *app) conditions() *cobra.Command {
 	o := &conditionFlags{runFlags: &runFlags{app: a, Options: examine.Options{
 		Via: injector.MethodAPI, Profile: string(probe.Standard), FailOn: examine.FailOnFail,
@@ -66,9 +69,8 @@ written, and only what changed; a condition that says the same is written again 
 30 minutes, so that a reader can tell an old one.
 
 Others act on conditions. So where more nodes than --at-most would turn False together,
-none of them does: exit code 5, and a line that names them.
-
-` + exitCodes(),
+none of them does: exit code 5, and a line that names them. Else it exits 0 once they are
+written, whatever was found, and 1 where one could not be.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.write(cmd.Context()) },
 	}
@@ -182,7 +184,7 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	if err := o.writeAll(ctx, writer, write); err != nil {
 		return err
 	}
-	ui.Say(o.ErrOut, "run %s: %d nodes judged, %d conditions written", run, len(found), len(write))
+	ui.Say(o.ErrOut, "run %s: %d nodes judged, %d conditions %s", run, len(found), len(write), o.done("written"))
 	if len(held) > 0 {
 		ui.Say(o.ErrOut, "%d nodes would turn False together, more than --at-most %s: not written of %s; look at "+
 			"'calico-probe run --all-nodes'", len(held), o.most, probe.Line(shortList(held)))
@@ -219,9 +221,11 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (fou
 	return found, run.ID, nil
 }
 
-// writeAll writes conditions, one after the other: the API server limits how fast.
+// writeAll writes conditions, one after the other: the API server limits how fast. A node of which one cannot be
+// written does not keep the others from theirs.
 func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client,
 	all map[string]conditions.Condition) error {
+	var failed []error
 	for _, node := range slices.Sorted(maps.Keys(all)) {
 		c := all[node]
 		if o.dryRun || c.Status != conditions.True {
@@ -234,11 +238,17 @@ func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client,
 			Type: conditions.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
 			LastHeartbeatTime: metav1.NewTime(c.Heartbeat), LastTransitionTime: metav1.NewTime(c.Since),
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			continue
+		}
+		if failed = append(failed, err); ctx.Err() != nil || len(failed) == mostUnwritten {
+			return failed[0] // of all of them, it seems
 		}
 	}
-	return nil
+	if n := len(failed) - 1; n > 0 {
+		return fmt.Errorf("%w; nor those of %d more nodes", failed[0], n)
+	}
+	return errors.Join(failed...)
 }
 
 // takeAway removes the condition where it is.
@@ -253,7 +263,15 @@ func (o *conditionFlags) takeAway(ctx context.Context, writer *injector.Client,
 				return err
 			}
 		}
-		fmt.Fprintf(o.Out, "%s: removed\n", probe.Line(node))
+		fmt.Fprintf(o.Out, "%s: %s\n", probe.Line(node), o.done("removed"))
 	}
 	return nil
+}
+
+// done says what was done, or would be.
+func (o *conditionFlags) done(what string) string {
+	if o.dryRun {
+		return "would be " + what
+	}
+	return what
 }
