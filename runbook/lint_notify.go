@@ -1,6 +1,7 @@
 package runbook
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,10 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 	if w.URL != "" && !strings.Contains(w.URL, "${") && !isHTTP(w.URL) {
 		l.find(at+".url", "is no URL of http or https")
 	}
+	if strings.Contains(byPerson.ReplaceAllString(hostOf(w.URL), ""), "${") {
+		l.warnAt(l.line(at+".url"), "its host comes from an expression: whoever wrote that value, be it a node, has the record "+
+			"sent to where they like, and with authFrom its secret; write the host out, or use urlFrom")
+	}
 	if w.AuthFrom != "" && strings.HasPrefix(strings.ToLower(w.URL), "http://") {
 		l.find(at+".authFrom", notOverHTTP)
 	}
@@ -38,4 +43,17 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 	}
 	l.text(at+".url", w.URL, in)
 	l.text(at+".body", w.Body, in)
+}
+
+// byPerson is a value that the person gives who starts the runbook.
+var byPerson = regexp.MustCompile(`\$\{\s*params\.\w+\s*\}`)
+
+// hostOf is a URL as far as it says where it leads: up to its path.
+func hostOf(url string) string {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		return url
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
 }

@@ -108,6 +108,11 @@ func TestLintWarns(t *testing.T) {
 	const look = "  - name: look\n    run: {}\n"
 	const swap = "  - when: causes[0].cause == \"swap-on\"\n    note: x\n"
 	for name, c := range map[string]struct{ steps, want string }{
+		"a host by a node": {look + "  - notify: {webhook: {url: \"https://${first(results).saw}/a\"}}\n",
+			"x:10: warning: its host comes from an expression"},
+		"a host behind another": {look + "  - notify: {webhook: {url: \"https://hooks.example${node}/a\"}}\n",
+			"x:10: warning: its host comes from an expression"},
+		"a path by a node":       {look + "  - notify: {webhook: {url: \"https://hooks.example/${node}\"}}\n", ""},
 		"an index":               {look + swap, "x:10: warning: causes may have no such item"},
 		"in a text":              {look + "  - note: |\n      a\n      b ${causes[0].says}\n", "x:12: warning: causes"},
 		"of a step":              {look + "  - when: steps.look.results[0].saw != \"\"\n    note: x\n", "first(results) is empty instead"},
