@@ -54,6 +54,14 @@ func (b *Bundle) addRuns(all []report.Saved) error {
 func (b *Bundle) addRun(saved report.Saved) error {
 	saved.Runs = slices.Clone(saved.Runs)
 	var in []Object
+	if saved.Fleet != nil {
+		begun, count, err := cleaned(*saved.Fleet)
+		if err != nil {
+			return fmt.Errorf("leaving secrets out of a saved run: %w", err)
+		}
+		saved.Fleet = &begun
+		in = append(in, Object{"how the run began", slices.Repeat([]Removal{{ruleToken, "run"}}, count)})
+	}
 	for i := range saved.Runs {
 		out, err := masked(&saved.Runs[i])
 		if err != nil {
@@ -157,25 +165,7 @@ func masked(run *report.Run) ([]Removal, error) {
 	var out []Removal
 	events := make([]probe.Event, 0, len(run.Events))
 	for _, ev := range run.Events {
-		text, err := json.Marshal(ev)
-		if err != nil {
-			return nil, fmt.Errorf("reading a saved run: %w", err)
-		}
-		if !sure.Match(text) {
-			events = append(events, ev)
-			continue
-		}
-		var fields map[string]any
-		read := json.NewDecoder(bytes.NewReader(text))
-		read.UseNumber()
-		if err := read.Decode(&fields); err != nil {
-			return nil, fmt.Errorf("reading a saved run: %w", err)
-		}
-		clean, count := withoutSure(fields)
-		if text, err = json.Marshal(clean); err == nil {
-			ev = probe.Event{}
-			err = json.Unmarshal(text, &ev)
-		}
+		clean, count, err := cleaned(ev)
 		if err != nil {
 			return nil, fmt.Errorf("leaving secrets out of a saved run: %w", err)
 		}
@@ -186,10 +176,32 @@ func masked(run *report.Run) ([]Removal, error) {
 		for range count {
 			out = append(out, Removal{ruleToken, probe.Line(what)})
 		}
-		events = append(events, ev)
+		events = append(events, clean)
 	}
 	run.Events = events
 	return out, nil
+}
+
+// cleaned is a value without secrets that are sure to be some, and how many of its texts had one. Its texts are looked
+// at as they are: JSON writes some signs in another way, which would hide where a word begins.
+func cleaned[T any](v T) (clean T, count int, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return v, 0, err
+	}
+	var tree any
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.UseNumber()
+	if err := read.Decode(&tree); err != nil {
+		return v, 0, err
+	}
+	if tree, count = withoutSure(tree); count == 0 {
+		return v, 0, nil
+	}
+	if text, err = json.Marshal(tree); err != nil {
+		return v, 0, err
+	}
+	return clean, count, json.Unmarshal(text, &clean)
 }
 
 // withoutSure is a value without secrets that are sure to be some, and how many texts had one.

@@ -22,14 +22,15 @@ func TestMasked(t *testing.T) {
 	run := report.Run{Node: "a", Events: []probe.Event{
 		{Type: probe.EventResult, Seq: 7, Node: "a", Way: "pod", Result: &r},
 		{Type: probe.EventLog, Node: "a", Text: "-----BEGIN RSA PRIVATE KEY----- MIIabc"},
+		{Type: probe.EventLog, Node: "a", Text: "GET /v2?x=1&authorization=c2VjcmV0MQ <bearer s3cr3tw0rd>"}, // JSON has \u0026
 		{Type: probe.EventLog, Node: "a", Text: "certificate: secret-agent pod has key file /etc/key, node bearing west"},
 	}}
 	left, err := masked(&run)
-	if err != nil || len(left) != 4 || left[0] != (Removal{ruleToken, "registry"}) || left[3].What != "log" {
+	if err != nil || len(left) != 5 || left[0] != (Removal{ruleToken, "registry"}) || left[3].What != "log" {
 		t.Errorf("%v, %v", left, err)
 	}
 	text := string(mustJSON(t, run.Events))
-	for _, gone := range []string{"p4ss", "eyJ", "MIIabc"} {
+	for _, gone := range []string{"p4ss", "eyJ", "MIIabc", "c2VjcmV0MQ", "s3cr3tw0rd"} {
 		if strings.Contains(text, gone) {
 			t.Errorf("%s is in %s", gone, text)
 		}

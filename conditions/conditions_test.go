@@ -47,8 +47,10 @@ func TestPlan(t *testing.T) {
 	ahead, words, others := wasWell, wasBad, bad // of a clock that is ahead; of causes that differ behind such words
 	ahead.Heartbeat = now.Add(1000 * time.Hour)
 	words.Message, others.Message = "for its proof: run this (high): run r1", "for its proof: run that (high): run r2"
-	had := map[string]Condition{"same": wasWell, "ahead": ahead, "words": words, "old": old, "healed": wasBad, "broke": wasWell, "still": wasBad}
-	found := map[string]Condition{"same": well, "ahead": well, "words": others, "old": well, "healed": well, "broke": bad, "still": bad, "new": well}
+	had := map[string]Condition{"same": wasWell, "ahead": ahead, "words": words, "old": old, "healed": wasBad,
+		"broke": wasWell, "still": wasBad}
+	found := map[string]Condition{"same": well, "ahead": well, "words": others, "old": well, "healed": well,
+		"broke": bad, "still": bad, "new": well}
 	write, held := Plan(had, found, time.Hour, 1, now)
 	if len(held) > 0 || fmt.Sprint(keys(write)) != "[ahead broke healed new old words]" {
 		t.Errorf("written %v, held %v", keys(write), held)

@@ -73,6 +73,36 @@ func TestBundle(t *testing.T) {
 	}
 }
 
+// TestBundleOfFleet wants what is secret out of how a run of several nodes began, too.
+func TestBundleOfFleet(t *testing.T) {
+	folder := t.TempDir()
+	saved, archive := filepath.Join(folder, "fleet.ndjson"), filepath.Join(folder, "out.tar.gz")
+	exit, _, errs := call(t, "run", "--all-nodes", "--via", "api", "--kubeconfig", fleetAPI(t, ""), "-o", "ndjson="+saved)
+	b, err := os.ReadFile(saved)
+	if exit != 3 || err != nil {
+		t.Fatalf("exit %d, %s, %v", exit, errs, err)
+	}
+	text := strings.ReplaceAll(string(b), "http://127.0.0.1:", "http://ann:p4ssw0rd@127.0.0.1:")
+	if text == string(b) {
+		t.Fatal("the run does not say where its API server is")
+	}
+	if err := os.WriteFile(saved, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit, out, errs := call(t, "bundle", "--offline", saved, "--file", archive); exit != 0 {
+		t.Fatalf("exit %d, %s%s", exit, out, errs)
+	}
+	files := unpack(t, archive)
+	for name, text := range files {
+		if strings.Contains(text, "p4ssw0rd") {
+			t.Errorf("%s has a password", name)
+		}
+	}
+	if !strings.Contains(files["redactions.txt"], "how the run began: token") {
+		t.Errorf("%s", files["redactions.txt"])
+	}
+}
+
 // unpack are the files of an archive, without its folder.
 func unpack(t *testing.T, name string) map[string]string {
 	t.Helper()
