@@ -87,5 +87,6 @@ func confirmRunbook(in runbookArguments) string {
 	if in.Name == "" || in.Node == "" {
 		return ""
 	}
-	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions?", in.Name, in.Node)
+	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
+		"Webhooks that it names are told.", in.Name, in.Node)
 }

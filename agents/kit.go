@@ -71,7 +71,7 @@ func (s *Server) addTools() error {
 	if len(w.Runbooks) > 0 {
 		text := "Lists the runbooks, or shows one: what to ask, in which order, and what to make of it."
 		if probes && w.Follow != nil {
-			text += " With a node it is carried out there, without its actions."
+			text += " With a node it is carried out there, without its actions and commands; webhooks that it names are told."
 		}
 		add(offer(s, tool[runbookArguments]{name: "runbook", title: "Written procedures", text: text, creates: probes,
 			asks: true, do: s.runbook, check: s.checkRunbook, confirm: confirmRunbook}))
