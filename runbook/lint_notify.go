@@ -24,7 +24,7 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 		l.find(at+".url", "is no URL of http or https")
 	}
 	if strings.Contains(byPerson.ReplaceAllString(hostOf(w.URL), ""), "${") {
-		l.warnAt(l.line(at+".url"), "its host comes from an expression: whoever wrote that value, be it a node, has the record "+
+		l.warnAt(l.line(at+".url"), "its host comes from an expression: who wrote that value, be it a node, has the record "+
 			"sent to where they like, and with authFrom its secret; write the host out, or use urlFrom")
 	}
 	if w.AuthFrom != "" && strings.HasPrefix(strings.ToLower(w.URL), "http://") {
