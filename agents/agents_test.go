@@ -416,7 +416,8 @@ func TestHTTP(t *testing.T) {
 	if err := os.WriteFile(name, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
+	var said bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&said, nil))
 	keeper, err := gate.Open(gate.Access{TokenFile: name}, log)
 	if err != nil {
 		t.Fatal(err)
@@ -452,6 +453,7 @@ func TestHTTP(t *testing.T) {
 			if c.origin != "" {
 				r.Header.Set("Origin", c.origin)
 			}
+			r.Header.Set(fromHeader, "192.0.2.1:1")
 			if c.host != "" {
 				r.Host = c.host
 			}
@@ -473,6 +475,9 @@ func TestHTTP(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if strings.Count(said.String(), `"from":"127.0.0.1:`) != 2 || strings.Contains(said.String(), "192.0.2.1") {
+		t.Errorf("the calls are logged as\n%s", said.String())
 	}
 }
 

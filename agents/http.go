@@ -69,6 +69,10 @@ func (s *Server) handler(keeper *gate.Keeper, front Front) http.Handler {
 	return front.guard(keeper.Guard(mux, gate.Observer{}))
 }
 
+// fromHeader has where a request came from, for the line that each call has in the log; what a client says there is
+// nothing.
+const fromHeader = "Calico-Probe-From"
+
 // guard refuses what a browser was led to send.
 func (f Front) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,6 +88,7 @@ func (f Front) guard(next http.Handler) http.Handler {
 		case origin != "" && !slices.Contains(f.Origins, origin):
 			refuseHTTP(w, "no page of "+origin+" may ask: --allow-origin names those that may")
 		default:
+			r.Header.Set(fromHeader, r.RemoteAddr)
 			next.ServeHTTP(w, r)
 		}
 	})

@@ -166,6 +166,9 @@ func (s *Server) audit(req *mcp.CallToolRequest, name string, in any, id string,
 	if p := req.Session.InitializeParams(); p != nil && p.ClientInfo != nil {
 		said = append(said, "client", probe.Cut(probe.OneLine(p.ClientInfo.Name+" "+p.ClientInfo.Version), 100))
 	}
+	if req.Extra != nil && req.Extra.Header.Get(fromHeader) != "" {
+		said = append(said, "from", req.Extra.Header.Get(fromHeader))
+	}
 	if id != "" {
 		said = append(said, "id", id)
 	}
