@@ -77,7 +77,7 @@ written, whatever was found, and 1 where one could not be.`,
 	f := cmd.Flags()
 	o.several.choosing(f)
 	f.DurationVar(&o.every, "every", 0, "go on, and judge all again so often (30s or more); 0 = once")
-	f.StringVar(&o.most, "at-most", "10%", "how many nodes may turn False together: a number, or a share of all with at least 3")
+	f.StringVar(&o.most, "at-most", "10%", "how many nodes may turn False together: a number, or a share of all, with at least 3 and never all but by 100%")
 	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing; say what would be")
 	f.BoolVar(&o.remove, "remove", false, "take the condition from the nodes")
 	o.beat = conditionBeat
@@ -137,15 +137,18 @@ func (o *conditionFlags) check() error {
 	return o.Validate()
 }
 
-// atMost reads a number, or a share of so many nodes.
+// atMost reads a number, or a share of so many nodes: three at least, and of several never all, but for all of them.
 func atMost(text string, nodes int) (int, error) {
 	share, isShare := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(share)
 	if err != nil || n < 0 || isShare && n > 100 {
 		return 0, ui.BadUsage("--at-most takes a number, or a share as 10%%, and not %q", text)
 	}
+	if isShare && n < 100 {
+		return min(max(nodes*n/100, 3), max(nodes-1, 1)), nil
+	}
 	if isShare {
-		n = max(nodes*n/100, 3)
+		return nodes, nil
 	}
 	return n, nil
 }

@@ -75,10 +75,12 @@ func TestConditionsWritten(t *testing.T) {
 		exit          int
 		a, b, says    string
 	}{
-		"both":        {"", "", report.ExitHealthy, bad, bad, "2 nodes judged, 2 conditions written"},
-		"one refused": {"", "worker-a", report.ExitTool, "", bad, "the condition of node worker-a"},
+		"all of two":  {"", "", report.ExitIncomplete, "", "", "2 nodes would turn False together"},
+		"one named":   {"--node worker-b", "", report.ExitHealthy, "", bad, "1 nodes judged, 1 conditions written"},
+		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "2 nodes judged, 2 conditions written"},
+		"one refused": {"--at-most 2", "worker-a", report.ExitTool, "", bad, "the condition of node worker-a"},
 		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written of worker-a, worker-b"},
-		"dry run":     {"--dry-run", "", report.ExitHealthy, "", "", "2 conditions would be written"},
+		"dry run":     {"--dry-run --at-most 2", "", report.ExitHealthy, "", "", "2 conditions would be written"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -89,5 +91,25 @@ func TestConditionsWritten(t *testing.T) {
 				t.Errorf("exit %d, %v: %s", exit, got, errs)
 			}
 		})
+	}
+}
+
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text        string
+		nodes, most int
+	}{
+		{"10%", 1, 1}, {"10%", 2, 1}, {"10%", 3, 2}, {"10%", 4, 3}, {"10%", 30, 3}, {"10%", 5000, 500}, {"0%", 50, 3},
+		{"100%", 3, 3}, {"100%", 1, 1}, {"0", 3, 0}, {"7", 3, 7},
+	} {
+		if most, err := atMost(c.text, c.nodes); err != nil || most != c.most {
+			t.Errorf("%s of %d: %d, %v, want %d", c.text, c.nodes, most, err, c.most)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "101%", "1.5"} {
+		if _, err := atMost(text, 10); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }
