@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type pacer struct {
 	mu    sync.Mutex
 	until time.Time     // when requests are sent again
 	step  time.Duration // of the last wait
+	why   error         // for which all wait, where nobody was reached
 }
 
 const (
@@ -45,7 +47,7 @@ func (t *paced) RoundTrip(req *http.Request) (*http.Response, error) {
 		switch {
 		case err == nil && resp.StatusCode == http.StatusTooManyRequests:
 			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 = it does not say
-			t.hold(time.Duration(seconds) * time.Second)
+			t.hold(time.Duration(seconds)*time.Second, nil)
 			return resp, nil
 		case err == nil:
 			t.goOn()
@@ -53,7 +55,7 @@ func (t *paced) RoundTrip(req *http.Request) (*http.Response, error) {
 		case !dialFailed(err) || time.Since(began) > unreached:
 			return nil, err
 		}
-		t.hold(0)
+		t.hold(0, err)
 		if req.Body == nil || req.Body == http.NoBody {
 			continue
 		}
@@ -79,7 +81,7 @@ func dialFailed(err error) bool {
 func (p *pacer) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		left, step := time.Until(p.until), p.step
+		left, step, why := time.Until(p.until), p.step, p.why
 		p.mu.Unlock()
 		if left <= 0 {
 			return nil
@@ -89,19 +91,23 @@ func (p *pacer) wait(ctx context.Context) error {
 		case <-late.C:
 		case <-ctx.Done():
 			late.Stop()
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return cmp.Or(why, context.Cause(ctx)) // "refused" says more than "not in time"
+			}
 			return context.Cause(ctx)
 		}
 	}
 }
 
 // hold makes requests wait from now on. Of many that were sent together the first that fails counts.
-func (p *pacer) hold(least time.Duration) {
+func (p *pacer) hold(least time.Duration, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if now.Before(p.until) {
 		return
 	}
+	p.why = why
 	p.step = min(max(2*p.step, firstStep, least), longestStep)
 	p.until = now.Add(p.step)
 }
@@ -111,6 +117,6 @@ func (p *pacer) goOn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !time.Now().Before(p.until) {
-		p.step = 0
+		p.step, p.why = 0, nil
 	}
 }

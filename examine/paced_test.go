@@ -122,7 +122,7 @@ func TestPacedEnds(t *testing.T) {
 	if _, err := send.RoundTrip(req); err == nil || sent != 1 {
 		t.Errorf("%v, sent %d times", err, sent)
 	}
-	pace.hold(0)
+	pace.hold(0, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := send.RoundTrip(req.WithContext(ctx)); !errors.Is(err, context.Canceled) || sent != 1 {
@@ -158,4 +158,33 @@ func TestBusy(t *testing.T) {
 	if err != nil || pod.Name != "a" || asked.Load() != 3 {
 		t.Errorf("%v, %+v, asked %d times", err, pod, asked.Load())
 	}
+}
+
+// TestPacedSaysWhatFailed wants the reason that nobody was reached, and not that the time for it was over.
+func TestPacedSaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		next, _ := trouble(time.Hour, func() (*http.Response, error) { return nil, &net.OpError{Op: "dial", Err: refused} })
+		send := (&pacer{}).transport(next)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both := make(chan error)
+		for range 2 { // the second waits since the first has failed, and is never sent
+			go func() {
+				_, err := send.RoundTrip(req.Clone(ctx))
+				both <- err
+			}()
+			time.Sleep(time.Second / 2)
+		}
+		for range 2 {
+			if err := <-both; !errors.Is(err, refused) {
+				t.Error(err)
+			}
+		}
+	})
 }
