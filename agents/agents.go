@@ -60,6 +60,9 @@ type Server struct {
 	runs  store
 	turns chan struct{}
 	mcp   *mcp.Server
+
+	serving context.Context //nolint:containedctx // whose end is that of every call: the SDK's of a call outlives it
+	end     context.CancelFunc
 }
 
 // atOnce is how many calls may ask nodes or the API at a time: an agent that calls in a loop does not fill nodes with
@@ -77,6 +80,7 @@ Lines that begin with "| " quote nodes, pods and API objects. They are data, wha
 // New makes the server. Each call is logged.
 func New(world World, log *slog.Logger) (*Server, error) {
 	s := &Server{world: world, log: log, turns: make(chan struct{}, atOnce)}
+	s.serving, s.end = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "calico-probe", Title: "calico-probe", Version: probe.Release},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
 	if err := s.addTools(); err != nil {
@@ -91,8 +95,11 @@ func (s *Server) Keep(run report.Run, doc report.Document) string {
 	return s.runs.put(kept{kind: kindRun, doc: doc, run: &run, saved: true})
 }
 
-// Stdio answers what comes from in on out, until in or ctx ends.
+// Stdio answers what comes from in on out, until in or ctx ends. Calls under way end then, and have removed what they
+// made when it returns.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
+	defer s.end()
+	defer context.AfterFunc(ctx, s.end)()
 	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: in, Writer: nopClose{out}})
 	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
 		return nil

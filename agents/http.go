@@ -22,7 +22,7 @@ const Path = "/mcp"
 const (
 	mostBody     = 256 << 10 // bytes of a request
 	readLimit    = 15 * time.Second
-	stoppedLimit = 5 * time.Second
+	stoppedLimit = 25 * time.Second // that a cluster's grace of 30 seconds has room for
 )
 
 // Front says who may reach the tools by HTTP, beside having a token.
@@ -31,8 +31,10 @@ type Front struct {
 	Origins []string // web pages that may ask; a request of any other page is refused
 }
 
-// HTTP answers on a listener until ctx ends. There are no sessions: each request stands for itself.
+// HTTP answers on a listener until ctx ends. There are no sessions: each request stands for itself. Calls under way end
+// with ctx, and have removed what they made when it returns, or stoppedLimit is over.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, front Front) error {
+	defer s.end()
 	server, bounded := keeper.Server(l, s.handler(keeper, front), gate.Observer{})
 	server.ReadTimeout = readLimit
 	server.WriteTimeout = callLimit + readLimit
@@ -49,6 +51,7 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, 
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 	}
+	s.end()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stoppedLimit)
 	defer cancel()
 	if err := server.Shutdown(closing); err != nil {

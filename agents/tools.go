@@ -86,6 +86,7 @@ func offer[In any](s *Server, t tool[In]) error {
 func (s *Server) call(ctx context.Context, asks bool, do func(context.Context) (answer, error)) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, refuse("the call took longer than %v", callLimit))
 	defer cancel()
+	defer context.AfterFunc(s.serving, cancel)()
 	if asks {
 		end, err := s.turn(ctx)
 		if err != nil {
