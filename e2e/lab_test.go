@@ -161,7 +161,7 @@ func eachFault(t *testing.T, ours func(name string) bool) {
 			}
 			record(t, faultsPage, name, want.cause, row)
 			if incident != "" && !t.Failed() {
-				if row = followsSkill(t, node, want); row != "" {
+				if row = followsSkill(t, name, node, want); row != "" {
 					row = fmt.Sprintf("| `%s` | %s | `%s` | %s |", name, incident, want.book.runbook, row)
 				}
 				record(t, agentsPage, name, want.cause, row)
