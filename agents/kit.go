@@ -313,12 +313,8 @@ func evidence(id, check string, all []report.Located) (answer, error) {
 		if r.Check != check {
 			continue
 		}
-		head := string(r.Status)
-		for _, of := range []string{r.Target, r.From, r.Node} {
-			if of != "" {
-				head += " " + of
-			}
-		}
+		of := slices.DeleteFunc([]string{string(r.Status), r.Target, r.From, r.Node}, func(s string) bool { return s == "" })
+		head := strings.Join(of, " ")
 		a.quoted = append(a.quoted, head+": "+r.Saw)
 		for _, name := range slices.Sorted(maps.Keys(r.Facts)) {
 			a.quoted = append(a.quoted, fmt.Sprintf("  %s = %v", name, r.Facts[name]))

@@ -72,11 +72,8 @@ func podPaths(own bool) string {
 
 // ownSpec are the fields of a container of the cluster's own.
 func ownSpec() string {
-	out := container + " " + ownContainer
-	for _, kind := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
-		out += below(kind, ownProbe)
-	}
-	return out
+	return container + " " + ownContainer + below("livenessProbe", ownProbe) + below("readinessProbe", ownProbe) +
+		below("startupProbe", ownProbe)
 }
 
 // specPaths are the fields of a pod's spec.

@@ -69,7 +69,7 @@ func (c *Client) Quiet() *Client {
 func (c *Client) Busy() *Client {
 	const perSecond = 300
 	own, pace := *c, &pacer{}
-	own.Config.Rest = func() (*rest.Config, error) {
+	own.Rest = func() (*rest.Config, error) {
 		config, err := c.Rest()
 		if err != nil {
 			return nil, err

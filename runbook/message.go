@@ -3,6 +3,7 @@ package runbook
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,9 +89,7 @@ var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 func teamsMessage(head string, lines []string) any {
 	run := func(s string, more map[string]any) any {
 		inline := map[string]any{"type": "TextRun", "text": s} // which reads no Markdown
-		for name, value := range more {
-			inline[name] = value
-		}
+		maps.Copy(inline, more)
 		return map[string]any{"type": "RichTextBlock", "inlines": []any{inline}}
 	}
 	body := []any{run(head, map[string]any{"weight": "Bolder", "size": "Medium"})}
