@@ -211,7 +211,7 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 		return r
 	}
 	r.Saw += "; " + room.text(s.Node.Name)
-	if room.short() == facts.ShortNoPool && r.Status == probe.Warn { // no pod asked for that
+	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn { // the next pod gets none either
 		r.Status = probe.Fail
 	}
 	if room.leaked > 0 {

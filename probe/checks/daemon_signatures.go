@@ -100,10 +100,10 @@ var serviceSignatures = []*serviceSignature{
 		match: regexp.MustCompile(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
 	{id: SaysNoAPI, source: "kubelet: registering, lease, reflectors; client-go", passing: true, often: true,
 		match: regexp.MustCompile(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
-	{id: SaysRuntimeDown, source: "kubelet, runtime.go; cri-client, remote_runtime.go", passing: true,
+	{id: SaysRuntimeDown, source: "kubelet, runtime.go; cri-client, remote_runtime.go", passing: true, often: true,
 		match: regexp.MustCompile(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
 			`remote_runtime\.go:\d+\] "(?:Status|Version|ListPodSandbox with filter|ListContainers with filter) from runtime service failed" .*code = DeadlineExceeded)`)},
-	{id: saysPLEG, source: "kubelet, kubelet.go", passing: true,
+	{id: saysPLEG, source: "kubelet, kubelet.go", passing: true, often: true,
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{id: saysNoCNI, source: "kubelet, kubelet.go; containerd's CRI", passing: true,
 		match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
