@@ -274,7 +274,9 @@ func TestDivertedWhoeverSends(t *testing.T) {
 		want    probe.Status
 		saw     string
 	}{
-		"recorded":                 {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"recorded": {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"recorded: no route now": {func(netip.Addr) (leads, bool) { return leads{}, true }, probe.Fail,
+			"for the rule \"5270: from all lookup 52\", and Calico, of whose blocks the address is, has no route to it now"},
 		"near: no route of Calico": {noWay, probe.OK, "none of which"},
 	} {
 		got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, c.calicos})

@@ -17,7 +17,7 @@ var RouteRules = &probe.Check{
 	ID: "route-rules", Asks: "does a routing rule of others send packets for pods past Calico's routes?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeRules,
 	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
-The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take.
+The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take, or the address is of a block of Calico's.
 ok: there is no such rule, or none makes a difference. fail: one does. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
 }
 
@@ -52,7 +52,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
 		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
 		if len(rules) > 0 {
-			ways := asker{lookupFrom, calicosWays(f)}
+			ways := asker{lookupFrom, calicosWays(f, p.Of(probe.KindBlock))}
 			if r, err = divertedBy(ctx, rules, own, targets, ways); err != nil {
 				r = probe.Failed(err)
 			}
@@ -110,14 +110,23 @@ type asker struct {
 	calicos func(to netip.Addr) (leads, bool)                  // by Calico's route in the main table, where it has one
 }
 
-// calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table.
-func calicosWays(f int) func(netip.Addr) (leads, bool) {
+// calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table; where it has none
+// to an address of one of its own blocks, as when its BGP is down, the way has no device.
+func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (leads, bool) {
 	// A table that cannot be read has no route of Calico's: then nothing is claimed.
 	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"
 	})
-	return func(to netip.Addr) (leads, bool) { return closest(all, to) }
+	return func(to netip.Addr) (leads, bool) {
+		if way, has := closest(all, to); has {
+			return way, true
+		}
+		return leads{}, slices.ContainsFunc(blocks, func(b probe.Target) bool {
+			block, err := netip.ParsePrefix(b.Name)
+			return err == nil && b.Attrs[probe.AttrOwn] == "" && block.Contains(to)
+		})
+	}
 }
 
 // closest is the way of the route with the longest prefix, where it leads to an interface: the blackhole of the
@@ -186,7 +195,10 @@ func ruleOf(rules []kernel.Rule, way leads) int {
 
 // diverted is the result about packets that a rule sends another way than is meant.
 func diverted(whose string, got, meant leads, rule kernel.Rule) probe.Result {
-	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q; without it they would by %s", whose, got.text(), rule,
-		meant.text()).With(FactRule, rule.String()).With(FactPref, rule.Priority).With(FactTable, rule.Table).
+	says := "; without it they would by " + meant.text()
+	if meant.device == "" {
+		says = ", and Calico, of whose blocks the address is, has no route to it now"
+	}
+	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q%s", whose, got.text(), rule, says).With(FactRule, rule.String()).With(FactPref, rule.Priority).With(FactTable, rule.Table).
 		With(FactInterface, got.device)
 }
