@@ -223,7 +223,26 @@ func (o *objects) startPods(ctx context.Context, l layout, s setting) error {
 	if err := o.applyAll(ctx, "Calico's manifest", manifest); err != nil {
 		return err
 	}
+	// A pod that comes before Felix gets the MTU of no tunnel, and keeps it.
+	if err := o.waitCalico(ctx, len(s.Members)); err != nil {
+		return err
+	}
 	return o.apply(ctx, "workloads.yaml", s)
+}
+
+// waitCalico waits until calico-node is ready on every node.
+func (o *objects) waitCalico(ctx context.Context, nodes int) error {
+	return until(ctx, "calico-node to be ready", func(ctx context.Context) (bool, error) {
+		pods, err := o.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=calico-node"})
+		if err != nil {
+			return false, err
+		}
+		waits := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
+		if waits >= 0 {
+			return false, errors.New(waitsFor(&pods.Items[waits]))
+		}
+		return len(pods.Items) >= nodes, nil
+	})
 }
 
 // adopt writes on the Node what calico-node's start-up would.
