@@ -133,7 +133,12 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		}
 	}
 	policy, out := s.policies.shuts(h, probe.DeniesEgress, httpsPort)
-	by = cmp.Or(by, policy)
+	if _, chosen := s.felix["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
+		out = false // it may be among them
+	}
+	if out {
+		by = cmp.Or(by, policy)
+	}
 	var says []string
 	if len(shut) > 0 {
 		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
@@ -153,7 +158,7 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
 
-// httpsPort stands for what a node sends to others: it is no failsafe port, where nobody chose others.
+// httpsPort stands for what a node sends to others: where nobody chose failsafe ports for that, it is none.
 const httpsPort = 443
 
 // about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because

@@ -42,6 +42,8 @@ func TestHostEndpoints(t *testing.T) {
 		"nothing out": {recorded, map[string]m{"p": {"types": in, "ingress": all}}, nil, probe.Warn, "[]"},
 		"some out": {recorded, map[string]m{"p": {"types": both, "ingress": all, "egress": []any{to(int64(6443))}}}, nil,
 			probe.Warn, "[]"},
+		"near: other failsafe ports": {recorded, map[string]m{"p": {"types": in, "ingress": all}},
+			m{"failsafeOutboundHostPorts": []any{m{"port": int64(443)}}}, probe.OK, "<nil>"},
 		"near: let in": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{to("10000:10300",
 			int64(443))}}}, nil, probe.OK, "<nil>"},
 		"near: from some": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{m{"action": "Allow",

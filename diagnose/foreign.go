@@ -55,7 +55,7 @@ Told from a node that is down by this node's own interfaces, which have the addr
 				Says: fmt.Sprintf("%s, the address of %s, is on %s of {node} too", address, whose, device),
 				For:  clues(proof, []Finding{r}), Covers: pathFollows(f, familyOf(r), peer),
 			}
-			detectedTwice(f, &c, address)
+			detectedTwice(f, &c, peer, address)
 			out = append(out, c)
 		}
 		return out
@@ -64,9 +64,10 @@ Told from a node that is down by this node's own interfaces, which have the addr
 
 // detectedTwice adds that Calico's detection picks the address here as well, as it did on the other node: on machines
 // whose first NIC is alike, as VirtualBox makes them.
-func detectedTwice(f Findings, c *Case, address string) {
+func detectedTwice(f Findings, c *Case, peer, address string) {
 	picks := f.With(checks.IPAutodetect.ID, checks.FactPicked, address)
-	if len(picks) == 0 {
+	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may be the other's own
 		return
 	}
 	internal, _, _ := strings.Cut(textsOf(picks[0], checks.FactAlternatives)["kubernetes-internal-ip"], " ")

@@ -39,7 +39,6 @@ var diskFull = &Rule{
 		},
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
-	Explains: []string{"sandbox-fails", "cni-plugin-fails", "container-not-started"},
 	Match: func(f Findings) []Case {
 		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
 		pods, file := obstructed(f, facts.ObstacleSpace)
@@ -63,21 +62,27 @@ var diskFull = &Rule{
 			if inodes < exhausted && inodes < free {
 				lacks = "has no inode left for a new file"
 			}
-			out = append(out, Case{
+			c := Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
-				Says: fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
-				For: slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended),
-					spaceFor(pods, file, r.Target)),
-				Covers: append(keptDown(pods), Covers(facts.CheckNodeTaints, facts.CheckPodsStart)...),
-			})
+				Says:   fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
+				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended)),
+				Covers: append(waitFor(f, ""), Covers(facts.CheckNodeTaints)...),
+			}
+			if len(pods) > 0 && strings.HasPrefix(folderOf(file)+"/", strings.TrimSuffix(r.Target, "/")+"/") {
+				c.For = append(c.For, said(pods)...)
+				c.Covers = slices.Concat(c.Covers, keptDown(pods), waitFor(f, facts.ObstacleSpace))
+				pods = nil
+			}
+			out = append(out, c)
 		}
-		if len(out) == 0 && len(pods) > 0 {
+		if len(pods) > 0 { // on a file system that was not seen, or has room again
 			folder := folderOf(file)
-			return []Case{{
-				About: folder, Args: map[string]Arg{"path": fileArg(folder)}, For: said(pods), Covers: keptDown(pods),
+			out = append(out, Case{
+				About: folder, Args: map[string]Arg{"path": fileArg(folder)}, For: said(pods),
+				Covers: append(keptDown(pods), waitFor(f, facts.ObstacleSpace)...),
 				Says: fmt.Sprintf("no pod can start on {node}: there is no room for a file in %s: %s", folder,
 					pods[0].Facts.Str(facts.Message)),
-			}}
+			})
 		}
 		if roomy := plentyOfDisk(f); len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
@@ -91,12 +96,15 @@ var diskFull = &Rule{
 	},
 }
 
-// spaceFor are the pods that do not start for want of room for a file, where it belongs to a file system that is full.
-func spaceFor(pods []Finding, file, target string) []Clue {
-	if len(pods) == 0 || !strings.HasPrefix(folderOf(file)+"/", strings.TrimSuffix(target, "/")+"/") {
-		return nil
+// waitFor are the pods that do not start for one obstacle, or with "" for none that their message names.
+func waitFor(f Findings, obstacle string) []Cover {
+	var out []Cover
+	for _, r := range f.Bad(facts.CheckPodsStart) {
+		if r.Facts.Str(facts.Obstacle) == obstacle {
+			out = append(out, Cover{Check: facts.CheckPodsStart, About: r.Target})
+		}
 	}
-	return said(pods)
+	return out
 }
 
 // folderOf is the folder of a file that has, or may have, a file system of its own: /run, /var/lib/containerd.

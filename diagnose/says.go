@@ -40,7 +40,7 @@ Told from a program that starts and ends by that state, and by the missing log.`
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(facts.CheckCalicoPod) {
-			if r.Facts[facts.NotStarted] != true {
+			if r.Facts[facts.NotStarted] != true || r.Facts.Str(facts.Obstacle) == facts.ObstacleSpace { // that is disk-full's
 				continue
 			}
 			out = append(out, Case{

@@ -77,9 +77,7 @@ func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, 
 		case "return":
 			return false, fits == maybe
 		case "jump", "goto":
-			i := slices.IndexFunc(all, func(o kernel.Wall) bool {
-				return o.Name == to && o.Table == w.Table && o.Family == w.Family && o.Legacy == w.Legacy
-			})
+			i := chainNamed(all, w, to)
 			if i < 0 || depth == chainsDeep {
 				return false, true
 			}

@@ -88,9 +88,7 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 		case "accept":
 			return "", true
 		case "jump", "goto":
-			i := slices.IndexFunc(all, func(o kernel.Wall) bool {
-				return o.Name == to && o.Table == w.Table && o.Family == w.Family && o.Legacy == w.Legacy
-			})
+			i := chainNamed(all, w, to)
 			if i < 0 || depth == chainsDeep {
 				return "", true
 			}
@@ -104,6 +102,13 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 		}
 	}
 	return "", false
+}
+
+// chainNamed is the chain of that name beside another one, -1 where it was not read.
+func chainNamed(all []kernel.Wall, beside kernel.Wall, name string) int {
+	return slices.IndexFunc(all, func(o kernel.Wall) bool {
+		return o.Name == name && o.Table == beside.Table && o.Family == beside.Family && o.Legacy == beside.Legacy
+	})
 }
 
 // Whether a rule is one for the flow.

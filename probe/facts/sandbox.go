@@ -142,7 +142,8 @@ var obstacles = []struct {
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
 	// "no space left" without a file is said of inotify's watches and the like.
 	{is: ObstacleSpace, words: regexp.MustCompile(
-		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)/[^\s:]+)(?: /[^\s:]+)?: (?:no space left on device|disk quota exceeded)`),
+		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)(?:/[\w.@-]+)+)[^:]{0,300}: ` +
+			`(?:no space left on device|disk quota exceeded)`),
 		not: regexp.MustCompile(`/volumes/`)}, // a pod's
 	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +

@@ -98,6 +98,7 @@ func TestContainerFailed(t *testing.T) {
 		// The registry's, the disk's and the pod's own.
 		`failed to pull and unpack image "x": failed to copy: httpReadSeeker: failed open: content at https://hub.example/v2/x not found: not found`:                            "",
 		`failed to pull and unpack image "x": failed to prepare extraction snapshot "y": write /var/lib/containerd/x: no space left on device`:                                  ObstacleSpace,
+		`failed to create container io: mkdir /run/containerd/io.containerd.grpc.v1.cri/containers/(left out)/io/94: no space left on device`:                                   ObstacleSpace,
 		`failed to start container: write /var/lib/kubelet/pods/x/volumes/y/z: no space left on device`:                                                                         "",
 		`failed to pull and unpack image "x": failed to unpack image on snapshotter overlayfs: unexpected media type text/html for sha256:ID: not found`:                        "",
 		began + `runc create failed: unable to start container process: exec: "app": executable file not found in $PATH`:                                                        "",

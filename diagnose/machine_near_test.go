@@ -1,0 +1,65 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestDiskBesideAnotherReason wants a disk that is short of room not to hide why pods really do not start, nor where
+// else there is no room.
+func TestDiskBesideAnotherReason(t *testing.T) {
+	t.Parallel()
+	disk := probe.Found(probe.Fail, "9 %% of 10.0 GB free").On("/var/log").With(checks.FactFree, 9.0).
+		With(checks.FactFreeInodes, 90.0).With(checks.FactReadOnly, false)
+	disk.Check = checks.NodeDisk.ID
+	for text, want := range map[string][]string{
+		`Failed to create pod sandbox: rpc error: code = Unknown desc = plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized`: {
+			"disk-full /var/log", "cni-plugin-fails"},
+		"Failed to create pod sandbox: rpc error: code = Unknown desc = mkdir /run/containerd/x: no space left on device": {
+			"disk-full /run", "disk-full /var/log"},
+	} {
+		s := facts.SandboxFailed(text)
+		pods := s.On(probe.Found(probe.Fail, "2 pods wait: %s", s.Message).On(s.Starts).With(facts.Starts, s.Starts).
+			With(facts.Message, s.Message))
+		pods.Check = facts.CheckPodsStart
+		d := Explain(Findings{Node: "a", All: []Finding{{Node: "a", Result: disk}, {Node: "a", Result: pods}}}, Rules())
+		var got []string
+		for _, c := range d.Causes {
+			name := c.ID
+			if c.About != "" {
+				name += " " + c.About
+			}
+			got = append(got, name)
+		}
+		for _, one := range want {
+			found := false
+			for _, g := range got {
+				found = found || g == one
+			}
+			if !found {
+				t.Errorf("%s: %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
+// TestDetectedTwice wants the detection blamed for a duplicate address only where that is not the other's own.
+func TestDetectedTwice(t *testing.T) {
+	t.Parallel()
+	for internal, twice := range map[string]bool{"10.0.0.2": true, "10.0.2.15": false} {
+		auto := probe.Found(probe.Info, "x").On("IPv4").With(checks.FactPicked, "10.0.2.15").
+			With(checks.FactMethod, "first-found").With(checks.FactAlternatives, map[string]any{"kubernetes-internal-ip": "10.0.0.1 on eth0 (veth)"})
+		auto.Check = checks.IPAutodetect.ID
+		there := probe.Found(probe.Info, "x").On("IPv4").With(facts.Registered, "10.0.2.15").With(facts.Internal, internal)
+		there.Check = facts.CheckIPRegistered
+		c := Case{Args: map[string]Arg{}}
+		f := Findings{Node: "a", All: []Finding{{Node: "a", Result: auto}, {Node: "b", Result: there}}}
+		detectedTwice(f, &c, "b", "10.0.2.15")
+		if (c.Fix != nil) != twice {
+			t.Errorf("%s: %+v", internal, c)
+		}
+	}
+}
