@@ -51,7 +51,8 @@ func TestDetectedTwice(t *testing.T) {
 	t.Parallel()
 	for internal, twice := range map[string]bool{"10.0.0.2": true, "10.0.2.15": false} {
 		auto := probe.Found(probe.Info, "x").On("IPv4").With(checks.FactPicked, "10.0.2.15").
-			With(checks.FactMethod, "first-found").With(checks.FactAlternatives, map[string]any{"kubernetes-internal-ip": "10.0.0.1 on eth0 (veth)"})
+			With(checks.FactMethod, "first-found").
+			With(checks.FactAlternatives, map[string]any{"kubernetes-internal-ip": "10.0.0.1 on eth0 (veth)"})
 		auto.Check = checks.IPAutodetect.ID
 		there := probe.Found(probe.Info, "x").On("IPv4").With(facts.Registered, "10.0.2.15").With(facts.Internal, internal)
 		there.Check = facts.CheckIPRegistered
