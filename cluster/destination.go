@@ -131,7 +131,8 @@ func selectorOf(by *metav1.LabelSelector) labels.Selector {
 // that may be a NetworkSet, which may have any address.
 func calicoRule(r map[string]any) rule {
 	action, _ := r["action"].(string)
-	out := rule{action: action, all: unconditional(r), pods: fromSelected(r), protocol: protocolOf(r["protocol"])}
+	out := rule{action: action, all: unconditional(r), pods: fromSelected(r), protocol: protocolOf(r["protocol"]),
+		from: senders(r)}
 	to, _ := r["destination"].(map[string]any)
 	if ports, _ := to["ports"].([]any); len(ports) > 0 {
 		out.ports = ports
@@ -151,6 +152,25 @@ func calicoRule(r map[string]any) rule {
 	hasPorts := out.ports != nil
 	out.to = func(d destination) bool {
 		return hasPorts || slices.ContainsFunc(in, func(may func(destination) bool) bool { return may(d) })
+	}
+	return out
+}
+
+// senders are the networks that a rule of Calico's is about what comes from, nil where one cannot be read. A selector
+// beside them leaves some of them out, and adds none.
+func senders(r map[string]any) (out []netip.Prefix) {
+	source, _ := r["source"].(map[string]any)
+	nets, _ := source["nets"].([]any)
+	for _, n := range nets {
+		text, _ := n.(string)
+		network, err := netip.ParsePrefix(text)
+		if addr, notNetwork := netip.ParseAddr(text); err != nil && notNetwork == nil {
+			network, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil
+		}
+		out = append(out, network)
 	}
 	return out
 }

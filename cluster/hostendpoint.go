@@ -42,16 +42,23 @@ func (c *Client) readHostEndpoints(ctx context.Context) ([]hostEndpoint, error) 
 	return out, err
 }
 
-// hostPort is a port of the node that something outside it needs.
+// hostPort is a port of the node that something needs.
 type hostPort struct {
 	number int
 	whose  string
+	from   netip.Addr // who needs it, where that is known
 }
 
-// hostPorts are those that are asked about, of TCP and towards the node. The kubelet's alone is not among
-// Felix's failsafe ports where nobody chose others.
-func hostPorts() []hostPort {
-	return []hostPort{{10250, "the kubelet's"}, {6443, "the API server's"}, {179, "BGP's"}, {22, "ssh's"}}
+// ports are those that are asked about, of TCP and towards the node. The kubelet's alone of those that others need is not
+// among Felix's failsafe ports where nobody chose others. One of every interface is about the loopback too, by which the
+// kubelet asks Felix and the container runtime passes on what exec and attach say: Felix's port stands for all of that.
+func (h hostEndpoint) ports() []hostPort {
+	out := []hostPort{{number: 10250, whose: "the kubelet's"}, {number: 6443, whose: "the API server's"},
+		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
+	if h.device == "*" {
+		out = append(out, hostPort{9099, "Felix's own, asked by the loopback", netip.AddrFrom4([4]byte{127, 0, 0, 1})})
+	}
+	return out
 }
 
 // failsafeIn are Felix's failsafe ports towards the node where nobody chose others (felix/config).
@@ -122,17 +129,17 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	by := ""
 	var shut []string
 	numbers := []int{}
-	for _, port := range hostPorts() {
+	for _, port := range h.ports() {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
-		if policy, denied := s.policies.shuts(h, probe.DeniesIngress, port.number); denied {
+		if policy, denied := s.policies.shuts(h, probe.DeniesIngress, port); denied {
 			by = cmp.Or(by, policy)
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
 	}
-	policy, out := s.policies.shuts(h, probe.DeniesEgress, httpsPort)
+	policy, out := s.policies.shuts(h, probe.DeniesEgress, hostPort{number: httpsPort})
 	if _, chosen := s.felix["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
 		out = false // it may be among them
 	}
@@ -171,13 +178,15 @@ func (s *Snapshot) about(h hostEndpoint) bool {
 
 // shuts tells whether a TCP port of a node, or with DeniesEgress of others, is surely shut at a HostEndpoint, and the
 // policy that does it, "" where none selects it: then all is denied, unless a profile allows it.
-func (p policies) shuts(h hostEndpoint, direction string, port int) (by string, denied bool) {
+func (p policies) shuts(h hostEndpoint, direction string, port hostPort) (by string, denied bool) {
 	with := maps.Clone(h.labels)
 	if with == nil {
 		with = map[string]string{}
 	}
 	by, held, denied := p.ask(direction,
 		func(one policy) bool { return one.namespace == "" && one.selects(with) },
-		func(_ policy, r rule) bool { return r.mayBe(protocolTCP, port) })
+		func(_ policy, r rule) bool {
+			return r.mayBe(protocolTCP, port.number) && (!port.from.IsValid() || r.mayBeFrom(port.from))
+		})
 	return by, denied || !held && len(h.profiles) == 0
 }

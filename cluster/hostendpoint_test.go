@@ -17,6 +17,7 @@ func TestHostEndpoints(t *testing.T) {
 	to := func(ports ...any) m { return m{"action": "Allow", "protocol": "TCP", "destination": m{"ports": ports}} }
 	recorded := hostEndpoint{name: "a-eth0", node: "a", device: "eth0", addrs: []string{"10.0.0.1"}}
 	of := func(change func(*hostEndpoint)) hostEndpoint { h := recorded; change(&h); return h }
+	everywhere := func(h *hostEndpoint) { h.device = "*" }
 	profiles := []string{"projectcalico-default-allow"}
 	for name, c := range map[string]struct {
 		host     hostEndpoint
@@ -48,6 +49,13 @@ func TestHostEndpoints(t *testing.T) {
 			int64(443))}}}, nil, probe.OK, "<nil>"},
 		"near: from some": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{m{"action": "Allow",
 			"source": m{"nets": []any{"10.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
+		// Seen on Calico v3.32.1, with the nodes' network alone let in: Felix, exec and attach are cut off.
+		"recorded: every interface": {of(everywhere), map[string]m{"p": {"types": both, "egress": all, "ingress": []any{
+			m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/8", "192.0.2.1"}}}}}}, nil, probe.Warn, "[9099]"},
+		"near: loopback let in": {of(everywhere), map[string]m{"p": {"types": both, "egress": all, "ingress": []any{
+			m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/8", "127.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
+		"near: from a net that is none": {of(everywhere), map[string]m{"p": {"types": both, "egress": all, "ingress": []any{
+			m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/x"}}}}}}, nil, probe.OK, "<nil>"},
 		"near: a profile": {of(func(h *hostEndpoint) { h.profiles = profiles }), nil, nil, probe.OK, "<nil>"},
 		"near: of others": {of(func(h *hostEndpoint) { h.node = "b" }), nil, nil, probe.OK, "<nil>"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,12 @@ type rule struct {
 	ports    []any                  // the ports at the receiving end that it is about; nil = every port
 	to       func(destination) bool // whether it may be about what is for that one; nil = for everybody
 	nets     bool                   // it knows receivers by their addresses alone
+	from     []netip.Prefix         // the networks that it is about what comes from; nil = from everywhere, or not known
+}
+
+// mayBeFrom tells whether a rule may be about what an address sends.
+func (r rule) mayBeFrom(sender netip.Addr) bool {
+	return r.from == nil || slices.ContainsFunc(r.from, func(n netip.Prefix) bool { return n.Contains(sender) })
 }
 
 // mayBe tells whether a rule may be about a port at the receiving end.

@@ -151,6 +151,9 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 	if r.entersNode() {
 		err = from.Ask(ctx, r, snap, alive)
 	}
+	if err == nil {
+		err = r.lookAgain(ctx, client, snap)
+	}
 	if err == nil && ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
 		compare()
 	}
@@ -168,14 +171,19 @@ func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 			ids = append(ids, c.ID)
 		}
 	}
+	return r.answerAPI(ctx, snap, ids, func(probe.Event) bool { return true })
+}
+
+// answerAPI runs some checks over a snapshot, and reports those of their events that are wanted.
+func (r *Run) answerAPI(ctx context.Context, snap *cluster.Snapshot, ids []string, wanted func(probe.Event) bool) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	var failed error
 	runner := probe.Runner{Suite: cluster.Checks(snap), Host: &probe.Host{Node: r.Node}, Version: probe.Release}
 	runner.Run(ctx, probe.Plan{Run: r.ID, Node: r.Node, Way: injector.MethodAPI, Checks: ids}, func(ev probe.Event) {
-		if err := r.Add(injector.MethodAPI, ev); err != nil && failed == nil {
-			failed = err
+		if failed == nil && wanted(ev) {
+			failed = r.Add(injector.MethodAPI, ev)
 		}
 	})
 	return failed

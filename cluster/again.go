@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The kubelet looks at its containers once a second, and then tells the API server.
+const (
+	tellingTakes = 3 * time.Second
+	betweenLooks = 500 * time.Millisecond
+)
+
+// Again is a snapshot once the API says something else of its calico-node pod's containers, nil where it does not
+// within 3 seconds. Only that pod and the time are read again.
+func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
+	defer cancel()
+	for ctx.Err() == nil {
+		pod, _, err := c.readCalicoPod(ctx, s.Node.Name)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case !sameContainers(s.Calico, pod):
+			now := *s
+			now.Calico, now.Read = pod, time.Now()
+			now.Now = s.Now.Add(now.Read.Sub(s.Read))
+			return &now, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(betweenLooks):
+		}
+	}
+	return nil, nil
+}
+
+// sameContainers tells whether two readings of a pod, nil where there is none, say the same of its containers.
+func sameContainers(a, b *corev1.Pod) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && reflect.DeepEqual(a.Status.ContainerStatuses, b.Status.ContainerStatuses)
+}
