@@ -49,16 +49,17 @@ type hostPort struct {
 	from   netip.Addr // who needs it, where that is known
 }
 
-// ports are those that are asked about, of TCP and towards the node. The kubelet's alone of those that others need is not
-// among Felix's failsafe ports where nobody chose others. One of every interface is about the loopback too, by which the
-// kubelet asks Felix and the container runtime passes on what exec and attach say: Felix's port stands for all of that.
-func (h hostEndpoint) ports() []hostPort {
-	out := []hostPort{{number: 10250, whose: "the kubelet's"}, {number: 6443, whose: "the API server's"},
+// hostPorts are those that are asked about, of TCP and towards the node. The kubelet's alone is not among
+// Felix's failsafe ports where nobody chose others.
+func hostPorts() []hostPort {
+	return []hostPort{{number: 10250, whose: "the kubelet's"}, {number: 6443, whose: "the API server's"},
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
-	if h.device == "*" {
-		out = append(out, hostPort{9099, "Felix's own, asked by the loopback", netip.AddrFrom4([4]byte{127, 0, 0, 1})})
-	}
-	return out
+}
+
+// atHome stands for what the node asks itself by the loopback, which a HostEndpoint of every interface is about
+// too: the kubelet asks Felix there, and has from the container runtime what exec and attach say.
+func atHome() hostPort {
+	return hostPort{number: 9099, whose: "Felix's", from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 }
 
 // failsafeIn are Felix's failsafe ports towards the node where nobody chose others (felix/config).
@@ -129,7 +130,7 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	by := ""
 	var shut []string
 	numbers := []int{}
-	for _, port := range h.ports() {
+	for _, port := range hostPorts() {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
@@ -138,6 +139,11 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
+	}
+	policy, home := s.policies.shuts(h, probe.DeniesIngress, atHome())
+	home = home && h.device == "*" && whole && !slices.Contains(open, atHome().number)
+	if home {
+		by = cmp.Or(by, policy)
 	}
 	policy, out := s.policies.shuts(h, probe.DeniesEgress, hostPort{number: httpsPort})
 	if _, chosen := s.felix["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
@@ -150,6 +156,10 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 	if len(shut) > 0 {
 		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
 	}
+	if home {
+		says = append(says,
+			"nothing lets in what the node sends to itself, such as from 127.0.0.1 to Felix's port 9099")
+	}
 	if out {
 		says = append(says, "nothing lets out what the node itself sends, such as HTTPS, but to failsafe ports")
 	}
@@ -157,12 +167,12 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		return probe.Found(probe.OK, "on %s; of no port that Kubernetes and Calico need is it sure that it is shut", where)
 	}
 	none := "no policy selects it"
-	if len(shut) == 0 {
+	if len(shut) == 0 && !home {
 		none = "no policy of Egress selects it"
 	}
 	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).
-		With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
+		With(facts.ShutLoopback, home).With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
 
 // httpsPort stands for what a node sends to others: where nobody chose failsafe ports for that, it is none.

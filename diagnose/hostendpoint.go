@@ -74,20 +74,33 @@ Told from a firewall rule on the loopback by the policies, which are gone throug
 			if !isolates(f, r) {
 				continue
 			}
-			silent := silentAtHome(f)
+			silent := append(silentAtHome(f), cutStreams(f)...)
+			keeps := "keeps {node} from itself and others from it"
+			if !hasPort(r, facts.ShutPorts, kubeletPort) {
+				keeps = "keeps {node} from itself"
+			}
 			c := Case{For: append(clues(strong, []Finding{r}), clues(hint, silent)...),
-				Says: fmt.Sprintf("HostEndpoint %s keeps {node} from itself and others from it: %s", r.Facts.Str(facts.HostEndpoint), r.Saw)}
+				Says: fmt.Sprintf("HostEndpoint %s %s: %s", r.Facts.Str(facts.HostEndpoint), keeps, r.Saw)}
 			c.Covers = slices.Concat(felixIll, Covers(checks.KubeProxyHealth.ID, checks.NodePing.ID))
+			for _, one := range silent {
+				c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
+			}
 			return []Case{atHostEndpoint(f, r, c)}
 		}
 		return nil
 	},
 }
 
-// isolates tells whether a HostEndpoint is about the loopback, and nobody answers there.
+// isolates tells whether a HostEndpoint is about the loopback, and nobody answers there, or what the container runtime
+// passes on by it does not come.
 func isolates(f Findings, r Finding) bool {
-	return r.Facts.Str(facts.OnDevice) == "*" && len(silentAtHome(f)) > 0
+	return r.Facts.Str(facts.OnDevice) == "*" && (len(silentAtHome(f)) > 0 ||
+		r.Facts[facts.ShutLoopback] == true && len(cutStreams(f)) > 0)
 }
+
+// cutStreams are the access methods by which a probe ran, or was to, and nothing came: the kubelet has such a
+// stream from the container runtime, at a port of the loopback.
+func cutStreams(f Findings) []Finding { return notPlaced(f, facts.ReasonSilent) }
 
 // atHostEndpoint adds to a case what all about a HostEndpoint have: its name, and what its policy denies.
 func atHostEndpoint(f Findings, r Finding, c Case) Case {

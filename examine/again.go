@@ -6,7 +6,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/diagnose"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -15,8 +14,9 @@ import (
 // aboutCalico are the checks that the API answers of calico-node's containers.
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
-// lookAgain asks the API once more how calico-node does, where the node says that Felix is gone and the API had said that
-// all is well: it ended in between, and the kubelet tells why a second or two later. What is bad then is reported too.
+// lookAgain asks the API once more how calico-node does, where the node says that Felix is gone and the API had
+// said that all is well: it ended in between, and the kubelet tells why a second or two later. What is bad then is
+// reported too.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if snap == nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
 		return nil
@@ -39,6 +39,5 @@ func goneSince(seen diagnose.Findings) bool {
 	gone := slices.ContainsFunc(seen.Failed(checks.FelixLive.ID), func(f diagnose.Finding) bool {
 		return f.Facts.Str(probe.FactReason) == "refused"
 	})
-	pod := slices.DeleteFunc(seen.Of(facts.CheckCalicoPod), func(f diagnose.Finding) bool { return f.Way != injector.MethodAPI })
-	return gone && len(pod) > 0 && len(seen.Bad(facts.CheckCalicoPod)) == 0
+	return gone && len(seen.Of(facts.CheckCalicoPod)) > 0 && len(seen.Bad(facts.CheckCalicoPod)) == 0
 }

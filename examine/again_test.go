@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestLookAgain has calico-node killed after the API was read and before the node is asked: the API's second word of it is
-// reported, where there is one to wait for.
+// TestLookAgain has calico-node killed after the API was read and before the node is asked: the API's second word of
+// it is reported, where there is one to wait for.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

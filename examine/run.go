@@ -175,7 +175,9 @@ func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 }
 
 // answerAPI runs some checks over a snapshot, and reports those of their events that are wanted.
-func (r *Run) answerAPI(ctx context.Context, snap *cluster.Snapshot, ids []string, wanted func(probe.Event) bool) error {
+func (r *Run) answerAPI(
+	ctx context.Context, snap *cluster.Snapshot, ids []string, wanted func(probe.Event) bool,
+) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -45,8 +45,8 @@ type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
 // Converse asks a probe by ask what the run wants to know, and then what that calls for, and
 // reports the answers after begin. whole is false where that was not all of it, which then has been
-// reported. The error is an *injector.UnheardError where not even a first event came, else one of writing
-// the report.
+// reported. The error is an *injector.UnheardError where nothing came but what the probe says of itself,
+// else one of writing the report.
 func (r *Run) Converse(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
 ) (whole bool, err error) {
@@ -134,15 +134,25 @@ func (r *Run) answers(
 ) (whole bool, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
+	var own []probe.Event // what the probe says of itself before it answers anything
 	heard := false
 	err = ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
-		if !heard {
-			heard, writing = true, begin()
-		}
 		if ev.Start != nil {
 			start := *ev.Start
 			start.FollowUp = len(r.followed) > 0
 			ev.Start = &start
+		}
+		if !heard && (ev.Start != nil || ev.Type == probe.EventLog) {
+			own = append(own, ev)
+			return true
+		}
+		if !heard {
+			heard, writing = true, begin()
+			for _, before := range own {
+				if writing == nil {
+					writing = r.Add(method, before)
+				}
+			}
 		}
 		if ev.Result != nil {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
@@ -157,6 +167,9 @@ func (r *Run) answers(
 		return false, writing
 	case err == nil:
 		return true, nil
+	case !heard && len(own) > 0: // by its log: it was not reached, or what it answered has not come back
+		return false, &injector.UnheardError{Err: &injector.PlacementError{Reason: facts.ReasonSilent, Err: err,
+			Text: fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)}}
 	case !heard:
 		return false, &injector.UnheardError{Err: err}
 	case len(open) > 0:
