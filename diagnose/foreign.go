@@ -90,10 +90,12 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 		Says: "Switch off what makes the rule, or have its table hold Calico's routes as well; then delete the rule.",
 		Manifest: []string{
 			"ssh {node} 'ip rule; ip route show table {table}'",
-			"ssh {node} systemctl is-enabled nm-cloud-setup.service nm-cloud-setup.timer",
+			"ssh {node} systemctl is-enabled tailscaled.service nm-cloud-setup.service nm-cloud-setup.timer",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "nm-cloud-setup makes it", Manifest: []string{"ssh {node} sudo systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer"}},
+			{If: "Tailscale makes it (table 52), with an exit node or routes of others that it accepts", Manifest: []string{
+				"ssh {node} sudo tailscale set --exit-node= --accept-routes=false"}},
+			{If: "nm-cloud-setup makes it (table 30400 and up)", Manifest: []string{"ssh {node} sudo systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer"}},
 			{If: "nothing needs it any more", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}},
 		},
 		Radius: "reading changes nothing; without the rule what it was made for (a second address, a VPN) takes the main table's way too",

@@ -17,7 +17,7 @@ func nodeRules() []*Rule {
 	return slices.Concat(
 		[]*Rule{hostEndpointBlocks, hostEndpointIsolates, serviceTakesPort},
 		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority,
-			kubeletCutOff, nodeUnreachable,
+			kubeletCutOff, familyCutOff, mainRuleMissing, nodeUnreachable,
 			kubeletServing, internalShared, nodeTurnsAway, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
 		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),

@@ -15,10 +15,12 @@ const ViaAuto = "auto"
 // ViaWords are the words that --via takes.
 func ViaWords() []string { return append([]string{ViaAuto}, injector.MethodNames()...) }
 
-// ViaUsage says what --via takes, for help and messages.
-func ViaUsage() string {
-	alone := slices.DeleteFunc(injector.MethodNames(), isFallback)
-	return "auto, " + strings.Join(alone, ", ") + ", or a list of " + strings.Join(injector.FallbackNames(), ", ")
+// ViaUsage says what --via takes, for help and messages, but for the access methods that a verb refuses.
+func ViaUsage(refused ...string) string {
+	may := slices.DeleteFunc(injector.MethodNames(), func(m string) bool { return slices.Contains(refused, m) })
+	alone := slices.DeleteFunc(slices.Clone(may), isFallback)
+	listed := slices.DeleteFunc(may, func(m string) bool { return !isFallback(m) })
+	return "auto, " + strings.Join(alone, ", ") + ", or a list of " + strings.Join(listed, ", ")
 }
 
 // fallbacks are the access methods that may be tried for a value of --via, in that order;

@@ -84,6 +84,7 @@ written, whatever was found, and 1 where one could not be.`,
 	o.asking(cmd)
 	via := f.Lookup("via")
 	via.DefValue, o.Via = injector.MethodAPI, injector.MethodAPI
+	via.Usage = "by what nodes are judged: api, or pod for a probe on each"
 	f.Lookup("timeout").Usage = "limit of each round"
 	a.connecting(cmd)
 	o.completions(cmd)
@@ -187,7 +188,7 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	if err := o.writeAll(ctx, writer, write); err != nil {
 		return err
 	}
-	ui.Say(o.ErrOut, "run %s: %d nodes judged, %d conditions %s", run, len(found), len(write), o.done("written"))
+	ui.Say(o.ErrOut, "run %s: nodes judged: %d, conditions %s: %d", run, len(found), o.done("written"), len(write))
 	if len(held) > 0 {
 		ui.Say(o.ErrOut, "%d nodes would turn False together, more than --at-most %s: not written of %s; look at "+
 			"'calico-probe run --all-nodes'", len(held), o.most, probe.Line(shortList(held)))

@@ -76,11 +76,11 @@ func TestConditionsWritten(t *testing.T) {
 		a, b, says    string
 	}{
 		"all of two":  {"", "", report.ExitIncomplete, "", "", "2 nodes would turn False together"},
-		"one named":   {"--node worker-b", "", report.ExitHealthy, "", bad, "1 nodes judged, 1 conditions written"},
-		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "2 nodes judged, 2 conditions written"},
+		"one named":   {"--node worker-b", "", report.ExitHealthy, "", bad, "nodes judged: 1, conditions written: 1"},
+		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "nodes judged: 2, conditions written: 2"},
 		"one refused": {"--at-most 2", "worker-a", report.ExitTool, "", bad, "the condition of node worker-a"},
 		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written of worker-a, worker-b"},
-		"dry run":     {"--dry-run --at-most 2", "", report.ExitHealthy, "", "", "2 conditions would be written"},
+		"dry run":     {"--dry-run --at-most 2", "", report.ExitHealthy, "", "", "conditions would be written: 2"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -76,6 +76,7 @@ line on stderr.`,
 	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may ask, as https://HOST; no other may")
 	folders(cmd, &o.dirs)
 	o.asking(cmd)
+	f.Lookup("via").Usage = viaTried + examine.ViaUsage(injector.MethodKubelet)
 	reason := f.Lookup("reason")
 	reason.DefValue, o.Reason = "an agent's question", "an agent's question"
 	f.Lookup("timeout").Usage = "limit of each examination"

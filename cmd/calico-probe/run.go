@@ -195,10 +195,13 @@ func (o *runFlags) limiting(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
-// placing adds those of them that work in a pod too.
-func (o *runFlags) placing(cmd *cobra.Command) {
+// viaTried is how the help of --via begins.
+const viaTried = "access methods that may be tried, in this order: "
+
+// placing adds those of them that work in a pod too. A verb may refuse some access methods.
+func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f := cmd.Flags()
-	f.StringVar(&o.Via, "via", examine.ViaAuto, "access methods that may be tried, in this order: "+examine.ViaUsage())
+	f.StringVar(&o.Via, "via", examine.ViaAuto, viaTried+examine.ViaUsage(refused...))
 	o.imaging(cmd)
 	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 }

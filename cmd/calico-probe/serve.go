@@ -94,7 +94,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
 	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
 	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
-	o.placing(cmd)
+	o.placing(cmd, injector.PersonNames()...)
 	a.connecting(cmd)
 	return cmd
 }
@@ -115,7 +115,7 @@ func (o *serveOptions) check() error {
 	}
 	for method := range strings.SplitSeq(o.Via, ",") {
 		if !worksInPod(method) {
-			return ui.BadUsage("--via %s does not work in a pod, or is for people: use auto, api, neighbour, or a list of %s", method, viaInPod())
+			return ui.BadUsage("--via %s does not work in a pod, or is for people: use %s", method, viaOfServe())
 		}
 	}
 	if err := o.checkListeners(); err != nil {

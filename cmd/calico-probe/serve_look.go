@@ -165,6 +165,9 @@ func viaInPod() string {
 	return strings.Join(slices.DeleteFunc(injector.FallbackNames(), func(m string) bool { return !worksInPod(m) }), ",")
 }
 
+// viaOfServe says what --via takes here.
+func viaOfServe() string { return examine.ViaUsage(injector.PersonNames()...) }
+
 // worksInPod tells whether an access method can be used in a pod.
 func worksInPod(method string) bool { return !slices.Contains(injector.PersonNames(), method) }
 

@@ -75,11 +75,11 @@ var endings = map[string]ending{
 		regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`), nil,
 	},
 	coreDNSName: {
-		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|listen \S+ .*: bind: .*|Listen: .*)$`),
+		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
 			{id: SaysLoop, source: "coredns/coredns#2391; plugin/loop", match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
 			{id: saysCorefile, source: "seen: CoreDNS with Corefiles that it does not take, or without one",
-				match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: `)},
+				match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},
 	},
 }

@@ -18,7 +18,8 @@ var RouteRules = &probe.Check{
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeRules,
 	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
 The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take, or the address is of a block of Calico's.
-ok: there is no such rule, or none makes a difference. fail: one does. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
+The rule that leads to the main table at all is the kernel's own (32766), and programs that take others' rules for their own delete it, as systemd-networkd does where it manages foreign rules: then nothing of that family leaves the node, nor any answer.
+ok: there is no such rule, or none makes a difference. fail: one does, or no rule leads to the main table, which has routes. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
 }
 
 // Facts of route-rules.
@@ -27,6 +28,8 @@ const (
 	FactRule  probe.Fact = "rule"  // the one that makes the difference, as 'ip rule' shows it
 	FactPref  probe.Fact = "pref"  // its priority
 	FactTable probe.Fact = "table" // the number of the routing table it leads to
+	// true: no rule leads to the main table
+	FactMainless probe.Fact = "mainless"
 )
 
 // What is asked for at most: ways, and routes of Calico's.
@@ -36,7 +39,7 @@ const (
 )
 
 func routeRules(ctx context.Context, p *probe.Pass) {
-	asked := false
+	asked := saidMainless(p)
 	for _, f := range []int{4, 6} {
 		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
 		own := splitByFamily(p.Of(probe.KindSelf))[f]
@@ -48,6 +51,9 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		if err != nil {
 			p.Report(unseen(err).On(familyText(f)))
 			continue
+		}
+		if mainless(rules) {
+			continue // which was said
 		}
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
 		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
@@ -62,6 +68,38 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	if !asked {
 		p.Report(gap(p, probe.KindPod, "no workload pod is known"))
 	}
+}
+
+// saidMainless reports the families whose main table has routes to which no rule leads.
+func saidMainless(p *probe.Pass) (said bool) {
+	for _, f := range []int{4, 6} {
+		rules, err := kernel.Rules(f)
+		if err != nil || !mainless(rules) { // an error is told where somebody is asked about
+			continue
+		}
+		routes, err := kernel.Routes(f, kernel.TableMain, 1, func(r kernel.Route) bool {
+			return len(r.Hops) > 0 && r.Hops[0].Device != "lo"
+		})
+		if len(routes) == 0 {
+			if err != nil {
+				p.Report(unseen(err).On(familyText(f)))
+				said = true
+			}
+			continue
+		}
+		said = true
+		r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own rule "+
+			"(32766: from all lookup main) is gone, and nothing of %s leaves the node", familyText(f))
+		p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactMainless, true).With(FactRules, len(rules)))
+	}
+	return said
+}
+
+// mainless tells whether no rule leads every packet to the main table.
+func mainless(rules []kernel.Rule) bool {
+	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
+		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" && r.Out == ""
+	})
 }
 
 func familyText(f int) string { return fmt.Sprintf("IPv%d", f) }
