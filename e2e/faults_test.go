@@ -243,6 +243,19 @@ func TestRoutes(t *testing.T) {
 	d.want(t, "node-ping", probe.OK, "node-b 10.88.0.12")
 }
 
+// TestMainRule takes the kernel's own rule for the main table of IPv6 away, which counts once there is another rule.
+func TestMainRule(t *testing.T) {
+	const node, rule, other = "node-a", "pref 32766 lookup main", "pref 99 fwmark 0x99 lookup 99"
+	t.Cleanup(func() { shell(t, node, "ip -6 rule add "+rule+"; ip -6 rule del "+other) })
+	shell(t, node, "ip -6 rule add "+other+" && ip -6 rule del "+rule)
+	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-rules")
+	d.want(t, "route-rules", probe.Fail, "IPv6: no routing rule leads to the main table")
+	d.want(t, "route-rules", probe.OK, "IPv4: no rule but the kernel's")
+	if len(d.Causes) == 0 || d.Causes[0].ID != "main-rule-missing" || d.Causes[0].About != "IPv6" {
+		t.Errorf("the causes are %+v", d.Causes)
+	}
+}
+
 // TestNodesFiles puts onto a node what people and programs leave there.
 func TestNodesFiles(t *testing.T) {
 	const node, all = "node-a", "felix-live,cni-config,cni-nodename,cni-token,ipam-files,node-swap,node-disk"

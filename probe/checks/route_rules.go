@@ -39,7 +39,8 @@ const (
 )
 
 func routeRules(ctx context.Context, p *probe.Pass) {
-	asked := saidMainless(p)
+	said := saidMainless(p)
+	asked := len(said) > 0
 	for _, f := range []int{4, 6} {
 		targets := splitByFamily(unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
 		own := splitByFamily(p.Of(probe.KindSelf))[f]
@@ -52,8 +53,8 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 			p.Report(unseen(err).On(familyText(f)))
 			continue
 		}
-		if mainless(rules) {
-			continue // which was said
+		if mainless(rules) && said[f] {
+			continue
 		}
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
 		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
@@ -70,8 +71,10 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// saidMainless reports the families whose main table has routes to which no rule leads.
-func saidMainless(p *probe.Pass) (said bool) {
+// saidMainless reports the families, 4 or 6, of which no rule leads to the main table, and whose packets do not take its
+// routes: IPv6 takes them without a rule as long as nobody has made rules of their own.
+func saidMainless(p *probe.Pass) map[int]bool {
+	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
 		rules, err := kernel.Rules(f)
 		if err != nil || !mainless(rules) { // an error is told where somebody is asked about
@@ -80,19 +83,31 @@ func saidMainless(p *probe.Pass) (said bool) {
 		routes, err := kernel.Routes(f, kernel.TableMain, 1, func(r kernel.Route) bool {
 			return len(r.Hops) > 0 && r.Hops[0].Device != "lo"
 		})
-		if len(routes) == 0 {
-			if err != nil {
-				p.Report(unseen(err).On(familyText(f)))
-				said = true
-			}
+		switch {
+		case len(routes) == 0 && err != nil:
+			p.Report(unseen(err).On(familyText(f)))
+		case len(routes) == 0 || takes(routes[0]):
 			continue
+		default:
+			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
+				"rule (32766: from all lookup main) is gone, and nothing of %s leaves the node", familyText(f))
+			p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactMainless, true).With(FactRules, len(rules)))
 		}
-		said = true
-		r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own rule "+
-			"(32766: from all lookup main) is gone, and nothing of %s leaves the node", familyText(f))
-		p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactMainless, true).With(FactRules, len(rules)))
+		said[f] = true
 	}
 	return said
+}
+
+// takes tells whether the kernel has a way for a packet that a route is for.
+func takes(r kernel.Route) bool {
+	to := r.To.Addr()
+	if gateway := r.Hops[0].Gateway; r.To.Bits() == 0 && gateway.IsValid() {
+		to = gateway
+	} else if r.To.Bits() < to.BitLen() {
+		to = to.Next()
+	}
+	found, _, err := kernel.RouteOf(kernel.Packet{To: to})
+	return err == nil && len(found.Hops) > 0
 }
 
 // mainless tells whether no rule leads every packet to the main table.
