@@ -71,8 +71,8 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// saidMainless reports the families, 4 or 6, of which no rule leads to the main table, and whose packets do not take its
-// routes: IPv6 takes them without a rule as long as nobody has made rules of their own.
+// saidMainless reports the families, 4 or 6, of which no rule leads to the main table, and whose packets do not take
+// its routes: IPv6 takes them without a rule as long as nobody has made rules of their own.
 func saidMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
