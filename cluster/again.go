@@ -20,7 +20,7 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
 	defer cancel()
 	for ctx.Err() == nil {
-		pod, _, err := c.readCalicoPod(ctx, s.Node.Name)
+		pod, ignored, err := c.readCalicoPod(ctx, s.Node.Name)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -28,7 +28,7 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 			return nil, err
 		case !sameContainers(s.Calico, pod):
 			now := *s
-			now.Calico, now.Read = pod, time.Now()
+			now.Calico, now.ignored, now.CalicoErr, now.Read = pod, ignored, nil, time.Now()
 			now.Now = s.Now.Add(now.Read.Sub(s.Read))
 			return &now, nil
 		}

@@ -58,8 +58,9 @@ func hostPorts() []hostPort {
 
 // atHome stands for what the node asks itself by the loopback, which a HostEndpoint of every interface is about
 // too: the kubelet asks Felix there, and has from the container runtime what exec and attach say.
-func atHome() hostPort {
-	return hostPort{number: 9099, whose: "Felix's", from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+func (s *Snapshot) atHome() hostPort {
+	return hostPort{number: cmp.Or(felixTarget(s).Port, 9099), whose: "Felix's",
+		from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 }
 
 // failsafeIn are Felix's failsafe ports towards the node where nobody chose others (felix/config).
@@ -140,8 +141,9 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 			numbers = append(numbers, port.number)
 		}
 	}
-	policy, home := s.policies.shuts(h, probe.DeniesIngress, atHome())
-	home = home && h.device == "*" && whole && !slices.Contains(open, atHome().number)
+	felix := s.atHome()
+	policy, home := s.policies.shuts(h, probe.DeniesIngress, felix)
+	home = home && h.device == "*" && whole && !slices.Contains(open, felix.number)
 	if home {
 		by = cmp.Or(by, policy)
 	}
@@ -157,8 +159,7 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
 	}
 	if home {
-		says = append(says,
-			"nothing lets in what the node sends to itself, such as from 127.0.0.1 to Felix's port 9099")
+		says = append(says, fmt.Sprintf("nothing lets in what comes from %v, as to Felix's port %d", felix.from, felix.number))
 	}
 	if out {
 		says = append(says, "nothing lets out what the node itself sends, such as HTTPS, but to failsafe ports")

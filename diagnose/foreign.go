@@ -93,8 +93,10 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 			"ssh {node} systemctl is-enabled tailscaled.service nm-cloud-setup.service nm-cloud-setup.timer",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "Tailscale makes it (table 52), with an exit node or routes of others that it accepts", Manifest: []string{
-				"ssh {node} sudo tailscale set --exit-node= --accept-routes=false"}},
+			{If: "Tailscale makes it (table 52) for an exit node, and you do not reach the node by that",
+				Manifest: []string{"ssh {node} tailscale status", "ssh {node} sudo tailscale set --exit-node="}},
+			{If: "Tailscale makes it for routes of others that it accepts, and you do not reach the node by one of them",
+				Manifest: []string{"ssh {node} sudo tailscale set --accept-routes=false"}},
 			{If: "nm-cloud-setup makes it (table 30400 and up)", Manifest: []string{"ssh {node} sudo systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer"}},
 			{If: "nothing needs it any more", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}},
 		},

@@ -18,7 +18,7 @@ var hostEndpointBlocks = &Rule{
 	Doc: `With a HostEndpoint policies hold for the node's own interface, and what none of them allows is dropped without a word, but for Felix's failsafe ports (ssh, BGP, the API server's 6443; not the kubelet's 10250). One that is made before its policies, or whose policies no longer select it, cuts the node off at once: no ping, no logs, exec or attach, no metrics, while the node stays Ready, for its kubelet calls out and answers come back.
 Told from a firewall of somebody else's by the policies, which are gone through for these ports: no rule lets them in.`,
 	Fix: probe.Fix{
-		Says: "Write the policy that lets in what the node needs, or delete the HostEndpoint until there is one.",
+		Says: "Write the policy that lets in what the node needs (127.0.0.0/8 too, where it is about every interface), or delete the HostEndpoint until there is one.",
 		Manifest: []string{
 			"kubectl get hostendpoints.crd.projectcalico.org {hostendpoint} -o yaml  # its labels, which policies select by",
 			"kubectl get globalnetworkpolicies.crd.projectcalico.org -o yaml",
@@ -48,8 +48,11 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 				c.For = append(c.For, clues(strong, []Finding{r})...)
 			}
 			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
-			if fmt.Sprint(r.Facts[facts.ShutPorts]) == "[]" {
+			switch shut := fmt.Sprint(r.Facts[facts.ShutPorts]) != "[]"; {
+			case !shut && r.Facts[facts.ShutOut] == true:
 				c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from others: %s", name, r.Saw)
+			case !shut && r.Facts[facts.ShutLoopback] == true:
+				c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from itself: %s", name, r.Saw)
 			}
 			out = append(out, atHostEndpoint(f, r, c))
 		}
@@ -100,7 +103,11 @@ func isolates(f Findings, r Finding) bool {
 
 // cutStreams are the access methods by which a probe ran, or was to, and nothing came: the kubelet has such a
 // stream from the container runtime, at a port of the loopback.
-func cutStreams(f Findings) []Finding { return notPlaced(f, facts.ReasonSilent) }
+func cutStreams(f Findings) []Finding {
+	return keep(notPlaced(f, facts.ReasonSilent), func(r Finding) bool {
+		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way)
+	})
+}
 
 // atHostEndpoint adds to a case what all about a HostEndpoint have: its name, and what its policy denies.
 func atHostEndpoint(f Findings, r Finding, c Case) Case {

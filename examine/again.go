@@ -6,6 +6,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -18,7 +19,7 @@ var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 // said that all is well: it ended in between, and the kubelet tells why a second or two later. What is bad then is
 // reported too.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
-	if snap == nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
+	if snap == nil || ctx.Err() != nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
 		return nil
 	}
 	r.client.Progress("Felix is gone, of which the API did not know: asking it again")
@@ -29,8 +30,21 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	if now == nil {
 		return nil
 	}
-	return r.answerAPI(ctx, now, aboutCalico, func(ev probe.Event) bool {
-		return ev.Type == probe.EventResult && ev.Result.Status != probe.OK
+	asked := slices.DeleteFunc(slices.Clone(aboutCalico), func(id string) bool {
+		return !slices.Contains(CheckIDs(r.picked), id)
+	})
+	before := slices.Clone(r.Seen.All)
+	return r.answerAPI(ctx, now, asked, func(ev probe.Event) error {
+		known := func(f diagnose.Finding) bool {
+			return f.Check == ev.Result.Check && f.Target == ev.Result.Target && f.Saw == ev.Result.Saw
+		}
+		if ev.Type != probe.EventResult || ev.Result.Status == probe.OK || slices.ContainsFunc(before, known) {
+			return nil
+		}
+		later := *ev.Result
+		later.Saw = "asked again: " + later.Saw
+		ev.Result = &later
+		return r.Add(injector.MethodAPI, ev)
 	})
 }
 
@@ -39,5 +53,5 @@ func goneSince(seen diagnose.Findings) bool {
 	gone := slices.ContainsFunc(seen.Failed(checks.FelixLive.ID), func(f diagnose.Finding) bool {
 		return f.Facts.Str(probe.FactReason) == "refused"
 	})
-	return gone && len(seen.Of(facts.CheckCalicoPod)) > 0 && len(seen.Bad(facts.CheckCalicoPod)) == 0
+	return gone && seen.Fine(facts.CheckCalicoPod)
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -46,8 +47,10 @@ func TestLookAgain(t *testing.T) {
 			}
 			kept := &Recorder{}
 			r := newTestRun(c.opts, io.Discard, kept)
+			r.picked = cluster.Checks(snap)
+			add := func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) }
 			if c.opts.Node == w.nodes[0].Name {
-				if err := r.answerAPI(t.Context(), snap, aboutCalico, func(probe.Event) bool { return true }); err != nil {
+				if err := r.answerAPI(t.Context(), snap, aboutCalico, add); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -171,12 +171,12 @@ func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 			ids = append(ids, c.ID)
 		}
 	}
-	return r.answerAPI(ctx, snap, ids, func(probe.Event) bool { return true })
+	return r.answerAPI(ctx, snap, ids, func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) })
 }
 
-// answerAPI runs some checks over a snapshot, and reports those of their events that are wanted.
+// answerAPI runs some checks over a snapshot; each of their events is reported by a function, until that fails.
 func (r *Run) answerAPI(
-	ctx context.Context, snap *cluster.Snapshot, ids []string, wanted func(probe.Event) bool,
+	ctx context.Context, snap *cluster.Snapshot, ids []string, report func(probe.Event) error,
 ) error {
 	if len(ids) == 0 {
 		return nil
@@ -184,8 +184,8 @@ func (r *Run) answerAPI(
 	var failed error
 	runner := probe.Runner{Suite: cluster.Checks(snap), Host: &probe.Host{Node: r.Node}, Version: probe.Release}
 	runner.Run(ctx, probe.Plan{Run: r.ID, Node: r.Node, Way: injector.MethodAPI, Checks: ids}, func(ev probe.Event) {
-		if failed == nil && wanted(ev) {
-			failed = r.Add(injector.MethodAPI, ev)
+		if failed == nil {
+			failed = report(ev)
 		}
 	})
 	return failed

@@ -68,7 +68,7 @@ func (r *Run) Converse(
 // its answers call for, as when the kubelet restarts in between: a one-shot probe ends with its connection.
 // It carries no reason, since a connection that worked until then proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
-	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: not asked: %s (%v)",
+	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: without an answer: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
@@ -167,13 +167,23 @@ func (r *Run) answers(
 		return false, writing
 	case err == nil:
 		return true, nil
-	case !heard && len(own) > 0: // by its log: it was not reached, or what it answered has not come back
-		return false, &injector.UnheardError{Err: &injector.PlacementError{Reason: facts.ReasonSilent, Err: err,
-			Text: fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)}}
 	case !heard:
-		return false, &injector.UnheardError{Err: err}
+		return false, &injector.UnheardError{Err: onlyOfItself(ctx, own, err)}
 	case len(open) > 0:
 		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
 	return false, r.Add(method, Unanswered(err))
+}
+
+// onlyOfItself is the error of a probe that was heard by its log, if at all, and of which no answer came: it was not
+// reached, or what it said has not come back. Where that is known by another reason, the error stays what it is.
+func onlyOfItself(ctx context.Context, own []probe.Event, err error) error {
+	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
+		return err
+	}
+	text := fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)
+	if last := own[len(own)-1].Text; last != "" {
+		text += "; its last words: " + probe.Quoted(last)
+	}
+	return &injector.PlacementError{Reason: facts.ReasonSilent, Err: err, Text: text}
 }

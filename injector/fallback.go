@@ -35,7 +35,7 @@ type Fallback struct {
 	Failed func(method string, err error) // is called after each attempt that put no probe there
 }
 
-// UnheardError says that a probe ran of which not one event came.
+// UnheardError says that a probe ran of which no answer came.
 type UnheardError struct{ Err error }
 
 func (e *UnheardError) Error() string { return e.Err.Error() }
@@ -56,7 +56,7 @@ type Failure struct {
 	Skip   string       // why it was not tried, "" = it was
 	Reason facts.Reason // of the method before it, for which it was not tried
 	Err    error        // why it did not work
-	Lost   bool         // the probe ran, and not one event of it came
+	Lost   bool         // the probe ran, and no answer of it came
 }
 
 // attempt is what an attempt that failed says about the next.

@@ -80,17 +80,17 @@ func saidMainless(p *probe.Pass) map[int]bool {
 		if err != nil || !mainless(rules) { // an error is told where somebody is asked about
 			continue
 		}
-		routes, err := kernel.Routes(f, kernel.TableMain, 1, func(r kernel.Route) bool {
-			return len(r.Hops) > 0 && r.Hops[0].Device != "lo"
+		routes, err := kernel.Routes(f, kernel.TableMain, mostAsked, func(r kernel.Route) bool {
+			return r.Type == 0 && len(r.Hops) > 0 && r.Hops[0].Device != "" && r.Hops[0].Device != "lo"
 		})
 		switch {
 		case len(routes) == 0 && err != nil:
 			p.Report(unseen(err).On(familyText(f)))
-		case len(routes) == 0 || takes(routes[0]):
+		case !unrouted(routes):
 			continue
 		default:
 			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
-				"rule (32766: from all lookup main) is gone, and nothing of %s leaves the node", familyText(f))
+				"rule (32766: from all lookup main) is gone, and no route of that table is taken by %s", familyText(f))
 			p.Report(r.On(familyText(f)).With(FactFamily, f).With(FactMainless, true).With(FactRules, len(rules)))
 		}
 		said[f] = true
@@ -98,22 +98,32 @@ func saidMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// takes tells whether the kernel has a way for a packet that a route is for.
-func takes(r kernel.Route) bool {
-	to := r.To.Addr()
-	if gateway := r.Hops[0].Gateway; r.To.Bits() == 0 && gateway.IsValid() {
-		to = gateway
-	} else if r.To.Bits() < to.BitLen() {
-		to = to.Next()
+// unrouted tells whether the kernel has no way for a packet that one of some routes is for. The node's own addresses
+// are in another table, and tell nothing.
+func unrouted(routes []kernel.Route) bool {
+	for _, r := range routes {
+		to := r.To.Addr()
+		if gateway := r.Hops[0].Gateway; r.To.Bits() == 0 && gateway.IsValid() {
+			to = gateway
+		} else if r.To.Bits() < to.BitLen() {
+			to = to.Next()
+		}
+		found, _, err := kernel.RouteOf(kernel.Packet{To: to})
+		if err != nil || len(found.Hops) == 0 {
+			return true
+		}
+		if found.Type != kernel.Local {
+			return false
+		}
 	}
-	found, _, err := kernel.RouteOf(kernel.Packet{To: to})
-	return err == nil && len(found.Hops) > 0
+	return false
 }
 
-// mainless tells whether no rule leads every packet to the main table.
+// mainless tells whether no rule leads every packet to the whole main table.
 func mainless(rules []kernel.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
-		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" && r.Out == ""
+		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" &&
+			r.Out == "" && !r.Partly
 	})
 }
 

@@ -115,7 +115,7 @@ const (
 	Slice          probe.Fact = "slice"           // EndpointSlice, namespace/name
 	Policy         probe.Fact = "policy"          // a policy, with its kind
 	ShutBy         probe.Fact = "shut_by"         // the policy that denies, "" = none selects the HostEndpoint
-	ShutLoopback   probe.Fact = "shut_loopback"   // true: nothing lets in what the node sends to itself
+	ShutLoopback   probe.Fact = "shut_loopback"   // true: nothing lets in what comes from 127.0.0.1
 	ShutOut        probe.Fact = "shut_out"        // true: nothing the node itself sends is let out, but to failsafe ports
 	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
 	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words

@@ -13,6 +13,7 @@ type Rule struct {
 	Mark            uint32       // of the firewall, 0 = any
 	In, Out         string       // interfaces, "" = any
 	Not             bool         // it is about all other packets
+	Partly          bool         // it leaves out some of its table's routes, by their prefixes' length or their device
 }
 
 // String is the rule in one line, as 'ip rule' would put it.
