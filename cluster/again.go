@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"context"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // The kubelet looks at its containers once a second, and then tells the API server.
@@ -45,5 +45,5 @@ func sameContainers(a, b *corev1.Pod) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.UID == b.UID && reflect.DeepEqual(a.Status.ContainerStatuses, b.Status.ContainerStatuses)
+	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Status.ContainerStatuses, b.Status.ContainerStatuses)
 }

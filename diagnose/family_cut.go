@@ -22,6 +22,9 @@ var networkdRules = probe.Conditional{
 	},
 }
 
+const ruleRadius = "reading changes nothing; the rule is the kernel's own and is there on every machine; the file makes " +
+	"networkd leave alone rules that it has not made, from its next start on"
+
 // familyCutOff is a node of which one IP family is dead, as its neighbours see it.
 var familyCutOff = &Rule{
 	ID: "family-cut-off", Layer: LayerKernel, Title: "the node answers by one IP family, and by the other not at all",
@@ -33,7 +36,7 @@ Told from a node that is off, and from a kubelet that ended, by the answers of t
 			"ssh {node} 'sudo nft list ruleset | grep -n -e drop -e reject; sudo iptables-save -c; sudo ip6tables-save -c'"},
 		OnlyIf: []probe.Conditional{{If: "no rule leads to the table main", Manifest: []string{"ssh {node} " + mainRule}},
 			networkdRules},
-		Radius: "reading changes nothing; the rule is the kernel's own and is there on every machine",
+		Radius: ruleRadius,
 	},
 	Explains: []string{"kubelet-cut-off", "kubelet-silent", "kubelet-frozen", "kubelet-dead", "node-unreachable",
 		"kubelet-port-blocked"},
@@ -75,7 +78,7 @@ Told from routes that are gone by the main table, which has them, and by the ker
 		Manifest: []string{"ssh {node} 'ip -{dead} rule'",
 			"ssh {node} " + mainRule},
 		OnlyIf: []probe.Conditional{networkdRules},
-		Radius: "the rule is the kernel's own and is there on every machine",
+		Radius: ruleRadius,
 	},
 	RuledOut: []string{checks.NodeUplink.ID},
 	Explains: []string{"family-cut-off", "kubelet-cut-off", "api-cut-off", "kube-proxy-cut-off", "default-route-missing",

@@ -36,9 +36,8 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 		var out []Case
 		for _, mute := range f.Elsewhere(checks.NeighbourReach.ID) {
 			got, asked := mute.Facts.Num(checks.FactReceived)
-			entry := mute.Facts.Str(checks.FactNeighbour)
 			address, icmp := strings.CutSuffix(strings.TrimPrefix(mute.Target, f.Node+" "), " icmp")
-			if !icmp || nodeOf(mute) != f.Node || !asked || got > 0 || entry != "incomplete" && entry != "failed" {
+			if !icmp || nodeOf(mute) != f.Node || !asked || got > 0 || !addressless(mute) {
 				continue
 			}
 			lives := keep(f.Elsewhere(checks.NeighbourReach.ID), func(r Finding) bool {

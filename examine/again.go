@@ -22,7 +22,10 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	if snap == nil || ctx.Err() != nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
 		return nil
 	}
-	r.client.Progress("Felix is gone, of which the API did not know: asking it again")
+	asked := slices.DeleteFunc(slices.Clone(aboutCalico), func(id string) bool {
+		return !slices.Contains(CheckIDs(r.picked), id)
+	})
+	r.client.Progress("nothing listens at Felix's port, and the API says that calico-node does well: asking the API again")
 	now, err := client.Again(ctx, snap)
 	if err != nil {
 		r.client.Note("asking the API again for calico-node: %v", err)
@@ -30,9 +33,6 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	if now == nil {
 		return nil
 	}
-	asked := slices.DeleteFunc(slices.Clone(aboutCalico), func(id string) bool {
-		return !slices.Contains(CheckIDs(r.picked), id)
-	})
 	before := slices.Clone(r.Seen.All)
 	return r.answerAPI(ctx, now, asked, func(ev probe.Event) error {
 		known := func(f diagnose.Finding) bool {

@@ -2,10 +2,12 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -48,12 +50,12 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		asked = true
+		if said[f] {
+			continue
+		}
 		rules, err := kernel.Rules(f)
 		if err != nil {
 			p.Report(unseen(err).On(familyText(f)))
-			continue
-		}
-		if mainless(rules) && said[f] {
 			continue
 		}
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
@@ -98,8 +100,8 @@ func saidMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// unrouted tells whether the kernel has no way for a packet that one of some routes is for. The node's own addresses
-// are in another table, and tell nothing.
+// unrouted tells whether the kernel says that it has no way for a packet that one of some routes is for. The node's own
+// addresses are in another table, and tell nothing; nor does a question that failed.
 func unrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
 		to := r.To.Addr()
@@ -109,10 +111,10 @@ func unrouted(routes []kernel.Route) bool {
 			to = to.Next()
 		}
 		found, _, err := kernel.RouteOf(kernel.Packet{To: to})
-		if err != nil || len(found.Hops) == 0 {
+		switch {
+		case errors.Is(err, syscall.ENETUNREACH):
 			return true
-		}
-		if found.Type != kernel.Local {
+		case err == nil && found.Type != kernel.Local:
 			return false
 		}
 	}
