@@ -29,21 +29,22 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 			emit(ev)
 		}
 	}
-	got := make(chan Result, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				got <- Found(Unknown, "%s crashed: %v", c.Tool, p)
-			}
-		}()
-		got <- r.use(ctx, c, by, say)
-	}()
+	var said Result
+	ended := Async(func() error { said = r.use(ctx, c, by, say); return nil })
+	ending := func(crash error) Result {
+		if crash != nil {
+			return Found(Unknown, "%s %v", c.Tool, crash)
+		}
+		return said
+	}
 	var outcome Result
 	select {
-	case outcome = <-got:
+	case crash := <-ended:
+		outcome = ending(crash)
 	case <-ctx.Done():
 		select {
-		case outcome = <-got:
+		case crash := <-ended:
+			outcome = ending(crash)
 		case <-time.After(stopping):
 			outcome = Found(Unknown, "%s does not stop; still blocked", c.Tool).With(FactReason, "blocked")
 		}

@@ -34,7 +34,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	said := pair{report: report}
 	var mu sync.Mutex
 	entered := 0
-	var both sync.WaitGroup
+	var both Workers
 	for range min(insidePods, len(pods)) {
 		both.Go(func() {
 			for {

@@ -54,7 +54,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 			b.done[c] = make(chan struct{})
 		}
 	}
-	var all sync.WaitGroup
+	var all Workers
 	for _, c := range todo {
 		all.Go(func() {
 			defer close(b.done[c])
@@ -139,16 +139,12 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 		stopped: func() bool { return stopped(ctx) }}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() {
-			if p := recover(); p != nil {
-				out.report(Result{Status: Unknown, Saw: fmt.Sprintf("the check crashed: %v", p)})
-			}
-		}()
-		r.askBoth(ctx, c, plan, all, out.report)
-	}()
+	ended := Async(func() error {
+		if crash := Recovered(func() error { r.askBoth(ctx, c, plan, all, out.report); return nil }); crash != nil {
+			out.report(Found(Unknown, "the check %v", crash))
+		}
+		return nil
+	})
 	select {
 	case <-ended:
 	case <-ctx.Done():
@@ -164,7 +160,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 
 // askBoth asks a check from the node and, where it is asked there too, from inside pods.
 func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collector, report func(Result)) {
-	var both sync.WaitGroup
+	var both Workers
 	if c.EntersPods() && plan.From == "" {
 		both.Go(func() {
 			if n := all.missing(ctx, c, true); n != nil {

@@ -89,9 +89,9 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
 	quit, written := make(chan struct{}), make(chan struct{})
-	go func() { defer close(written); s.writeOwn(quit) }()
+	Async(func() error { defer close(written); s.writeOwn(quit); return nil })
 	requests := make(chan Request)
-	go readRequests(in, requests, quit, s.log)
+	Async(func() error { readRequests(in, requests, quit, s.log); return nil }) // at its end the client is lost
 	s.serve(ctx, requests)
 	close(quit)
 	<-written
@@ -235,7 +235,7 @@ func (s *session) begin(ctx context.Context) {
 		stop(ErrStopped)
 	}
 	s.now = now
-	go func() {
+	Async(func() error {
 		defer close(now.ended)
 		defer stop(nil)
 		emit := func(ev Event) {
@@ -244,12 +244,20 @@ func (s *session) begin(ctx context.Context) {
 			}
 			s.enc.Encode(ev)
 		}
-		if req.Plan != nil {
-			s.Run(ctx, *req.Plan, emit)
-		} else {
-			s.call(ctx, *req.Call, now, emit)
+		crash := Recovered(func() error {
+			if req.Plan != nil {
+				s.Run(ctx, *req.Plan, emit)
+			} else {
+				s.call(ctx, *req.Call, now, emit)
+			}
+			return nil
+		})
+		if crash != nil { // the client then reports which checks have no answer
+			s.log("the probe " + crash.Error())
+			s.enc.Encode(Event{Type: EventEnd, End: &End{Counts: Counts{}}})
 		}
-	}()
+		return crash
+	})
 }
 
 // readRequests sends each request line to out and closes it at the end of in.

@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -233,7 +232,7 @@ func unique(targets []probe.Target) []probe.Target {
 
 // each calls f for every item, side by side.
 func each[T any](items []T, f func(T)) {
-	var all sync.WaitGroup
+	var all probe.Workers
 	for _, item := range items {
 		all.Go(func() { f(item) })
 	}

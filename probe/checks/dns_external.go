@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -183,7 +182,7 @@ type searchAnswer struct {
 
 func askSearch(ctx context.Context, server string, suffixes []string) []searchAnswer {
 	out := make([]searchAnswer, len(suffixes))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, s := range suffixes {
 		all.Go(func() { out[i] = searchAnswer{askTwice(ctx, server, "calico-probe.invalid."+s+".", dns.TypeA), s} })
 	}

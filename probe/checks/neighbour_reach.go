@@ -80,7 +80,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	}
 	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
 	defer cancel()
-	var all sync.WaitGroup
+	var all probe.Workers
 	for _, pinged := range splitByFamily(pingable(targets)) {
 		all.Go(func() { pingOutside(asking, pinged, note) })
 	}

@@ -178,15 +178,15 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
 	next := make(chan int)
-	go func() {
+	pids := make([]int, len(all))
+	var mu sync.Mutex
+	var workers probe.Workers
+	workers.Go(func() {
 		defer close(next)
 		for i := range all {
 			next <- i
 		}
-	}()
-	pids := make([]int, len(all))
-	var mu sync.Mutex
-	var workers sync.WaitGroup
+	})
 	for range atATime {
 		workers.Go(func() {
 			for i := range next {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -40,7 +39,7 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 		now = time.Now()
 	}
 	answers := make([]probe.Result, len(targets))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, t := range targets {
 		all.Go(func() { answers[i] = greet(ctx, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)), now) })
 	}

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Listener waits for one token on some paths.
@@ -60,7 +62,7 @@ func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	got := make([]Arrival, n)
 	errs := make([]error, len(l.sockets))
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var all probe.Workers
 	stop := context.AfterFunc(ctx, func() {
 		for _, s := range l.sockets {
 			_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; a closed socket has none

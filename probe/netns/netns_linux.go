@@ -183,27 +183,20 @@ func unproxied(ns netns.NsHandle) error {
 // the main thread: what the whole program reads below /proc/net is what that one
 // sees.
 func within(ns netns.NsHandle, f func() error) error {
-	done := make(chan error)
-	go func() {
+	return <-probe.Async(func() error {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			err := within(ns, f) // on another thread, for this one is taken
-			runtime.UnlockOSThread()
-			done <- err
-			return
+			defer runtime.UnlockOSThread()
+			return within(ns, f) // on another thread, for this one is taken
 		}
-		err := netns.Set(ns)
-		switch {
+		switch err := netns.Set(ns); {
 		case errors.Is(err, os.ErrPermission):
-			err = fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
+			return fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
 		case err != nil:
-			err = fmt.Errorf("entering a pod's network namespace: %w", err)
-		default:
-			err = f()
+			return fmt.Errorf("entering a pod's network namespace: %w", err)
 		}
-		done <- err
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // session starts the child, sends it the request, and passes its events on.
@@ -230,7 +223,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	}
 	done := make(chan struct{})
 	defer close(done)
-	go tell(feed, request, done)
+	probe.Async(func() error { tell(feed, request, done); return nil }) // a child that is not told ends by itself
 	ended := false
 	events := probe.NewDecoder(out)
 	for {

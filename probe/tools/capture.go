@@ -210,20 +210,18 @@ func (c Capturing) run(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Failed(err)
 	}
 	var answer probe.Result
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
+	answered := probe.Async(func() error {
 		if !c.Own {
-			return
+			return nil
 		}
 		if answer = c.send(limited); limited.Err() == nil {
 			time.AfterFunc(settling, cancel)
 		}
-	}()
+		return nil
+	})
 	seen, err := c.read(limited, socket, show)
 	cancel()
-	<-answered
-	if err != nil {
+	if err = errors.Join(err, <-answered); err != nil {
 		return probe.Failed(err)
 	}
 	r := c.outcome(seen, answer)
@@ -253,7 +251,7 @@ func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(
 	var failed, uncounted error
 	var dropped int
 	packets := make(chan capture.Packet, c.Packets)
-	go func() {
+	ended := probe.Async(func() error {
 		defer close(packets)
 		for range c.Packets {
 			p, err := socket.Next(ctx)
@@ -266,7 +264,8 @@ func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(
 			packets <- p
 		}
 		dropped, uncounted = socket.Dropped()
-	}()
+		return nil
+	})
 	seen := &tally{}
 	for p := range packets {
 		seen.add(p)
@@ -275,7 +274,9 @@ func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(
 		}
 	}
 	seen.dropped = dropped
-	switch {
+	switch crash := <-ended; {
+	case crash != nil:
+		return nil, crash
 	case errors.Is(failed, capture.ErrFull):
 		seen.ended = failed.Error()
 	case failed != nil:

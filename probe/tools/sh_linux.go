@@ -170,19 +170,20 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 // attend carries what is typed and what is written until the shell has ended, or ctx;
 // nothing of its session is left then.
 func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
-	go func() {
-		_ = r.cmd.Wait() // how it went is in ProcessState
-		r.over.Store(true)
-		close(r.ended)
-	}()
-	written := make(chan struct{})
-	go func() { defer close(written); r.write(j.Out) }()
+	probe.Async(func() error {
+		defer close(r.ended)
+		defer r.over.Store(true)
+		return r.cmd.Wait() // how it went is in ProcessState
+	})
+	written := probe.Async(func() error { r.write(j.Out); return nil })
 	stop := make(chan struct{})
 	defer close(stop)
 	if r.tty {
-		go r.resize(j.Sizes, stop)
-		// Ends with the call at the latest, which ends In.
-		go func() { _, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) }()
+		probe.Async(func() error { r.resize(j.Sizes, stop); return nil })
+		probe.Async(func() error { // ends with the call at the latest, which ends In
+			_, err := io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }})
+			return err
+		})
 	}
 	defer r.out.Close()
 	select {

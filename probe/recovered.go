@@ -1,0 +1,99 @@
+package probe
+
+import (
+	"fmt"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Code that
+// works side by side uses Workers or Async, because a panic on a plain goroutine ends the whole program. The caller
+// that knows which answer is lost uses Recovered.
+
+// Crash is a panic that Recovered caught. Its text may quote foreign data: it is one line, bounded.
+type Crash struct {
+	Text  string // the panic's text, and where it happened
+	Stack string
+}
+
+// maxCrash is how many bytes of a panic's text are kept: errors of the Go runtime are shorter.
+const maxCrash = 160
+
+func (c *Crash) Error() string { return "crashed: " + c.Text }
+
+// Recovered calls f. It returns f's error, or a *Crash if f panics.
+func Recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = crashOf(p)
+		}
+	}()
+	return f()
+}
+
+// crashOf describes a panic. It runs in the deferred function that recovered it.
+func crashOf(p any) *Crash {
+	if c, is := p.(*Crash); is { // from Workers.Wait
+		return c
+	}
+	text := Cut(OneLine(fmt.Sprint(p)), maxCrash)
+	if at := panicked(); at != "" {
+		text += " (" + at + ")"
+	}
+	return &Crash{Text: text, Stack: string(debug.Stack())}
+}
+
+// panicked returns the file and line that panicked, for example "diagnose/foreign.go:44".
+func panicked() string {
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for below := false; ; {
+		f, more := frames.Next()
+		if below && !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s/%s:%d", path.Base(path.Dir(f.File)), path.Base(f.File), f.Line)
+		}
+		below = below || f.Function == "runtime.gopanic"
+		if !more {
+			return ""
+		}
+	}
+}
+
+// Workers runs functions side by side like sync.WaitGroup. A panic in one of them does not end the program: Wait panics
+// with it on the goroutine that waits, where the caller recovers.
+type Workers struct {
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	crash error
+}
+
+// Go calls f on its own goroutine.
+func (g *Workers) Go(f func()) {
+	g.all.Go(func() {
+		err := Recovered(func() error { f(); return nil })
+		if err == nil {
+			return
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.crash = err
+	})
+}
+
+// Wait waits for every function to return. It panics with a *Crash if one panicked.
+func (g *Workers) Wait() {
+	g.all.Wait()
+	if g.crash != nil {
+		panic(g.crash)
+	}
+}
+
+// Async calls f on its own goroutine. The channel delivers once what Recovered returns.
+func Async(f func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- Recovered(f) }()
+	return ended
+}

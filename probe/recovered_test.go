@@ -1,0 +1,89 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestRecovered wants a panic as an error: bounded, on one line, with the place that panicked.
+func TestRecovered(t *testing.T) {
+	t.Parallel()
+	own := errors.New("its own")
+	if err := Recovered(func() error { return own }); err != own {
+		t.Errorf("%v", err)
+	}
+	crash := Recovered(func() error { return errors.New(strings.Fields(" ")[len(t.Name()):][0]) })
+	if !strings.HasPrefix(crash.Error(), "crashed: runtime error: slice bounds out of range") ||
+		!strings.Contains(crash.Error(), "probe/recovered_test.go:") {
+		t.Errorf("%v", crash)
+	}
+	crash = Recovered(func() error { panic("\x1b]8;;http://evil.example\x1b\\\n" + strings.Repeat("x", 1<<20)) })
+	if text := crash.Error(); len(text) > 300 || strings.ContainsFunc(text, unicode.IsControl) {
+		t.Errorf("%d bytes: %.400q", len(text), text)
+	}
+	if c, is := errors.AsType[*Crash](crash); !is || !strings.Contains(c.Stack, "recovered_test.go") {
+		t.Errorf("no stack in %T", crash)
+	}
+}
+
+// TestWorkers wants the panic of one of several goroutines to come out where they are waited for, once all have ended.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	ended := make([]bool, 9)
+	var all Workers
+	crash := Recovered(func() error {
+		for i := range ended {
+			all.Go(func() {
+				defer func() { ended[i] = true }()
+				if i == 4 {
+					var inner Workers
+					inner.Go(func() { panic("boom") })
+					inner.Wait()
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+	if crash == nil || !strings.HasPrefix(crash.Error(), "crashed: boom (probe/recovered_test.go:") {
+		t.Errorf("%v", crash)
+	}
+	for i, is := range ended {
+		if !is {
+			t.Errorf("%d had not ended", i)
+		}
+	}
+	if err := <-Async(func() error { panic("boom") }); err == nil || !strings.Contains(err.Error(), "boom") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestProbeCrashes has a check fail on a goroutine of its own, and then the probe itself at a plan: what is missing is
+// said, and the next request is answered.
+func TestProbeCrashes(t *testing.T) {
+	t.Parallel()
+	child := check("child-one", func(context.Context, *Pass) {
+		var all Workers
+		all.Go(func() { panic("boom") })
+		all.Wait()
+	})
+	r := &Runner{Suite: []*Check{child, check("good-one", answers(OK))}, Tools: []*Tool{nil}, Host: &Host{Root: "/"}}
+	var out bytes.Buffer
+	in := `{"type":"plan","id":1,"plan":{"checks":["child-one"]}}` + "\n" + `{"type":"plan","id":2,"plan":{}}` + "\n" +
+		`{"type":"plan","id":3,"plan":{"checks":["good-one"]}}` + "\n" + `{"type":"end"}` + "\n"
+	if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	for want, times := range map[string]int{
+		`"saw":"the check crashed: boom (probe/recovered_test.go:`: 1, `"text":"the probe crashed: runtime error: `: 1,
+		`"check":"good-one","status":"ok"`: 1, `"type":"end"`: 3,
+	} {
+		if strings.Count(out.String(), want) != times {
+			t.Errorf("not %d times %s in\n%s", times, want, out.String())
+		}
+	}
+}
