@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
-	"github.com/google/nftables/userdata"
 	"github.com/google/nftables/xt"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -368,10 +367,24 @@ func nftExprs(family byte, raw []byte) []expr.Any {
 	return out
 }
 
+// userComment is nftables' own comment in the user data of a rule: entries of a type, a length and so many bytes
+// (libnftnl/udata.h). A pod with NET_ADMIN writes any bytes there, so nothing behind an entry that is cut is read.
+func userComment(b []byte) (string, bool) {
+	const head, comment = 2, 0 // NFTNL_UDATA_RULE_COMMENT
+	for len(b) >= head && len(b) >= head+int(b[1]) {
+		end := head + int(b[1])
+		if b[0] == comment {
+			return text(b[head:end]), true
+		}
+		b = b[end:]
+	}
+	return "", false
+}
+
 // nftComments are the comments of a rule: nftables' own, and those that iptables-nft writes as a match.
 func nftComments(r *nftables.Rule) []string {
 	var out []string
-	if own, ok := userdata.GetString(r.UserData, userdata.TypeComment); ok {
+	if own, ok := userComment(r.UserData); ok {
 		out = append(out, own)
 	}
 	for _, e := range r.Exprs {
