@@ -70,7 +70,7 @@ func TestRecorded(t *testing.T) {
 // gap is a name in a text that nobody has filled in; JSON and JSONPath have others.
 var gap = regexp.MustCompile(`\{[a-z]+\}`)
 
-func read(t *testing.T, stream []byte) Findings {
+func read(t testing.TB, stream []byte) Findings {
 	t.Helper()
 	f := Findings{}
 	d := probe.NewDecoder(bytes.NewReader(stream))

@@ -14,6 +14,7 @@ import (
 type Diagnosis struct {
 	Causes      []probe.Cause // the likeliest first
 	Unexplained []string      // checks with bad answers on the node that no cause explains
+	Failed      []string      // rules that crashed, each as a sentence: whether their cause holds is unknown
 
 	wants []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
 }
@@ -67,8 +68,9 @@ func last(a, b bool) int {
 // of what is bad is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, rules []*Rule) Diagnosis {
 	f = f.indexed()
-	all := matched(f, rules, false)
-	all = append(all, matched(unproven(f, all), rules, true)...)
+	all, failed := matched(f, rules, false)
+	residual, more := matched(unproven(f, all), rules, true)
+	all, failed = append(all, residual...), append(failed, more...)
 	slices.SortStableFunc(all, surest)
 	kept := inBothFamilies(explainedAway(f, all))
 	for i := range kept {
@@ -79,7 +81,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	kept = residualPlaced(kept)
-	var d Diagnosis
+	d := Diagnosis{Failed: failed}
 	explained := map[int]bool{}
 	for i := range kept {
 		kept[i].cause.Explains = append(follows(f, kept[i]), kept[i].cause.Explains...)
@@ -101,23 +103,36 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 	return d
 }
 
-// matched are the cases of the rules that are residual, or of those that are not, the surest first.
-func matched(f Findings, rules []*Rule, residual bool) []candidate {
-	var all []candidate
+// matched are the cases of the rules that are residual, or of those that are not, the surest first. A rule that crashes
+// costs its own cases.
+func matched(f Findings, rules []*Rule, residual bool) (all []candidate, failed []string) {
 	for _, rule := range rules {
 		if rule.Residual != residual {
 			continue
 		}
 		var of []candidate
-		for _, c := range rule.Match(f) {
-			if got, ok := weigh(f, rule, c); ok {
-				of = append(of, got)
-			}
+		crash := probe.Recovered(func() error {
+			of = rule.weighed(f)
+			return nil
+		})
+		if crash != nil {
+			failed = append(failed, fmt.Sprintf("rule %s failed: it %v", rule.ID, crash))
 		}
-		all = append(all, surestCases(of)...)
+		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, surest)
-	return all[:min(len(all), mostCandidates)]
+	return all[:min(len(all), mostCandidates)], failed
+}
+
+// weighed are the surest cases of a rule.
+func (r *Rule) weighed(f Findings) []candidate {
+	var of []candidate
+	for _, c := range r.Match(f) {
+		if got, ok := weigh(f, r, c); ok {
+			of = append(of, got)
+		}
+	}
+	return surestCases(of)
 }
 
 // Causes are compared with each other, and a node decides how many cases its answers make.

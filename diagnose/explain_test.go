@@ -1,9 +1,11 @@
 package diagnose
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestBothFamilies wants one cause of two families only where one fix is for both.
@@ -45,5 +47,45 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 	d := Explain(f, rules)
 	if len(d.Causes) != 1 || len(d.Unexplained) != 1 || d.Unexplained[0] != "felt" {
 		t.Errorf("causes %+v, unexplained %v", d.Causes, d.Unexplained)
+	}
+}
+
+// TestFailedRule wants a rule that crashes named, and the causes of the others all the same.
+func TestFailedRule(t *testing.T) {
+	t.Parallel()
+	bad := Finding{Node: "a", Result: probe.Result{Check: "node-swap", Target: " ", Status: probe.Fail}}
+	rules := []*Rule{
+		{ID: "crashes", Layer: LayerKernel, Match: func(f Findings) []Case { panic(strings.Repeat("\x1b[31m", 1000)) }},
+		{ID: "crashes-later", Layer: LayerKernel, Residual: true, Match: func(f Findings) []Case {
+			return []Case{{Says: strings.Fields(f.All[0].Target)[0]}}
+		}},
+		{ID: "holds", Layer: LayerKernel, Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All)}} }},
+	}
+	d := Explain(Findings{Node: "a", All: []Finding{bad}}, rules)
+	if len(d.Causes) != 1 || d.Causes[0].ID != "holds" {
+		t.Errorf("causes: %+v", d.Causes)
+	}
+	if len(d.Failed) != 2 || !strings.HasPrefix(d.Failed[0], "rule crashes failed: it crashed: ?[31m") || len(d.Failed[0]) > 300 ||
+		!strings.HasPrefix(d.Failed[1], "rule crashes-later failed: it crashed: runtime error: index out of range") {
+		t.Errorf("failed: %q", d.Failed)
+	}
+}
+
+// TestBlankTargets has a node answer about nothing, to checks whose targets rules take apart.
+func TestBlankTargets(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"", " ", "\u00a0"} {
+		f := Findings{Node: "a"}
+		for _, r := range []probe.Result{
+			{Check: checks.RouteCanReach.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactOwnedBy: "eth0"}},
+			{Check: checks.NodeNeighbours.ID, Status: probe.Warn, Facts: probe.Facts{checks.FactMAC: "02:00:00:00:00:01"}},
+			{Check: checks.NodePing.ID, Status: probe.Fail},
+		} {
+			r.Target = target
+			f.All = append(f.All, Finding{Node: "a", Result: r})
+		}
+		if d := Explain(f, Rules()); len(d.Failed) > 0 {
+			t.Errorf("%q: %v", target, d.Failed)
+		}
 	}
 }

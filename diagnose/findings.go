@@ -3,6 +3,7 @@ package diagnose
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -83,6 +84,15 @@ func travelled(facts probe.Facts) probe.Facts {
 		return facts // which no saved run can have
 	}
 	return out
+}
+
+// lastWord is the last word of a target, "" where it has none: a node may answer with a blank one.
+func lastWord(target string) string {
+	words := strings.Fields(target)
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
 }
 
 // At is what was seen on another node, as if that were the one in question.

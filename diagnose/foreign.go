@@ -36,18 +36,13 @@ Told from a node that is down by this node's own interfaces, which have the addr
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.RouteCanReach.ID) {
-			device := r.Facts.Str(checks.FactOwnedBy)
-			if device == "" {
-				continue
-			}
-			words := strings.Fields(r.Target)
-			address, peer := words[len(words)-1], nodeOf(r)
-			if oldNode(f, peer, address) {
+			device, address, peer := r.Facts.Str(checks.FactOwnedBy), lastWord(r.Target), nodeOf(r)
+			if device == "" || address == "" || oldNode(f, peer, address) {
 				continue
 			}
 			whose := peer
 			if whose == "" {
-				whose = "the BGP peer " + words[0]
+				whose = "the BGP peer " + strings.Fields(r.Target)[0]
 			}
 			c := Case{
 				About: strings.TrimSpace(peer + " " + address), Peer: peer, Family: familyOf(r),

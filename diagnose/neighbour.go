@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -31,12 +30,11 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.NodeNeighbours.ID) {
-			mac := r.Facts.Str(checks.FactMAC)
-			if mac == "" {
+			mac, address := r.Facts.Str(checks.FactMAC), lastWord(r.Target)
+			if mac == "" || address == "" {
 				continue
 			}
-			words := strings.Fields(r.Target)
-			address, device := words[len(words)-1], r.Facts.Str(checks.FactInterface)
+			device := r.Facts.Str(checks.FactInterface)
 			lost := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
 			own, _ := r.Facts[checks.FactOwnMAC].(bool)
 			if len(lost) == 0 {

@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,11 +21,14 @@ type Collector struct {
 	Strict  bool           // warnings have an exit code of their own
 	Elapsed *time.Duration // of a saved run
 	Causes  []probe.Cause  // once concluded
+
+	rules []*diagnose.Rule
 }
 
 // NewCollector returns a Collector of what is seen of a node.
 func NewCollector(node string, sink report.Sink) *Collector {
-	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node}}
+	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
+		rules: diagnose.Rules()}
 }
 
 // Add takes an event of the node.
@@ -52,12 +56,19 @@ func (c *Collector) Conclude() error {
 		ev.Node = c.Node
 		return c.Sink.Event(ev)
 	}
-	for _, line := range diagnose.Comparison(c.Seen) {
+	compared, found, failed := conclusions(c.Seen, c.rules)
+	for _, why := range failed {
+		ev := crashed(why)
+		c.Tally.Add(ev)
+		if err := show(ev); err != nil {
+			return err
+		}
+	}
+	for _, line := range compared {
 		if err := show(probe.Event{Type: probe.EventComparison, Text: line}); err != nil {
 			return err
 		}
 	}
-	found := diagnose.Explain(c.Seen, diagnose.Rules())
 	c.Causes = found.Causes
 	for _, cause := range found.Causes {
 		ev := probe.Event{Type: probe.EventCause, Cause: &cause}
@@ -80,6 +91,28 @@ func (c *Collector) Conclude() error {
 	return nil
 }
 
+// conclusions are what the rules and the comparison make of what was seen, and what failed at that.
+func conclusions(seen diagnose.Findings, rules []*diagnose.Rule) (compared []string, found diagnose.Diagnosis,
+	failed []string,
+) {
+	crash := probe.Recovered(func() error { compared = diagnose.Comparison(seen); return nil })
+	if crash != nil {
+		failed = append(failed, fmt.Sprintf("the comparison with other nodes failed: it %v", crash))
+	}
+	crash = probe.Recovered(func() error { found = diagnose.Explain(seen, rules); return nil })
+	if crash != nil {
+		failed = append(failed, fmt.Sprintf("the search for causes failed: it %v", crash))
+	}
+	return compared, found, append(failed, found.Failed...)
+}
+
+// crashed is the result of a part of this client that failed: what it would have found is unknown.
+func crashed(why string) probe.Event {
+	r := probe.Found(probe.Unknown, "%s", why).With(probe.FactReason, probe.ReasonCrashed)
+	r.Check = probe.CheckAnswered
+	return probe.Event{Type: probe.EventResult, Result: &r}
+}
+
 // Replay reports the events of a saved run and returns what its causes follow from.
 func Replay(run report.Run, sink report.Sink) (*Collector, error) {
 	c := NewCollector(run.Node, sink)
@@ -90,6 +123,10 @@ func Replay(run report.Run, sink report.Sink) (*Collector, error) {
 		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
 	}
 	for _, ev := range events {
+		if r := ev.Result; r != nil && ev.Way == "" && r.Check == probe.CheckAnswered &&
+			r.Facts.Str(probe.FactReason) == probe.ReasonCrashed {
+			continue // a conclusion, which is drawn again
+		}
 		if ev.Node == run.Node {
 			c.Tally.Add(ev)
 		}

@@ -42,7 +42,7 @@ ok: the probe is running, and how long that took; the fact image_id is what the 
 		{
 			ID: probe.CheckAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,
 			Doc: `A probe ends its answer with a record of its own. Without it the report is incomplete and nothing is called healthy, however good the results that did arrive.
-unknown: the stream broke and could not be read again from the container's log. Or the answer came to its end and is not to be trusted as a whole: events in it were not asked for or are not a node's to say (not-asked), a check has no answer (no-answer), it was longer than any node's is (too-much), or the probe speaks a later format (newer). There is no result when all went well.`,
+unknown: the stream broke and could not be read again from the container's log. Or the answer came to its end and is not to be trusted as a whole: events in it were not asked for or are not a node's to say (not-asked), a check has no answer (no-answer), it was longer than any node's is (too-much), or the probe speaks a later format (newer). Or calico-probe itself crashed (crashed): at one of its rules, which is named, or at this node; what that would have found is unknown. There is no result when all went well.`,
 		},
 	}
 }

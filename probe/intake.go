@@ -55,6 +55,7 @@ const (
 	ReasonUnasked  = "not-asked" // something was dropped
 	ReasonUnspoken = "no-answer" // a check that was asked has no answer
 	ReasonNewer    = "newer"     // it speaks a later version of the format
+	ReasonCrashed  = "crashed"   // this client failed at it: a rule, or the run itself, crashed
 )
 
 // NewIntake is for the answer to a plan or a call; of a request that is neither only logs are

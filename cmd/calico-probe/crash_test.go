@@ -1,0 +1,50 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestBlankTarget has a node answer an asked check about a blank target, which an Intake lets through: what reads the
+// run says what it is, and none of it crashes.
+func TestBlankTarget(t *testing.T) {
+	plan := probe.Plan{Node: "node-a", Way: "pod", Checks: []string{checks.RouteCanReach.ID, checks.NodeNeighbours.ID,
+		checks.NodePing.ID}}
+	intake, results := probe.NewIntake(probe.Request{Type: probe.RequestPlan, Plan: &plan}), []probe.Result(nil)
+	for _, ev := range []probe.Event{
+		{Type: probe.EventStart, Start: &probe.Start{V: 1}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: checks.RouteCanReach.ID, Status: probe.Fail,
+			Facts: probe.Facts{checks.FactOwnedBy: "eth0"}}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: checks.NodeNeighbours.ID, Target: " ", Status: probe.Warn,
+			Facts: probe.Facts{checks.FactMAC: "02:00:00:00:00:01"}}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: checks.NodePing.ID, Target: " ", Status: probe.Fail}},
+	} {
+		let, err := intake.Take(ev, false)
+		if err != nil || len(let) != 1 {
+			t.Fatalf("%v, %v", err, let)
+		}
+		if r := let[0].Result; r != nil {
+			results = append(results, *r)
+		}
+	}
+	saved := saveRun(t, "node-a", true, results...)
+	exit, out, errs := call(t, "analyze", saved)
+	if exit != 3 || strings.Contains(out+errs, "crashed") {
+		t.Errorf("analyze: exit %d, %s%s", exit, out, errs)
+	}
+	exit, out, errs = call(t, "bundle", "--offline", saved, "--file", filepath.Join(t.TempDir(), "b.tar.gz"))
+	if exit != 0 || errs != "" {
+		t.Errorf("bundle: exit %d, %s%s", exit, out, errs)
+	}
+	text, _, end := offline(t, saved)
+	if got := text("result", map[string]any{"id": "saved-1"}); !strings.Contains(got, "verdict: fault") {
+		t.Errorf("mcp: %s", got)
+	}
+	if exit := end(); exit != 0 {
+		t.Errorf("mcp: exit %d", exit)
+	}
+}
