@@ -123,6 +123,7 @@ test-all: $(PARTS) ## every test there is (an hour, as root): when its family wa
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine pages
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
+	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory fuzz
 
 # Three lanes of about the same length, each with a cluster of its own: most of their time
@@ -207,10 +208,12 @@ accuracy: $(if $(CALICO),build image sandbox) ## docs/accuracy.md, of what TestR
 soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
 	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e
 
-fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
-	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./prompt/... ./runbook/... ./alerts/... ./page/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
-		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
+fuzz: ## every fuzz target there is, some thousand times (FUZZTIME=5000x)
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+.PHONY: race
+race: ## unit tests with Go's race detector (needs gcc, which 'make tools' installs)
+	CGO_ENABLED=1 go test -race -timeout 20m ./...
 
 BENCHED := $(CACHE)/bench.txt
 bench: build image toolbox-here sandbox clients ## measure, as ratios within one run, and write docs/performance.md

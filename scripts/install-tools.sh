@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${CALICO_PROBE_CACHE:-$PWD/.cache}
-packages=(runc systemd libssh-gcrypt-4 libwrap0 openssh-client containernetworking-plugins iptables nftables ipset iproute2 tcpdump util-linux tmux less jq man-db groff-base ca-certificates bash-completion zsh fish clang-14 llvm-14 libbpf-dev linux-libc-dev)
+packages=(runc systemd libssh-gcrypt-4 libwrap0 openssh-client containernetworking-plugins iptables nftables ipset iproute2 tcpdump util-linux tmux less jq man-db groff-base ca-certificates bash-completion zsh fish clang-14 llvm-14 libbpf-dev linux-libc-dev gcc libc6-dev)
 
 missing=()
 for p in "${packages[@]}"; do

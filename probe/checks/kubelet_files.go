@@ -59,15 +59,20 @@ func (l *kubeletLogs) ReadDir(name string) ([]string, error) {
 	case a.cut:
 		return nil, fmt.Errorf("%s has too many entries: not listed", name)
 	}
+	return entriesIn(string(a.body)), nil
+}
+
+// entriesIn are the names of files and folders in a listing.
+func entriesIn(listing string) []string {
 	var out []string
-	for _, m := range linkIn.FindAllStringSubmatch(string(a.body), -1) {
+	for _, m := range linkIn.FindAllStringSubmatch(listing, -1) {
 		entry, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(m[1], "/"), "./"))
 		if err == nil && entry != "" && entry != ".." && !strings.Contains(entry, "/") {
 			out = append(out, entry)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out)
 }
 
 // isListing tells whether an answer is a folder's listing.

@@ -22,15 +22,21 @@ const maxDevices = 32
 
 // readMetrics reads what the summary has from the kubelet's metrics, for which it asks no container runtime.
 func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
-	out := kubeletSummary{devices: map[string]*kubeletFs{}}
 	a, err := k.get(ctx, "/metrics/cadvisor", "", summaryMost)
 	if err != nil {
-		return out, err
+		return kubeletSummary{devices: map[string]*kubeletFs{}}, err
 	}
+	return summaryIn(string(a.body))
+}
+
+// summaryIn reads the summary from metrics.
+func summaryIn(metrics string) (kubeletSummary, error) {
+	out := kubeletSummary{devices: map[string]*kubeletFs{}}
 	whole, used := map[string]uint64{}, map[string]uint64{}
-	for _, m := range machineMetric.FindAllStringSubmatch(string(a.body), -1) {
-		name, number := m[1], 0.0
-		if number, err = strconv.ParseFloat(m[3], 64); err != nil || number >= 1<<62 {
+	for _, m := range machineMetric.FindAllStringSubmatch(metrics, -1) {
+		name := m[1]
+		number, err := strconv.ParseFloat(m[3], 64)
+		if err != nil || number >= 1<<62 {
 			continue
 		}
 		ofAll, device := strings.Contains(m[2], `,id="/",`), metricsDevice.FindStringSubmatch(m[2])

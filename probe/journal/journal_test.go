@@ -19,7 +19,7 @@ import (
 //
 //	SYSTEMD_JOURNAL_COMPACT=1 systemd-journal-remote -o compact.journal - < night.export
 //	SYSTEMD_JOURNAL_COMPACT=0 SYSTEMD_JOURNAL_KEYED_HASH=0 systemd-journal-remote -o regular.journal - < night.export
-func recorded(t *testing.T, name string) []byte {
+func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".journal.gz")
 	if err != nil {

@@ -1,0 +1,82 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FuzzIntake has a node answer a plan with any bytes. Only what was asked for comes through, cleaned and within its
+// bounds.
+func FuzzIntake(f *testing.F) {
+	f.Add([]byte(`{"type":"start","start":{"v":1}}` + "\n" +
+		`{"type":"result","result":{"check":"felix-live","target":"","status":"fail","facts":{"owned_by":"eth0"}}}` + "\n" +
+		`{"type":"end","end":{"results":1}}` + "\n"))
+	f.Add([]byte(`{"type":"start","start":{"v":9}}` + "\n" + `{"type":"log","text":"a\u001b[0m"}` + "\n"))
+	f.Add([]byte(`{"type":"start"}` + "\n" + `{"type":"result","result":{"check":"pod-ping","from":"default/web",` +
+		`"status":"?","facts":{"node_state":"gone","list":[[[1]]]},"lines":["` + strings.Repeat("x", 600) + `"]}}` + "\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		i, d := NewIntake(asking), NewDecoder(bytes.NewReader(in))
+		for {
+			ev, err := d.Next()
+			if err != nil {
+				return
+			}
+			let, err := i.Take(ev, false)
+			if err != nil {
+				return
+			}
+			for _, own := range let {
+				wantFit(t, own)
+			}
+		}
+	})
+}
+
+// wantFit wants an event that was let through as it may be kept and shown.
+func wantFit(t *testing.T, ev Event) {
+	t.Helper()
+	was, err := json.Marshal(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := json.Marshal(ev.Cleaned().Bounded()); err != nil || !bytes.Equal(was, is) {
+		t.Errorf("not clean or not bounded (%v):\n%s\n%s", err, was, is)
+	}
+	r := ev.Result
+	if r == nil {
+		return
+	}
+	asked := slices.Contains(asking.Plan.Checks, r.Check) || r.Check == CheckAnswered
+	if !asked || !slices.Contains(Statuses(), r.Status) {
+		t.Errorf("nobody asked for %s", was)
+	}
+}
+
+// FuzzMasked has a text of others before a token: the token is left out, and the text is one line without controls.
+func FuzzMasked(f *testing.F) {
+	const token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06YWRtaW4ifQ.c2lnbmF0dXJl"
+	f.Add("password=hunter2 token: x")
+	f.Add(`Authorization: Bearer abc {"client_key":"x","secrets":[1]}`)
+	f.Add("https://a:b@c/d?token=e \x1b[31m secret \"x\" not found")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := Masked(text + " " + token)
+		if strings.Contains(got, "eyJzdWIiOiJzeXN0ZW06YWRtaW4ifQ") || strings.Contains(got, "c2lnbmF0dXJl") {
+			t.Errorf("%q", got)
+		}
+		odd := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsGraphic(r) }
+		if strings.ContainsFunc(got, odd) || !utf8.ValidString(got) {
+			t.Errorf("not one line: %q", got)
+		}
+		if most := (len(text) + len(token) + 1) * len(leftOut); len(got) > most {
+			t.Errorf("%d bytes of %d", len(got), len(text))
+		}
+		if n := utf8.RuneCountInString(Quoted(text)); n > 2*quoteMost {
+			t.Errorf("%d letters quoted", n)
+		}
+	})
+}
