@@ -38,14 +38,12 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, 
 	server, bounded := keeper.Server(l, s.handler(keeper, front), gate.Observer{})
 	server.ReadTimeout = readLimit
 	server.WriteTimeout = callLimit + readLimit
-	failed := make(chan error, 1)
-	go func() {
+	failed := probe.Async(func() error {
 		if server.TLSConfig != nil {
-			failed <- server.ServeTLS(bounded, "", "")
-			return
+			return server.ServeTLS(bounded, "", "")
 		}
-		failed <- server.Serve(bounded)
-	}()
+		return server.Serve(bounded)
+	})
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serving: %w", err)

@@ -93,3 +93,22 @@ func TestStopCleansUp(t *testing.T) {
 		})
 	}
 }
+
+// TestPanic has a tool crash with words of a node: the caller is told in quotes, and the next call is answered.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	w := liar(t)
+	w.Explain = func(string) (string, error) { panic(hostile) }
+	c, log := connected(t, w, nil)
+	got, text := called(t, c, "explain", map[string]any{"id": "node-swap"})
+	if !got.IsError || !strings.Contains(text, "a fault of this program: crashed: ") {
+		t.Errorf("%s", text)
+	}
+	harmless(t, "a crash", text)
+	if !strings.Contains(log.String(), "a call met a fault of this program") {
+		t.Errorf("the log: %s", log)
+	}
+	if got, text = called(t, c, "result", map[string]any{}); got.IsError {
+		t.Errorf("%s", text)
+	}
+}

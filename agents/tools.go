@@ -54,7 +54,7 @@ func offer[In any](s *Server, t tool[In]) error {
 			return fmt.Errorf("the schema of %s: %w", t.name, err)
 		}
 	}
-	answered := func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+	one := func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		began, a, err := time.Now(), answer{}, bounded(in)
 		if err == nil && t.check != nil {
 			err = t.check(in)
@@ -77,6 +77,15 @@ func offer[In any](s *Server, t tool[In]) error {
 			return failed(err), nil, nil
 		}
 		return s.result(a, id), a.short, nil
+	}
+	answered := func(ctx context.Context, req *mcp.CallToolRequest, in In,
+	) (out *mcp.CallToolResult, short any, err error) {
+		err = probe.Recovered(func() error { out, short, err = one(ctx, req, in); return err })
+		if crash, is := errors.AsType[*probe.Crash](err); is { // one call is no reason to lose the others
+			s.log.Error("a call met a fault of this program", "tool", t.name, "fault", crash.Text, "stack", crash.Stack)
+			return failed(fmt.Errorf("a fault of this program: %w", crash)), nil, nil
+		}
+		return out, short, err
 	}
 	mcp.AddTool(s.mcp, described, answered)
 	return nil
