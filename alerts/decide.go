@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -44,7 +43,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	out := make([]assigned, len(list))
 	asked := s.cluster
 	asked.PodNode = s.podNode
-	var all sync.WaitGroup
+	var all probe.Workers
 	turns := make(chan struct{}, asksAtOnce)
 	for i, a := range list {
 		out[i].Alert = a
@@ -59,7 +58,14 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 			all.Go(func() {
 				defer func() { <-turns }()
 				p := &out[i]
-				p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+				crash := probe.Recovered(func() error {
+					p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+					return nil
+				})
+				if crash != nil { // sent again, it would crash again
+					s.log.Error("an alert met a fault of this program", "fault", crash.Error())
+					p.err = unmapped("its node was not found: the search " + crash.Error())
+				}
 			})
 		}
 	}

@@ -56,27 +56,32 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 		MaxHeaderBytes: gate.MaxHeader, ErrorLog: server.ErrorLog,
 	}
 	living.SetKeepAlivesEnabled(false)
-	failed := make(chan error, 2)
-	go func() {
+	failed := probe.Async(func() error {
 		if server.TLSConfig != nil {
-			failed <- server.ServeTLS(main, "", "")
-			return
+			return server.ServeTLS(main, "", "")
 		}
-		failed <- server.Serve(main)
-	}()
-	go func() { failed <- living.Serve(beside) }()
+		return server.Serve(main)
+	})
+	failedBeside := probe.Async(func() error { return living.Serve(beside) })
 	defer living.Close() // the last: until then it tells that this stops
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan struct{})
-	go func() { s.Run(working); close(ended) }()
-	var err error
+	ended := probe.Async(func() error { s.Run(working); return nil })
+	var err, crash error
 	select {
 	case err = <-failed: // while it should not
-		stop()
+	case err = <-failedBeside:
+	case crash = <-ended: // nothing would carry out jobs any more
+		ended = nil
 	case <-ctx.Done():
 	}
-	<-ended
+	stop()
+	if ended != nil {
+		crash = <-ended
+	}
+	if err == nil {
+		err = crash
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), gate.HeaderLimit)
 	defer cancel()
 	if err != nil {

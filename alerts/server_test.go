@@ -865,6 +865,74 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestPanicBesideTheProcedure has this program fail before a job is looked at, when its node is told, and when the node
+// of an alert is looked for: each costs that job or alert alone.
+func TestPanicBesideTheProcedure(t *testing.T) {
+	t.Parallel()
+	l := nodesOf(3)
+	s := opened(t, t.TempDir(), usual, l)
+	tell, node := s.cluster.Tell, s.cluster.Node
+	s.cluster.Tell = func(ctx context.Context, job Job) (bool, error) {
+		if job.Node == "node-0" {
+			panic("of nil")
+		}
+		return tell(ctx, job)
+	}
+	s.cluster.Node = func(ctx context.Context, name string) (string, error) {
+		if name == "node-lost" {
+			panic("of nil")
+		}
+		return node(ctx, name)
+	}
+	s.log = slog.New(&panics{slog.DiscardHandler, "begun", "node-1"})
+	began(t, s)
+	if code := post(t, s, body(t, firing("node-0", "a"), firing("node-1", "b"), firing("node-2", "c"),
+		firing("node-lost", "d"))); code != http.StatusOK {
+		t.Errorf("answered %d", code)
+	}
+	for l.times() < 2 || s.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := map[string]string{"node-0": Fault, "node-1": Incomplete, "node-2": Fault}
+	if len(s.jobs) != len(want) || len(s.unmapped) != 1 {
+		t.Errorf("%d jobs, %d alerts without a node", len(s.jobs), len(s.unmapped))
+	}
+	for _, j := range s.jobs {
+		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
+		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: crashed: of nil")
+		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
+			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
+		}
+	}
+}
+
+// panics is a log that panics at a message about a node.
+type panics struct {
+	slog.Handler
+	message, node string
+}
+
+func (p *panics) Enabled(context.Context, slog.Level) bool { return true }
+
+func (p *panics) WithAttrs(attrs []slog.Attr) slog.Handler {
+	own := *p
+	for _, a := range attrs {
+		if a.Key == "node" && a.Value.String() == p.node {
+			own.node = ""
+		}
+	}
+	return &own
+}
+
+func (p *panics) Handle(_ context.Context, r slog.Record) error {
+	if p.node == "" && r.Message == p.message {
+		panic("of nil")
+	}
+	return nil
+}
+
 // TestAhead opens a store that was written while the clock was a day ahead.
 func TestAhead(t *testing.T) {
 	t.Parallel()

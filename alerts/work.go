@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -118,7 +116,7 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 // Run has jobs done until ctx ends. Those that run may then go on for the grace, are
 // stopped after that, and queued for the next start. It returns once all have ended.
 func (s *Server) Run(ctx context.Context) {
-	var all sync.WaitGroup
+	var all probe.Workers
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	for ctx.Err() == nil {
@@ -128,7 +126,7 @@ func (s *Server) Run(ctx context.Context) {
 		s.turn.Unlock()
 		s.beat.Store(time.Now().Unix())
 		if job != nil {
-			all.Go(func() { s.do(working, *job) })
+			all.Go(func() { s.doSafely(working, *job) })
 			continue
 		}
 		pause := beatEvery
@@ -146,8 +144,7 @@ func (s *Server) Run(ctx context.Context) {
 	running := s.inState(Running)
 	s.mu.Unlock()
 	s.log.Info("stopping: no alert is accepted any more", "running", running, "grace", s.limits.Grace.String())
-	ended := make(chan struct{})
-	go func() { all.Wait(); close(ended) }()
+	ended := probe.Async(func() error { all.Wait(); return nil })
 	select {
 	case <-ended:
 		return
@@ -184,6 +181,26 @@ func (s *Server) begin(now time.Time) (*Job, time.Time) {
 	}
 	s.mu.Unlock()
 	return &job, time.Time{}
+}
+
+// doSafely carries out a job that was begun. A crash costs that job alone.
+func (s *Server) doSafely(ctx context.Context, job Job) {
+	crash := probe.Recovered(func() error { s.do(ctx, job); return nil })
+	if crash == nil {
+		return
+	}
+	s.log.Error("a job met a fault of this program", "job", job.ID, "fault", crash.Error(), "stack", stackOf(crash))
+	s.change(job.ID, func(j *Job) {
+		j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, "a fault of this program: "+crash.Error(), time.Now()
+	})
+}
+
+// stackOf is where a crash was.
+func stackOf(err error) string {
+	if crash, is := errors.AsType[*probe.Crash](err); is {
+		return crash.Stack
+	}
+	return ""
 }
 
 // do carries out a job that was begun.
@@ -230,20 +247,21 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 	if job.Attempts > maxAttempts {
 		return Report{}, fmt.Errorf("given up: the program ended %d times while it was done", maxAttempts)
 	}
-	defer func() {
-		if p := recover(); p != nil { // one job is no reason to lose the others
-			s.log.Error("a job met a fault of this program", "job", job.ID, "fault", fmt.Sprint(p), "stack", string(debug.Stack()))
-			report, err = Report{}, fmt.Errorf("a fault of this program: %v", p)
-		}
-	}()
 	folder, err := s.store.work(job.ID)
 	if err != nil {
 		return Report{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it was not done within %v", s.limits.Job))
 	defer cancel()
-	report, err = s.cluster.Look(ctx, job, folder)
+	err = probe.Recovered(func() (err error) { // one job is no reason to lose the others
+		report, err = s.cluster.Look(ctx, job, folder)
+		return err
+	})
+	crash, crashed := errors.AsType[*probe.Crash](err)
 	switch {
+	case crashed:
+		s.log.Error("a job met a fault of this program", "job", job.ID, "fault", crash.Text, "stack", crash.Stack)
+		return Report{}, fmt.Errorf("a fault of this program: %s", crash.Text)
 	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return Report{}, context.Cause(ctx)
 	case err != nil:
@@ -276,7 +294,11 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
-	told, err := s.cluster.Tell(ctx, job)
+	told := false
+	err := probe.Recovered(func() (err error) { // what was found stands
+		told, err = s.cluster.Tell(ctx, job)
+		return err
+	})
 	switch {
 	case err != nil:
 		s.metrics.nodeEvents.WithLabelValues(eventFailed).Inc()
