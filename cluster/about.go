@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,7 +35,7 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 		nodes = append(nodes, *n)
 	}
 	calico, _ := s.anyCalico()
-	var all sync.WaitGroup
+	var all probe.Workers
 	all.Go(func() { s.shared.pods, s.shared.podsErr = c.readPods(ctx, nodes, 1, s.policies) })
 	all.Go(func() { s.shared.typha, s.shared.typhaErr = c.readTypha(ctx, environmentOf(calico, s.given)) })
 	if s.shared.servicesErr = s.serviceErr; s.serviceErr == nil {

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // asking is how many questions about rights are under way at once.
@@ -23,7 +24,7 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 	defer cancel()
 	may, errs := make([]bool, len(asks)), make([]error, len(asks))
 	room := make(chan struct{}, asking)
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, ask := range asks {
 		room <- struct{}{}
 		all.Go(func() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +47,7 @@ func accountsOf(s *Snapshot) []calicoAccount {
 // readAccounts reads the accounts of Calico's parts.
 func (c *Client) readAccounts(ctx context.Context, s *Snapshot) []calicoAccount {
 	out := accountsOf(s)
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i := range out {
 		all.Go(func() {
 			a := &out[i]

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,7 @@ import (
 )
 
 // readCalico starts reading Calico's resources, from the groups that the client asks.
-func (c *Client) readCalico(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+func (c *Client) readCalico(ctx context.Context, s *Survey, all *probe.Workers) {
 	all.Go(func() { s.felixConfigs, _, s.felixConfigsErr = c.list(ctx, "felixconfigurations", 0) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +57,7 @@ func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
 	defer cancel()
 	read := &objectsReading{c: c, nodes: nodes}
-	var all sync.WaitGroup
+	var all probe.Workers
 	first := []func(context.Context) Objects{read.ofNodes, read.leases, read.pods, read.daemonSets, read.configMaps}
 	core := make([]Objects, len(first))
 	for i, of := range first {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +83,7 @@ func (c *Client) readEnds(ctx context.Context, p *placement) {
 // readEventsOf gives the events of each of these pods to a function, and the first error.
 func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
 	errs := make([]error, len(asked))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i := range asked {
 		all.Go(func() {
 			pod := asked[i].pod

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -140,7 +139,7 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 // reviewed asks the API server which of the things asked about an account may do.
 func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	may, errs := make([]bool, len(asks)), make([]error, len(asks))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, ask := range asks {
 		all.Go(func() {
 			review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -111,7 +110,7 @@ func (c *Client) read(ctx context.Context, node string, of *Survey) (*Snapshot, 
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s, c := &Snapshot{}, c.once(whole)
-	var all sync.WaitGroup
+	var all probe.Workers
 	if of == nil {
 		of = c.newSurvey()
 		all.Go(func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
@@ -130,7 +129,7 @@ func (c *Client) read(ctx context.Context, node string, of *Survey) (*Snapshot, 
 
 // readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
 func (c *Client) readRest(ctx context.Context, s *Snapshot) {
-	var all sync.WaitGroup
+	var all probe.Workers
 	s.configMaps = c.readConfigMaps(ctx, s.Calico)
 	env := s.environment()
 	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
@@ -263,7 +262,7 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
 	found := make([][]corev1.Pod, len(nodes))
 	errs := make([]error, len(nodes))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, node := range nodes {
 		all.Go(func() {
 			running, err := c.Running(ctx, node.Name)

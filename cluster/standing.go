@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +41,7 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	survey := c.newSurvey()
-	var all sync.WaitGroup
+	var all probe.Workers
 	c.readEach(ctx, survey, &all)
 	all.Wait()
 	if survey.nodesErr != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,7 +85,7 @@ func (c *Client) ReadAll(ctx context.Context) (*Survey, error) {
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s := c.newSurvey()
-	var all sync.WaitGroup
+	var all probe.Workers
 	c.readEach(ctx, s, &all)
 	c.readShared(ctx, s, &all)
 	all.Wait()
@@ -169,7 +168,7 @@ func (s *Snapshot) configured(env environment) {
 }
 
 // readShared starts reading what is the same for every node, beside the nodes.
-func (c *Client) readShared(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	c.readCalico(ctx, s, all)
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
@@ -200,7 +199,7 @@ func (s *Snapshot) around(node string, of *Survey) error {
 }
 
 // readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
-func (c *Client) readEach(ctx context.Context, s *Survey, all *sync.WaitGroup) {
+func (c *Client) readEach(ctx context.Context, s *Survey, all *probe.Workers) {
 	cached := metav1.ListOptions{ResourceVersion: "0"}
 	all.Go(func() { s.Nodes, s.nodesErr = c.readTrimmed(ctx) })
 	all.Go(func() {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,10 +127,18 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	asked := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, node := range nodes {
 		r.client.Progress("comparison: putting a probe on %s", node.Name)
-		all.Go(func() { answers[i] = r.askBaseline(ctx, client, snap, node, asked) })
+		all.Go(func() {
+			crash := probe.Recovered(func() error {
+				answers[i] = r.askBaseline(ctx, client, snap, node, asked)
+				return nil
+			})
+			if crash != nil {
+				answers[i] = baseline{node: node.Name, err: crash, events: []probe.Event{Unanswered(crash)}}
+			}
+		})
 	}
 	return func() []baseline {
 		defer cancel()
@@ -187,8 +194,13 @@ func (r *Run) askBaseline(
 	out := baseline{node: node.Name}
 	var theirs *cluster.Snapshot
 	var unread error
-	var reading sync.WaitGroup
-	reading.Go(func() { theirs, unread = client.Beside(ctx, snap, node.Name) })
+	var reading probe.Workers
+	reading.Go(func() {
+		unread = probe.Recovered(func() (err error) {
+			theirs, err = client.Beside(ctx, snap, node.Name)
+			return err
+		})
+	})
 	onNode := slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return !c.OnNode() })
 	session, err := r.placeOn(ctx, snap, node, onNode, baselineStart)
 	reading.Wait()

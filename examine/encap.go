@@ -115,10 +115,10 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 		}}
 	}
 	var heard, sent []probe.Result
-	listening, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
+	listening := make(chan struct{})
+	ended := probe.Async(func() error {
 		ready := false
-		ended <- to.session.Ask(ctx, plan(to, from, probe.RoleListen), func(ev probe.Event) bool {
+		return to.session.Ask(ctx, plan(to, from, probe.RoleListen), func(ev probe.Event) bool {
 			switch res := ev.Result; {
 			case res == nil:
 			case res.Facts[checks.FactReady] == true && !ready:
@@ -129,7 +129,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 			}
 			return true
 		})
-	}()
+	})
 	select {
 	case <-listening:
 	case err := <-ended: // it never listened, and says why

@@ -77,7 +77,7 @@ type Source interface {
 // Do is the whole run, from the first event to the verdict. The context is expected to end
 // with the run's time (Options.Deadline).
 func (r *Run) Do(ctx context.Context) error {
-	err := r.do(ctx)
+	err := probe.Recovered(func() error { return r.do(ctx) })
 	if over, ok := errors.AsType[TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
 		return over // whatever it interrupted
 	}

@@ -103,7 +103,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	defer stop(nil)
 	stopped := func() bool { return errors.Is(ctx.Err(), context.Canceled) }
 	var turn sync.Mutex // held while a node is reported
-	var running sync.WaitGroup
+	var running probe.Workers
 	room, most := make(chan struct{}, limit), make(chan struct{}, mostBeside*limit)
 	tell := r.progress(len(nodes))
 	for _, n := range nodes {
@@ -119,7 +119,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 			own := start
 			own.Attributes = attributesOf(n)
 			began := time.Now()
-			j, failed := ask(ctx, n, own)
+			j, failed := r.judge(ctx, ask, n, own)
 			turn.Lock()
 			defer turn.Unlock()
 			if failed == nil && !stopped() {
@@ -140,6 +140,20 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 		return nil, context.Cause(ctx)
 	}
 	return all, nil
+}
+
+// judge judges a node. One at which this program crashes is incomplete, and the others go on.
+func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.Start) (j *judging, err error) {
+	err = probe.Recovered(func() error { j, err = ask(ctx, n, start); return err })
+	crash, is := errors.AsType[*probe.Crash](err)
+	if !is {
+		return j, err
+	}
+	j = &judging{judged: judged{name: n.Name}}
+	c := examine.NewCollector(n.Name, j)
+	err = c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+	err = cmp.Or(err, c.Add("", examine.Unanswered(fmt.Errorf("this node's run %w", crash))))
+	return j, cmp.Or(err, j.conclude(c))
 }
 
 // byAPI judges nodes by what was read of all of them.

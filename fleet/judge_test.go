@@ -198,3 +198,30 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("%s, exit %d, %d groups, %q", came.Word, came.Exit, len(came.Groups), came.Log)
 	}
 }
+
+// TestNodeCrashes has this program fail at one of many nodes: that one is incomplete and says why, and the others are
+// judged.
+func TestNodeCrashes(t *testing.T) {
+	t.Parallel()
+	var lost []string
+	run := aRun(t, sinkFunc(func(ev probe.Event) error {
+		if r := ev.Result; r != nil && strings.Contains(r.Saw, "this node's run crashed: boom") {
+			lost = append(lost, ev.Node+" "+string(r.Status))
+		}
+		return nil
+	}))
+	all, err := run.judgeAll(t.Context(), func(_ context.Context, n *corev1.Node, _ probe.Start) (*judging, error) {
+		if n.Name == "node-00007" {
+			panic("boom")
+		}
+		return answered(n), nil
+	}, many(20), 3, probe.Start{})
+	if err != nil || len(all) != 20 || len(lost) != 1 || lost[0] != "node-00007 unknown" {
+		t.Fatalf("%v, %d judged, lost %v", err, len(all), lost)
+	}
+	for _, j := range all {
+		if (j.verdict.Word == report.WordIncomplete) != (j.name == "node-00007") {
+			t.Errorf("%s: %s", j.name, j.verdict.Word)
+		}
+	}
+}

@@ -156,7 +156,10 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	}
 	everyOne(len(nodes), func(i int) {
 		// A node whose pods cannot be listed is reached at its own addresses alone.
-		t.targets[i], t.hidden[i] = reader.PathTargets(ctx, survey, nodes[i])
+		t.hidden[i] = probe.Recovered(func() (err error) {
+			t.targets[i], err = reader.PathTargets(ctx, survey, nodes[i])
+			return err
+		})
 	})
 	t.noteHidden()
 	return t, nil
@@ -236,7 +239,7 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 		if len(of[i]) == 0 {
 			return
 		}
-		err := t.from(ctx, i, of[i], ids)
+		err := probe.Recovered(func() error { return t.from(ctx, i, of[i], ids) })
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.asked[i] == nil {
@@ -345,7 +348,7 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 // everyOne does something for so many nodes, some at a time.
 func everyOne(n int, do func(int)) {
 	room := make(chan struct{}, inFlight)
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i := range n {
 		room <- struct{}{}
 		all.Go(func() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,5 +108,18 @@ func TestMovedHoldsNobodyUp(t *testing.T) {
 	close(answer)
 	if <-ended {
 		t.Error("what could not be read has moved")
+	}
+}
+
+// TestMeshCrashes has this program fail at the paths from one node: the mesh is incomplete, and says where.
+func TestMeshCrashes(t *testing.T) {
+	t.Parallel()
+	m := pair()
+	m.run = nil // asking from anywhere fails
+	m.try(t.Context(), []mesh.Path{{From: 0, To: 1}}, nil)
+	m.run = pair().run
+	if r := m.report(); r.Exit != report.ExitIncomplete || !strings.Contains(r.Nodes[0].Asked, "crashed: ") ||
+		r.Nodes[1].Asked != "" {
+		t.Errorf("%+v", r)
 	}
 }

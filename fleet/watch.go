@@ -58,7 +58,7 @@ func (w *Watch) Close() { w.close() }
 // A node that is late, or where no probe can be put, keeps no other one waiting.
 func (w *Watch) Run(ctx context.Context, hear func(mesh.Heard)) {
 	w.began, w.hear = time.Now(), hear
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i := range w.nodes {
 		all.Go(func() { w.node(ctx, i) })
 	}
@@ -74,7 +74,7 @@ func (w *Watch) node(ctx context.Context, i int) {
 	for ctx.Err() == nil {
 		session, err := w.keep(ctx, i)
 		if err == nil {
-			err = w.rounds(ctx, i, session)
+			err = probe.Recovered(func() error { return w.rounds(ctx, i, session) })
 			if left := session.Close(); left != nil {
 				w.client.Note("%s: cleaning up: %v", n.Name, left)
 			}

@@ -37,7 +37,7 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		what := alteredJob(asked, job)
 		if what == "" {
 			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
-			go p.renew(renewing, time.Now())
+			probe.Async(func() error { p.renew(renewing, time.Now()); return nil }) // unrenewed, the Job ends
 			return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 		}
 		left := p.stopJanitor(ctx)

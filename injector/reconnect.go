@@ -41,7 +41,8 @@ func (s *Session) startKept(
 	s.running.Go(func() { s.watchSilence(ctx) })
 	s.running.Go(func() {
 		defer close(s.events)
-		s.end(s.reconnect(ctx, connect, probeEnded, lost, ready))
+		defer ready()
+		s.end(probe.Recovered(func() error { return s.reconnect(ctx, connect, probeEnded, lost, ready) }))
 	})
 	<-connected
 }
@@ -57,7 +58,7 @@ func (s *Session) reconnect(
 		// The API is asked for the probe beside the next attempt: on a dead network either takes its time.
 		if again && !checking {
 			checking = true
-			s.running.Go(func() { checked <- probeEnded(ctx) })
+			s.running.Go(func() { checked <- probe.Recovered(func() error { return probeEnded(ctx) }) })
 		}
 		err := s.connect(ctx, connect, again, ready)
 		if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) {
@@ -132,19 +133,18 @@ func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, 
 	defer cancel()
 	in, stdin := io.Pipe()
 	out, stdout := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := connect(ctx, in, stdout)
+	ended := probe.Async(func() error {
+		err := probe.Recovered(func() error { return connect(ctx, in, stdout) })
 		in.CloseWithError(errOr(err, errConnClosed))
 		stdout.CloseWithError(errOr(err, io.EOF))
-	}()
+		return nil
+	})
 	defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
 	s.mu.Lock()
 	s.resumed = !again
 	s.mu.Unlock()
 	if again {
-		go s.resume(ctx, stdin)
+		probe.Async(func() error { s.resume(ctx, stdin); return nil }) // unless it resumes, silence ends the connection
 	} else {
 		s.setStdin(stdin)
 	}

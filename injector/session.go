@@ -36,7 +36,7 @@ type Session struct {
 	freed   chan struct{} // holds one element when Next has taken an event from the channel
 	done    chan struct{} // closed when no more events come
 	cancel  context.CancelFunc
-	running sync.WaitGroup // the goroutines of this session
+	running probe.Workers // the goroutines of this session
 
 	mu          sync.Mutex
 	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
@@ -135,12 +135,11 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		}
 		return r.ID, errLost
 	}
-	sent := make(chan error, 1)
-	go func() { // ends when stdin is closed, at the latest
+	sent := probe.Async(func() error { // ends when stdin is closed, at the latest
 		s.writing <- struct{}{}
 		defer func() { <-s.writing }()
-		sent <- write(stdin, send)
-	}()
+		return write(stdin, send)
+	})
 	late := time.NewTimer(sendLimit)
 	defer late.Stop()
 	select {
@@ -231,19 +230,19 @@ func (s *Session) stopSoon(id int64) {
 		return
 	}
 	s.stopping = true
-	go func() {
+	probe.Async(func() error {
 		for sent := int64(0); ; {
 			s.mu.Lock()
 			last := s.stopID
 			s.stopping = last > sent
 			s.mu.Unlock()
 			if last <= sent {
-				return
+				return nil
 			}
 			_ = s.Stop(context.Background(), last)
 			sent = last
 		}
-	}()
+	})
 }
 
 // Lost reports whether the connection is lost, though the session may reconnect.
@@ -321,20 +320,22 @@ func (s *Session) Close() error {
 		s.mu.Unlock()
 		switch {
 		case s.kept: // its stdin does not end with the connection
-			go func() { // a probe that does not get this ends later, by its idle timeout
-				_, _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
-			}()
+			probe.Async(func() error { // a probe that does not get this ends later, by its idle timeout
+				_, err := s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
+				return err
+			})
 		case stdin != nil:
 			stdin.Close() // the end of its stdin ends the probe
 		}
 		cut := time.AfterFunc(ending, s.cancel)
 		drained := make(chan struct{})
-		go func() { // unblocks the goroutine that reads
+		probe.Async(func() error { // unblocks the goroutine that reads
 			defer close(drained)
 			for ev := range s.events {
 				s.release(ev)
 			}
-		}()
+			return nil
+		})
 		ended := false
 		if answered {
 			<-drained
@@ -344,10 +345,10 @@ func (s *Session) Close() error {
 		<-drained
 		cut.Stop()
 		s.cancel()
-		stopped := make(chan struct{})
-		go func() { s.running.Wait(); close(stopped) }()
+		stopped := probe.Async(func() error { s.running.Wait(); return nil })
 		select {
-		case <-stopped:
+		case crash := <-stopped:
+			s.closeErr = errors.Join(s.closeErr, crash)
 		case <-time.After(ending): // a connection that is being opened may notice the end only after its own timeout
 		}
 	})

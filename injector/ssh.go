@@ -161,10 +161,11 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
-	go func() { // ends with in
-		_, _ = io.Copy(stdin, in) // the program says why it no longer reads
-		_ = stdin.Close()
-	}()
+	probe.Async(func() error { // ends with in
+		defer stdin.Close()
+		_, err := io.Copy(stdin, in)
+		return err // unused: the program says why it no longer reads
+	})
 	return cmd.Wait()
 }
 

@@ -24,7 +24,7 @@ func (s *Session) start(
 	s.init()
 	s.stdin, s.resumed = stdin, true
 	s.running.Go(func() {
-		err := connect(ctx, in, stdout)
+		err := probe.Recovered(func() error { return connect(ctx, in, stdout) })
 		in.CloseWithError(errOr(err, errConnClosed))
 		stdout.CloseWithError(errOr(err, io.EOF))
 	})
@@ -35,12 +35,14 @@ func (s *Session) start(
 		// Reading ends with ctx, also where the transport ignores its end.
 		defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
 		s.nowReading(func(why error) { stdout.CloseWithError(why) })
-		err := s.read(ctx, out)
-		out.Close()
-		if openLog != nil {
-			err = s.readLog(ctx, openLog, err)
-		}
-		s.end(err)
+		s.end(probe.Recovered(func() error {
+			err := s.read(ctx, out)
+			out.Close()
+			if openLog != nil {
+				err = s.readLog(ctx, openLog, err)
+			}
+			return err
+		}))
 	})
 }
 

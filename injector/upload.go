@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -58,12 +59,15 @@ func upload(
 		options: o, plain: plain, verify: verify,
 		stdin: stdin, stdout: bufio.NewReader(out), noise: other, ended: make(chan struct{}),
 	}
-	go func() {
+	probe.Async(func() error {
 		defer close(u.ended)
-		u.err = shell(ctx, scriptFor(o, method, v, len(plain)), in, stdout, other)
+		u.err = probe.Recovered(func() error {
+			return shell(ctx, scriptFor(o, method, v, len(plain)), in, stdout, other)
+		})
 		in.CloseWithError(errOr(u.err, errConnClosed))
 		stdout.CloseWithError(errOr(u.err, io.EOF))
-	}()
+		return nil
+	})
 	if err := u.run(ctx); err != nil {
 		stopped := context.Cause(ctx)
 		stdin.Close()
@@ -153,10 +157,10 @@ func (u *uploading) run(ctx context.Context) error {
 
 // connect connects the probe that was started to its session, until either side ends.
 func (u *uploading) connect(requests io.Reader, events io.Writer) error {
-	go func() { // ends with the remote shell at the latest
+	probe.Async(func() error { // ends with the remote shell at the latest
 		_, err := io.Copy(u.stdin, requests)
-		u.stdin.CloseWithError(errOr(err, io.EOF))
-	}()
+		return u.stdin.CloseWithError(errOr(err, io.EOF))
+	})
 	if _, err := io.Copy(events, u.stdout); err != nil {
 		return fmt.Errorf("%w%s", err, saying(u.noise.String()))
 	}
@@ -222,27 +226,23 @@ func (u *uploading) readReply() (string, error) {
 
 // reply waits for the script's next reply.
 func (u *uploading) reply(ctx context.Context, limit time.Duration) (string, error) {
-	type read struct {
-		text string
-		err  error
-	}
-	got := make(chan read, 1)
-	go func() { // ends with the remote shell at the latest
-		text, err := u.readReply()
-		got <- read{text, err}
-	}()
+	text := ""
+	got := probe.Async(func() (err error) { // ends with the remote shell at the latest
+		text, err = u.readReply()
+		return err
+	})
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
-	case r := <-got:
+	case err := <-got:
 		switch {
-		case r.err == nil:
-			return r.text, nil
-		case errors.Is(r.err, errNoise):
+		case err == nil:
+			return text, nil
+		case errors.Is(err, errNoise):
 			return "", u.failed(errNoise)
 		}
 		<-u.ended
-		return "", u.failed(errOr(u.err, r.err))
+		return "", u.failed(errOr(u.err, err))
 	case <-u.noise.tooMuch:
 		return "", u.failed(errNoise)
 	case <-late.C:
@@ -254,11 +254,10 @@ func (u *uploading) reply(ctx context.Context, limit time.Duration) (string, err
 
 // send writes to the script.
 func (u *uploading) send(ctx context.Context, b []byte) error {
-	sent := make(chan error, 1)
-	go func() { // ends with the remote shell at the latest
+	sent := probe.Async(func() error { // ends with the remote shell at the latest
 		_, err := u.stdin.Write(b)
-		sent <- err
-	}()
+		return err
+	})
 	late := time.NewTimer(chunkLimit)
 	defer late.Stop()
 	select {

@@ -81,7 +81,7 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 			},
 		},
 	})
-	go informer.RunWithContext(ctx)
+	probe.Async(func() error { informer.RunWithContext(ctx); return nil }) // unwatched, each pod's time ends
 }
 
 // tell passes on what is known of a pod; what was told before and not heard yet is old.
@@ -176,8 +176,9 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	s := &startup{placement: p, pod: pod}
 	end, err := s.awaitEnd(ctx, news)
 	if err == nil {
-		err = read(Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image,
-			Pod: o.Namespace + "/" + pod.Name, log: p.openLog})
+		answer := Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image,
+			Pod: o.Namespace + "/" + pod.Name, log: p.openLog}
+		err = probe.Recovered(func() error { return read(answer) }) // the pod is removed all the same
 	}
 	if left := p.removed(err == nil, end != nil); left != nil {
 		w.mu.Lock()

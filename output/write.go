@@ -21,12 +21,11 @@ func (out *Place) Write(b []byte) (int, error) {
 	if out.err != nil {
 		return 0, out.err
 	}
-	wrote := make(chan error, 1)
 	text := bytes.Clone(b) // which may be written when nobody waits any more
-	go func() {
+	wrote := probe.Async(func() error {
 		_, err := out.w.Write(text)
-		wrote <- err
-	}()
+		return err
+	})
 	var err error
 	select {
 	case err = <-wrote:

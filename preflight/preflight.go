@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -138,7 +137,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 
 // methods asks about each access method, all at once.
 func (p *Preflight) methods(ctx context.Context, methods []string) {
-	var all sync.WaitGroup
+	var all probe.Workers
 	found := make([][]probe.Event, len(methods))
 	for i, method := range methods {
 		all.Go(func() { found[i] = p.ofMethod(ctx, method) })

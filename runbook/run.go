@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -73,12 +72,12 @@ func (w *walk) room() *budget {
 func onEach(nodes []string, do func(i int, node string) error) error {
 	errs := make([]error, len(nodes))
 	turn := make(chan struct{}, parallelNodes)
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, node := range nodes {
 		turn <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turn }()
-			errs[i] = do(i, node)
+			errs[i] = probe.Recovered(func() error { return do(i, node) })
 		})
 	}
 	all.Wait()

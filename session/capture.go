@@ -94,7 +94,7 @@ func (c *captures) do(ctx context.Context) error {
 		}
 	}()
 	errs := make([]error, len(ends))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, e := range ends {
 		all.Go(func() { errs[i] = e.place(ctx) })
 	}
@@ -136,9 +136,9 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	near, far := ends[0], ends[1]
 	until, stop := context.WithCancel(ctx)
 	defer stop()
-	began, ended := make(chan struct{}), make(chan struct{})
+	began := make(chan struct{})
 	far.began = func() { close(began) }
-	go func() { defer close(ended); far.capture(until) }()
+	ended := probe.Async(func() error { far.capture(until); return nil })
 	select {
 	case <-began:
 	case <-ended:

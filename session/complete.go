@@ -277,7 +277,8 @@ func (c *Session) said(ctx context.Context, tool string) words {
 		asking, k.stop = context.WithCancel(context.WithoutCancel(ctx))
 		running = make(chan struct{})
 		k.running = running
-		go k.ask(asking, s.session, key, tool, running)
+		session, done := s.session, running
+		probe.Async(func() error { k.ask(asking, session, key, tool, done); return nil }) // without it Tab offers less
 	}
 	k.mu.Unlock()
 	if running != nil {

@@ -3,9 +3,9 @@ package session
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
@@ -60,7 +60,7 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	asked := here.answers.Asked()
 	var runs [2]report.Run
 	var errs [2]error
-	var both sync.WaitGroup
+	var both probe.Workers
 	for i, s := range []*nodeSession{there, here} {
 		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, asked) })
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -98,10 +97,12 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 	if s.old(freshFor/2) && s.ahead == nil {
 		ahead, client, node := make(chan *cluster.Snapshot, 1), s.reader, s.opts.Node
 		s.ahead = ahead
-		go func() { // reading has a limit of its own
-			snap, _ := client.Read(context.WithoutCancel(ctx), node) // who needs it asks again, and says why it cannot
-			ahead <- snap
-		}()
+		probe.Async(func() error { // reading has a limit of its own
+			var snap *cluster.Snapshot
+			defer func() { ahead <- snap }()
+			snap, _ = client.Read(context.WithoutCancel(ctx), node) // who needs it asks again, and says why it cannot
+			return nil
+		})
 	}
 	return s.reader, s.snap, nil
 }
@@ -216,7 +217,7 @@ func (s *nodeSession) leave() error {
 // leaveAll leaves every node at once: it takes as long as the slowest.
 func leaveAll(nodes []*nodeSession) error {
 	errs := make([]error, len(nodes))
-	var all sync.WaitGroup
+	var all probe.Workers
 	for i, s := range nodes {
 		all.Go(func() { errs[i] = s.leave() })
 	}

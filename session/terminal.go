@@ -81,7 +81,7 @@ type attached struct {
 	idle    *time.Timer  // nil = the tool has not begun
 	mine    *rawTerminal // nil = the terminal is still the prompt's
 	keys    cancelreader.CancelReader
-	typing  sync.WaitGroup
+	typing  probe.Workers
 	watches func() bool   // ends the watch for the end of the context
 	ended   chan struct{} // closed once the end of the context was seen to
 }

@@ -213,14 +213,14 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 		return false, err
 	}
 	const longest = 256 // bytes of an answer
-	typed := make(chan string, 1)
-	go func() { // ends with the program: a read of a terminal cannot be given up
-		text, _ := bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
-		typed <- text
-	}()
+	text := ""
+	typed := probe.Async(func() error { // ends with the program: a read of a terminal cannot be given up
+		text, _ = bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
+		return nil
+	})
 	defer o.interrupts.Stopping("nothing was removed")()
 	select {
-	case text := <-typed:
+	case <-typed:
 		if strings.TrimSpace(text) == "yes" {
 			return true, nil
 		}

@@ -138,18 +138,13 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(conte
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
 	messages.send(s)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		watch(ctx, s.Hear)
-	}()
+	ended := probe.Async(func() error { watch(ctx, s.Hear); return nil })
 	defer context.AfterFunc(ctx, s.Leave)()
 	err := s.Run()
 	messages.send(nil)
 	cancel()
 	ui.Say(o.ErrOut, "removing the probes")
-	<-ended
-	return err
+	return errors.Join(err, <-ended)
 }
 
 // inLines writes a line for each change of a path, and one a minute.

@@ -149,7 +149,10 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
-	err := traced(ctx, root, args)
+	err := probe.Recovered(func() error { return traced(ctx, root, args) })
+	if crash, is := errors.AsType[*probe.Crash](err); is { // to be reported with
+		ui.Say(streams.ErrOut, "%s", crash.Stack)
+	}
 	var done ui.Exit
 	switch {
 	case signalled() != 0:

@@ -55,16 +55,16 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	if o.lines == nil {
 		o.lines = make(chan lineRead)
 		in := bufio.NewReader(o.In)
-		go func() { // ends with the program: a read of a terminal cannot be given up
+		probe.Async(func() error { // ends with the program: a read of a terminal cannot be given up
+			defer close(o.lines)
 			for {
 				text, err := in.ReadString('\n')
 				o.lines <- lineRead{text, err}
 				if err != nil {
-					close(o.lines)
-					return
+					return err
 				}
 			}
-		}()
+		})
 	}
 	select {
 	case l, more := <-o.lines:
