@@ -32,6 +32,9 @@ type Config struct {
 
 	Namespace       string // where probe pods go, "" = beside calico-node
 	CalicoNamespace string // the only namespace in which calico-node is looked for, "" = the usual ones
+
+	// Consent is called before probes are placed on more than MostUnasked nodes; an error refuses. nil = always refuse.
+	Consent func(ctx context.Context, nodes int) error
 }
 
 // Client is what the examinations of one program share: the cluster, and the person who
@@ -48,6 +51,20 @@ type Client struct {
 // NewClient returns a Client that writes messages to a writer.
 func NewClient(config Config, messages io.Writer) *Client {
 	return &Client{Config: config, messages: messages, installed: new(atomic.Bool)}
+}
+
+// MostUnasked is on how many nodes probes are placed without the consent of whoever runs the program.
+const MostUnasked = 20
+
+// Agree returns an error unless probes may be placed on so many nodes.
+func (c *Client) Agree(ctx context.Context, nodes int) error {
+	switch {
+	case nodes <= MostUnasked:
+		return nil
+	case c.Consent == nil:
+		return fmt.Errorf("this would place probes on %d nodes: without a person to ask, %d are the most", nodes, MostUnasked)
+	}
+	return c.Consent(ctx, nodes)
 }
 
 // Writing is the same Client with messages to another writer.

@@ -100,6 +100,8 @@ func (o Options) Validate() error {
 		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
 	case o.Baselines < 0 || o.Via == injector.MethodNeighbour && o.Baselines == 0:
 		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
+	case o.Baselines >= MostUnasked:
+		return ui.BadUsage("--peers must be less than %d", MostUnasked)
 	}
 	_, err := o.pick()
 	return err

@@ -31,18 +31,21 @@ type Wave struct {
 	logs   chan struct{}
 }
 
-// StartWave prepares what the probes of many nodes have in common. r is the run of one of them. The error is an
-// *injector.PlacementError where no namespace takes their pods.
+// StartWave prepares what the probes of many nodes have in common. r is the run of the first of them. It returns an
+// *injector.PlacementError if no namespace takes their pods, and that of Agree before it creates anything.
 func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
-	first *corev1.Node,
+	nodes []*corev1.Node,
 ) (*Wave, error) {
+	if err := c.Agree(ctx, len(nodes)); err != nil {
+		return nil, err
+	}
 	writer, err := c.Writer()
 	if err != nil {
 		return nil, err
 	}
 	reader.ReadShared(ctx, s)
 	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams)}
-	common := r.Placement(injector.MethodPod, s.Of(first))
+	common := r.Placement(injector.MethodPod, s.Of(nodes[0]))
 	spaces := []string{common.Namespace}
 	if c.Namespace == "" && common.Namespace != install.Namespace {
 		spaces = append(spaces, install.Namespace)

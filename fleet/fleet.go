@@ -222,10 +222,6 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	if !r.opts.probes() {
 		return r.judgeAll(ctx, r.byAPI(survey), nodes, 1, start)
 	}
-	first, err := r.one(client, nodes[0], nil)
-	if err != nil {
-		return nil, err
-	}
 	probed, rest := nodes, []*corev1.Node(nil)
 	if r.opts.Select != "" || r.opts.Few {
 		if probed, rest, err = r.suspects(ctx, survey, nodes, start); err != nil {
@@ -235,8 +231,12 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	if len(probed) == 0 {
 		return r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
 	}
+	first, err := r.one(client, probed[0], nil)
+	if err != nil {
+		return nil, err
+	}
 	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
-	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
+	wave, err := client.StartWave(ctx, first, reader, survey, probed)
 	if refused, is := errors.AsType[*injector.PlacementError](err); is {
 		err = refused.And("--via api creates nothing")
 	}

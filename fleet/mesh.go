@@ -142,7 +142,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	if err != nil {
 		return nil, err
 	}
-	wave, err := client.StartWave(ctx, first, reader, survey, nodes[0])
+	wave, err := client.StartWave(ctx, first, reader, survey, nodes)
 	if err != nil {
 		return nil, err
 	}

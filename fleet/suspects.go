@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -39,7 +40,15 @@ func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.N
 	}
 	if r.opts.Few {
 		probed, rest = fewOf(known)
-		return probed, append(rest, well...), nil
+		var most []*corev1.Node
+		for i, n := range probed { // of more zones than that, some of them
+			if few := min(examine.MostUnasked, len(probed)); i*few/len(probed) != (i+1)*few/len(probed) {
+				most = append(most, n)
+			} else {
+				rest = append(rest, n)
+			}
+		}
+		return most, append(rest, well...), nil
 	}
 	some, rest := fewOf(well)
 	return append(known, some...), rest, nil

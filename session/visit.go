@@ -28,9 +28,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 			return nil
 		}
 	} else {
-		own := c.opts.Run
-		own.Node, own.Checks = node, nil // --checks is of what is run
-		if s, err = newNodeSession(c.client, own); err != nil {
+		if s, err = c.fresh(ctx, node); err != nil {
 			return err
 		}
 	}
@@ -73,6 +71,27 @@ func (c *Session) visit(ctx context.Context, node string) error {
 	}
 	c.at = s
 	return nil
+}
+
+// fresh returns the session on a node that has no probe yet, unless it would be one too many without consent.
+func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) {
+	if err := c.client.Agree(ctx, c.placed()+1); err != nil {
+		return nil, err
+	}
+	own := c.opts.Run
+	own.Node, own.Checks = node, nil // --checks is of what is run
+	return newNodeSession(c.client, own)
+}
+
+// placed counts the nodes on which the session has a probe.
+func (c *Session) placed() int {
+	n := 0
+	for _, s := range c.nodes {
+		if s.session != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // meant is the node that a name, or a part that only one name has, stands for. What fits

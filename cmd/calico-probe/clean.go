@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -207,28 +204,13 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 			return false, err
 		}
 	}
-	ui.DropTyped(o.In)
-	_, err := fmt.Fprintf(o.ErrOut, "remove these %d, of which %d may be in use? Type yes: ", len(all), used)
-	if err != nil {
-		return false, err
+	text, err := o.typed(ctx, fmt.Sprintf("remove these %d, of which %d may be in use? Type yes: ", len(all), used),
+		"nothing was removed")
+	if text == "yes" || err != nil {
+		return text == "yes", err
 	}
-	const longest = 256 // bytes of an answer
-	text := ""
-	typed := probe.Async(func() error { // ends with the program: a read of a terminal cannot be given up
-		text, _ = bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
-		return nil
-	})
-	defer o.interrupts.Stopping("nothing was removed")()
-	select {
-	case <-typed:
-		if strings.TrimSpace(text) == "yes" {
-			return true, nil
-		}
-		_, err := fmt.Fprintln(o.Out, "nothing was removed: only \"yes\" removes")
-		return false, errors.Join(err, ui.Exit(report.ExitTool))
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+	_, err = fmt.Fprintln(o.Out, "nothing was removed: only \"yes\" removes")
+	return false, errors.Join(err, ui.Exit(report.ExitTool))
 }
 
 // completeLimit is how long somebody who has typed Tab waits for the API.

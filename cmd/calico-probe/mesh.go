@@ -73,6 +73,7 @@ a path failed in it, 5 if a node was not heard.
 	watch.flags(f)
 	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.imaging(cmd)
+	o.consenting(f)
 	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"node": o.nodeNames, "profile": oneOf(meshProfiles())})

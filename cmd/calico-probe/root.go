@@ -35,6 +35,7 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *ui.Interrupts
+	many       consent
 
 	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
 }
@@ -130,6 +131,9 @@ func (a *app) client() (*examine.Client, error) {
 	config := examine.Config{
 		Rest: a.restConfig, Cluster: a.chosen, Probe: embeddedProbe, Ours: isOurs,
 		Namespace: *a.flags.Namespace, CalicoNamespace: string(a.calicoNamespace),
+		Consent: a.agreement(func(ctx context.Context, question string) (string, error) {
+			return a.typed(ctx, question, "no probe was placed")
+		}),
 	}
 	client := examine.NewClient(config, a.ErrOut)
 	if !ui.IsTerminal(a.Out) { // as '| less': progress would be written over the page

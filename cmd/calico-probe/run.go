@@ -175,6 +175,7 @@ func (o *runFlags) asking(cmd *cobra.Command) {
 	f.StringSliceVar(&o.Skip, "skip", nil, "leave out these checks; same patterns as --checks")
 	o.reaching(cmd)
 	o.limiting(cmd)
+	o.consenting(f)
 }
 
 // reaching adds the flags that say how a node is asked.

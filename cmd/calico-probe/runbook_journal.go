@@ -25,7 +25,8 @@ const (
 )
 
 // keptOut are flags that a journal does not keep: what is secret, and what is of one call.
-var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks"}
+var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
+	"yes"}
 
 // isKept tells whether a journal keeps a flag. Of the addresses of a server or of a proxy
 // whatever is more than scheme, host and port may be secret: a name and a password, a token in

@@ -104,6 +104,8 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
 	o.limiting(cmd)
+	o.consenting(f)
+	f.Lookup("yes").Usage += "; it confirms no action"
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
@@ -253,6 +255,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if o.client, err = o.app.client(); err != nil {
 		return "", err
 	}
+	o.client.Consent = o.agreement(o.readLine) // one reader of the terminal, and a person's time is not the runbook's
 	if o.Via == injector.MethodLocal {
 		return "", one.ThisNode()
 	}

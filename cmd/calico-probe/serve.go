@@ -256,7 +256,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		return err
 	}
 	var err error
-	if o.client, err = o.app.client(); err != nil {
+	if o.client, err = o.app.unattended(); err != nil {
 		return err
 	}
 	if o.asks, err = o.chosen(); err != nil {

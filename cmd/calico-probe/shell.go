@@ -32,6 +32,7 @@ func (a *app) shell() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			client.Consent = o.agreement(nil) // the prompt has the terminal
 			if err := client.Resolve(cmd.Context(), &o.Options); err != nil {
 				return err
 			}

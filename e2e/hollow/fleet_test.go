@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -105,11 +107,28 @@ func (r ran) found(t testing.TB, want map[string][]string) {
 	}
 }
 
+// refusesUnasked wants probes on so many nodes refused where there is nobody to ask, before anything is created.
+func (c *Cluster) refusesUnasked(t *testing.T, nodes int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), root+"/bin/calico-probe", "run", "--all-nodes", "--kubeconfig", c.Kubeconfig)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 || strings.Count(errs.String(), "\n") != 1 ||
+		!strings.Contains(errs.String(), fmt.Sprintf("on %d nodes of hollow (http://127.0.0.1:", nodes)) {
+		t.Errorf("without --yes: %v, %s", err, errs.String())
+	}
+	jobs, err := c.Kube.BatchV1().Jobs(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(jobs.Items) > 0 {
+		t.Errorf("without --yes: %v, %d jobs", err, len(jobs.Items))
+	}
+}
+
 // TestThousandNodes puts a probe on each of a thousand nodes.
 func TestThousandNodes(t *testing.T) {
 	const nodes = 1000
 	c, want := sprinkled(t, nodes)
-	r := c.client(t, "run", "--all-nodes")
+	c.refusesUnasked(t, nodes)
+	r := c.client(t, "run", "--all-nodes", "--yes")
 	t.Logf("%d nodes in %v, %.1f requests a node, %d MB; %v", nodes, r.took.Round(100*time.Millisecond),
 		float64(r.requests)/nodes, r.memory>>20, r.Verdicts)
 	r.found(t, want)
@@ -134,7 +153,7 @@ func TestThousandNodes(t *testing.T) {
 // BenchmarkFleet measures runs over a thousand nodes and more: with a probe on each, with probes on the suspects and
 // three of each zone, and with none.
 func BenchmarkFleet(b *testing.B) {
-	all, sampled := []string{"--all-nodes"}, []string{"-l", "kubernetes.io/os=linux"}
+	all, sampled := []string{"--all-nodes", "--yes"}, []string{"-l", "kubernetes.io/os=linux", "--yes"}
 	for _, size := range []struct {
 		nodes int
 		runs  map[string][]string

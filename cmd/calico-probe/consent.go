@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// consent is what the user agreed to before probes are placed on many nodes.
+type consent struct {
+	yes    bool // --yes
+	agreed int  // the largest number of nodes that a person said yes to; a loop asks once
+}
+
+// consenting adds the flag that answers the question in advance.
+func (a *app) consenting(f *pflag.FlagSet) {
+	f.BoolVar(&a.many.yes, "yes", false,
+		fmt.Sprintf("place probes on more than %d nodes without asking", examine.MostUnasked))
+}
+
+// asker puts a question to a person and returns the answer.
+type asker func(ctx context.Context, question string) (string, error)
+
+// agreement returns what is called before probes are placed on more than examine.MostUnasked nodes. It names the
+// cluster and the number, because a context is easily the wrong one at night. ask = nil: there is no person, and only
+// --yes agrees.
+func (a *app) agreement(ask asker) func(context.Context, int) error {
+	return func(ctx context.Context, nodes int) error {
+		if a.many.yes || nodes <= a.many.agreed {
+			return nil
+		}
+		at, err := a.chosen()
+		if err != nil {
+			return err
+		}
+		switch {
+		case ask == nil:
+			return ui.BadUsage("this would place probes on %d nodes of %s: start it with --yes to allow that", nodes, at)
+		case !a.atTerminal():
+			return ui.BadUsage("this would place probes on %d nodes of %s, and there is no terminal to ask on: add --yes",
+				nodes, at)
+		}
+		text, err := ask(ctx, fmt.Sprintf("place a probe, which can read the whole node, on %d nodes of %s? Type yes: ",
+			nodes, at))
+		if err != nil {
+			return err
+		}
+		if text != "yes" {
+			return errors.New("no probe was placed: only \"yes\" places them")
+		}
+		a.many.agreed = nodes
+		return nil
+	}
+}
+
+// typed asks a question on the terminal and returns the line that a person types. It ignores what was typed before.
+// stopped is what a signal says meanwhile.
+func (a *app) typed(ctx context.Context, question, stopped string) (string, error) {
+	ui.DropTyped(a.In)
+	if _, err := io.WriteString(a.ErrOut, question); err != nil {
+		return "", err
+	}
+	const longest = 256 // bytes of an answer
+	typed := make(chan string, 1)
+	go func() { // exits with the program: a read of a terminal cannot be canceled
+		text, _ := bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
+		typed <- text
+	}()
+	defer a.interrupts.Stopping(stopped)()
+	select {
+	case text := <-typed:
+		return strings.TrimSpace(text), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// unattended returns the client of a program that nobody watches: it places probes on few nodes only.
+func (a *app) unattended() (*examine.Client, error) {
+	client, err := a.client()
+	if err == nil {
+		client.Consent = nil
+	}
+	return client, err
+}
