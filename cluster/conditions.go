@@ -10,22 +10,31 @@ import (
 // perList is how many nodes one answer has when only a part of each is kept.
 const perList = 500
 
-// Conditions are those of one type, by the names of the nodes that have it and the labels of a selector, "" = all.
-func (c *Client) Conditions(ctx context.Context, kind, selector string) (map[string]corev1.NodeCondition, error) {
+// A NodeCondition is the condition of one type and the value of one annotation of a node; both may be empty.
+type NodeCondition struct {
+	corev1.NodeCondition
+	Annotation string
+}
+
+// Conditions lists the condition of a type and the value of an annotation of each node with the labels of a selector,
+// "" = all. Nodes that have neither are in the result too.
+func (c *Client) Conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	out := map[string]corev1.NodeCondition{}
+	out := map[string]NodeCondition{}
 	for options := (metav1.ListOptions{LabelSelector: selector, Limit: perList}); ; {
 		list, err := c.kube.CoreV1().Nodes().List(ctx, options)
 		if err != nil {
 			return nil, err
 		}
 		for _, n := range list.Items {
+			of := NodeCondition{Annotation: n.Annotations[annotation]}
 			for _, has := range n.Status.Conditions {
 				if string(has.Type) == kind {
-					out[n.Name] = has
+					of.NodeCondition = has
 				}
 			}
+			out[n.Name] = of
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			return out, nil

@@ -62,37 +62,134 @@ func inOneWord(id string) string {
 	return cmp.Or(b.String(), "NotKnown")
 }
 
-// same tells whether two conditions say the same, whichever run found it.
+// same reports whether two conditions say the same, whichever run found it.
 func (c Condition) same(other Condition) bool {
 	said := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
 	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)
 }
 
-// Plan is what is written: of each node the condition that it does not have yet, and after beat the one it has, so
-// that a reader can tell an old one. More than most nodes never turn False together: then none of them does, and held
-// names them. Something is wrong with what all have in common, or with what was asked, and who acts on conditions
-// must not take a whole cluster out of use.
-func Plan(had, found map[string]Condition, beat time.Duration, most int, now time.Time) (write map[string]Condition,
+// A Pending is a status that one round found and no second round has confirmed yet.
+type Pending struct {
+	Status string    // False or Unknown; empty = nothing is pending
+	Since  time.Time // when a round found it first
+}
+
+// PendingKey is the annotation of a Node that keeps a Pending between rounds. Nothing acts on it, unlike a condition,
+// and every later round sees it, whichever process and machine runs it.
+const PendingKey = "calico-probe.io/pending-condition"
+
+// String returns the annotation's value.
+func (p Pending) String() string {
+	if p.Status == "" {
+		return ""
+	}
+	return p.Status + " since " + p.Since.UTC().Format(time.RFC3339)
+}
+
+// ParsePending reads an annotation's value. It returns the zero value for anything that String does not write.
+func ParsePending(text string) Pending {
+	status, at, _ := strings.Cut(text, " since ")
+	since, err := time.Parse(time.RFC3339, at)
+	if err != nil || status != False && status != Unknown {
+		return Pending{}
+	}
+	return Pending{status, since}
+}
+
+// Two rounds agree if at least minApart lies between them: two answers of the same second share their cause, such as
+// one bad moment of the API server. After maxApart the first round is history, and counts no more.
+const (
+	minApart = 30 * time.Second
+	maxApart = 48 * time.Hour
+)
+
+// isConfirmed reports whether a round that finds a status now confirms what is pending.
+func (p Pending) isConfirmed(status string, now time.Time) bool {
+	age := now.Sub(p.Since)
+	return p.Status == status && age >= minApart && age <= maxApart
+}
+
+// isFresh reports whether the same status was found so recently that this round neither confirms nor replaces it.
+func (p Pending) isFresh(status string, now time.Time) bool {
+	age := now.Sub(p.Since)
+	return p.Status == status && age >= 0 && age < minApart
+}
+
+// Standing is what earlier rounds left on a node.
+type Standing struct {
+	Condition // the zero value if the node has none
+	Pending   Pending
+}
+
+// isReached reports whether whoever acts on the condition already treats the node as bad.
+func (s Standing) isReached() bool { return s.Status != "" && s.Status != True }
+
+// Reached counts the nodes that are False or Unknown.
+func Reached(had map[string]Standing) int {
+	n := 0
+	for _, was := range had {
+		if was.isReached() {
+			n++
+		}
+	}
+	return n
+}
+
+// A Change is what a round writes on a node.
+type Change struct {
+	Condition      // what this round found
+	Write     bool // whether it becomes the node's condition; if not, the old one stays
+	Pending   Pending
+}
+
+// Limits bound what a round writes.
+type Limits struct {
+	Beat time.Duration // how old a condition may get before a round writes the same again
+	Most int           // how many nodes of the whole cluster may be False or Unknown
+}
+
+// Plan decides what a round writes. had has every node of the cluster, found the nodes that this round judged.
+//
+//   - A node turns True at once. It turns False or Unknown only if two rounds agree (isConfirmed); the first of them
+//     leaves a Pending.
+//   - Nodes that are False or Unknown already count towards Most together with those that would turn. If they are more,
+//     no node turns, and held names those that would have. A controller that requires True treats False and Unknown
+//     alike, so they share the limit. Nodes that turn True in this round make room for the next one only: writing
+//     them may fail.
+//   - A condition that says the same is written again after Beat, so that a reader can recognize an old one. Since
+//     changes with the status alone.
+func Plan(had map[string]Standing, found map[string]Condition, limits Limits, now time.Time) (changes map[string]Change,
 	held []string) {
-	write = map[string]Condition{}
+	changes = map[string]Change{}
 	for _, node := range slices.Sorted(maps.Keys(found)) {
 		was, is := had[node], found[node]
 		if is.Heartbeat, is.Since = now, was.Since; is.Status != was.Status {
 			is.Since = now
 		}
+		old := now.Sub(was.Heartbeat).Abs() >= limits.Beat // Abs: a heartbeat may come from a clock that is ahead
 		switch {
-		case is.Status == False && was.Status != False:
+		case is.Status == True || is.Status == was.Status:
+			if old || !is.same(was.Condition) || was.Pending != (Pending{}) {
+				changes[node] = Change{Condition: is, Write: true}
+			}
+		case was.Pending.isFresh(is.Status, now):
+		case !was.Pending.isConfirmed(is.Status, now):
+			changes[node] = Change{Condition: is, Pending: Pending{is.Status, now}}
+		case was.isReached(): // from Unknown to False, or back: no further node is affected
+			changes[node] = Change{Condition: is, Write: true}
+		default:
 			held = append(held, node)
-			write[node] = is
-		case !is.same(was) || now.Sub(was.Heartbeat).Abs() >= beat: // by a clock that is ahead, too
-			write[node] = is
+			changes[node] = Change{Condition: is, Write: true}
 		}
 	}
-	if len(held) <= most {
-		return write, nil
+	if Reached(had)+len(held) <= limits.Most {
+		return changes, nil
 	}
 	for _, node := range held {
-		delete(write, node)
+		delete(changes, node)
+		if now.Sub(had[node].Pending.Since) >= limits.Beat { // or it would expire while the node is held back
+			changes[node] = Change{Condition: found[node], Pending: Pending{found[node].Status, now}}
+		}
 	}
-	return write, held
+	return changes, held
 }

@@ -12,6 +12,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -41,6 +42,8 @@ type Options struct {
 	Among []string
 	// Resume is a run that was cut: nodes that are judged there are not asked again.
 	Resume *report.Saved
+	// Whole refuses to judge any node if a list of the whole cluster failed (cluster.Survey.Unread).
+	Whole bool
 }
 
 // ways are the access methods that several nodes can be asked by; auto is a pod on each.
@@ -142,6 +145,9 @@ func (r *Run) Do(ctx context.Context) error {
 	survey, err := reader.ReadAll(ctx)
 	if err != nil {
 		return err
+	}
+	if unread := survey.Unread(); unread != nil && r.opts.Whole {
+		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
 	}
 	nodes, err := r.choose(survey)
 	if err != nil {

@@ -11,18 +11,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WriteCondition writes one condition of a node, and nothing else of it. A node that is gone is none to write on.
-func (c *Client) WriteCondition(ctx context.Context, node string, condition corev1.NodeCondition) error {
-	return c.patchConditions(ctx, node, condition)
+// WriteCondition writes one condition of a node, nil = leaves it as it is, and sets one annotation, "" = removes it. It
+// writes nothing else. It succeeds if the node does not exist.
+func (c *Client) WriteCondition(ctx context.Context, node string, condition *corev1.NodeCondition, key,
+	value string) error {
+	if condition == nil {
+		return c.patchNode(ctx, node, nil, key, value)
+	}
+	return c.patchNode(ctx, node, condition, key, value)
 }
 
-// RemoveCondition takes one condition from a node.
-func (c *Client) RemoveCondition(ctx context.Context, node, kind string) error {
-	return c.patchConditions(ctx, node, map[string]any{"type": kind, "$patch": "delete"})
+// RemoveCondition removes one condition and one annotation from a node.
+func (c *Client) RemoveCondition(ctx context.Context, node, kind, key string) error {
+	return c.patchNode(ctx, node, map[string]any{"type": kind, "$patch": "delete"}, key, "")
 }
 
-func (c *Client) patchConditions(ctx context.Context, node string, condition any) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+func (c *Client) patchNode(ctx context.Context, node string, condition any, key, value string) error {
+	annotation := map[string]any{key: nil}
+	if value != "" {
+		annotation[key] = value
+	}
+	body := map[string]any{"metadata": map[string]any{"annotations": annotation}}
+	if condition != nil {
+		body["status"] = map[string]any{"conditions": []any{condition}}
+	}
+	patch, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encoding a condition: %w", err)
 	}

@@ -64,27 +64,30 @@ func (a *app) conditions() *cobra.Command {
 		Use: "conditions", Short: "Write what is found of each node as its condition " + conditions.Type, Example: conditionsExample,
 		Long: `Judges nodes as 'run --all-nodes' does, by the API alone unless --via says more, and writes
 the condition ` + conditions.Type + ` of each Node: True while nothing is broken, False with the cause
-where something is, Unknown where too little could be asked. Nothing else of a Node is
-written, and only what changed; a condition that says the same is written again after
-30 minutes, so that a reader can tell an old one.
+where something is, Unknown where too little could be asked. It writes only what changed; a
+condition that says the same is written again after 30 minutes, so that a reader can
+recognize an old one.
 
-Others act on conditions. So where more nodes than --at-most would turn False together,
-none of them does: exit code 5, and a line that names them. Else it exits 0 once they are
-written, whatever was found, and 1 where one could not be.`,
+Others act on conditions. A node turns False or Unknown only if two rounds, at least 30
+seconds apart, find the same; until then an annotation keeps the first. It turns True at
+once. No node turns False or Unknown while more than --at-most of all nodes would be:
+exit code 5, and a line that names them. If the API answers a list of the whole cluster
+with an error, nothing is written: exit code 1. Otherwise it exits 0 once the conditions
+are written, whatever they say, and 1 if one of them cannot be written.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.write(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	o.several.choosing(f)
 	f.DurationVar(&o.every, "every", 0, "go on, and judge all again so often (30s or more); 0 = once")
-	f.StringVar(&o.most, "at-most", "10%", "how many nodes may turn False together: a number, or a share of all, with at least 3 and never all but by 100%")
+	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number, or a share of all nodes (at least 3, and all nodes only with 100%)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing; say what would be")
 	f.BoolVar(&o.remove, "remove", false, "take the condition from the nodes")
 	o.beat = conditionBeat
 	o.asking(cmd)
 	via := f.Lookup("via")
 	via.DefValue, o.Via = injector.MethodAPI, injector.MethodAPI
-	via.Usage = "by what nodes are judged: api, or pod for a probe on each"
+	via.Usage = "by what nodes are judged: api, or pod for a probe on each (more than 20 nodes take --yes or a yes)"
 	f.Lookup("timeout").Usage = "limit of each round"
 	a.connecting(cmd)
 	o.completions(cmd)
@@ -160,41 +163,54 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	if err != nil {
 		return err
 	}
-	had, err := reader.Conditions(ctx, conditions.Type, o.several.selector)
-	if err != nil {
-		return err
-	}
 	writer, err := client.Writer()
 	if err != nil {
 		return err
 	}
 	if o.remove {
-		return o.takeAway(ctx, writer, had)
+		return o.takeAway(ctx, reader, writer)
 	}
 	found, run, err := o.judge(ctx, client)
 	if err != nil {
 		return err
 	}
-	most, err := atMost(o.most, len(found))
+	// After judging, which may take minutes: what counts is how many nodes are False or Unknown now. And of all nodes,
+	// also where only some are judged: the limit is the cluster's.
+	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, "")
 	if err != nil {
 		return err
 	}
-	now := map[string]conditions.Condition{}
-	for node, c := range had {
-		now[node] = conditions.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message,
-			Heartbeat: c.LastHeartbeatTime.Time, Since: c.LastTransitionTime.Time}
-	}
-	write, held := conditions.Plan(now, found, o.beat, most, time.Now())
-	if err := o.writeAll(ctx, writer, write); err != nil {
+	most, err := atMost(o.most, len(had))
+	if err != nil {
 		return err
 	}
-	ui.Say(o.ErrOut, "run %s: nodes judged: %d, conditions %s: %d", run, len(found), o.done("written"), len(write))
+	maps.DeleteFunc(found, func(node string, _ conditions.Condition) bool { _, is := had[node]; return !is })
+	before := standings(had)
+	changes, held := conditions.Plan(before, found, conditions.Limits{Beat: o.beat, Most: most}, time.Now())
+	written, err := o.writeAll(ctx, writer, changes)
+	if err != nil {
+		return err
+	}
+	ui.Say(o.ErrOut, "run %s: nodes judged: %d, conditions %s: %d, pending until the next round: %d", run, len(found),
+		o.done("written"), written, len(changes)-written)
 	if len(held) > 0 {
-		ui.Say(o.ErrOut, "%d nodes would turn False together, more than --at-most %s: not written of %s; look at "+
-			"'calico-probe run --all-nodes'", len(held), o.most, probe.Line(shortList(held)))
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above --at-most %s (%d of %d nodes): not "+
+			"written of %s; look at 'calico-probe run --all-nodes'", conditions.Reached(before), len(held), o.most, most,
+			len(had), probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
 	}
 	return nil
+}
+
+// standings are what earlier rounds left on the nodes.
+func standings(had map[string]cluster.NodeCondition) map[string]conditions.Standing {
+	out := map[string]conditions.Standing{}
+	for node, c := range had {
+		out[node] = conditions.Standing{Pending: conditions.ParsePending(c.Annotation),
+			Condition: conditions.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message,
+				Heartbeat: c.LastHeartbeatTime.Time, Since: c.LastTransitionTime.Time}}
+	}
+	return out
 }
 
 // shortList names some.
@@ -209,7 +225,7 @@ func shortList(names []string) string {
 func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (found map[string]conditions.Condition,
 	id string, err error) {
 	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: o.several.named, Select: o.several.selector,
-		All: len(o.several.named) == 0 && o.several.selector == ""})
+		All: len(o.several.named) == 0 && o.several.selector == "", Whole: true})
 	if err != nil {
 		return nil, "", err
 	}
@@ -225,45 +241,65 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (fou
 	return found, run.ID, nil
 }
 
-// writeAll writes conditions, one after the other: the API server limits how fast. A node of which one cannot be
-// written does not keep the others from theirs.
-func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client,
-	all map[string]conditions.Condition) error {
+// writeAll writes changes, one after the other, because the API server limits the rate, and returns how many conditions
+// it wrote. If one node cannot be written, the others are.
+func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, all map[string]conditions.Change) (
+	written int, err error) {
 	var failed []error
 	for _, node := range slices.Sorted(maps.Keys(all)) {
 		c := all[node]
 		if o.dryRun || c.Status != conditions.True {
-			fmt.Fprintf(o.Out, "%s %s %s: %s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message))
+			until := ""
+			if !c.Write {
+				until = " (pending until the next round)"
+			}
+			fmt.Fprintf(o.Out, "%s %s %s: %s%s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message), until)
 		}
-		if o.dryRun {
-			continue
-		}
-		err := writer.WriteCondition(ctx, node, corev1.NodeCondition{
-			Type: conditions.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-			LastHeartbeatTime: metav1.NewTime(c.Heartbeat), LastTransitionTime: metav1.NewTime(c.Since),
-		})
-		if err == nil {
-			continue
-		}
-		if failed = append(failed, err); ctx.Err() != nil || len(failed) == mostUnwritten {
-			return failed[0] // of all of them, it seems
+		err := o.writeOne(ctx, writer, node, c)
+		switch {
+		case err == nil && c.Write:
+			written++
+		case err != nil:
+			if failed = append(failed, err); ctx.Err() != nil || len(failed) == mostUnwritten {
+				return written, failed[0] // probably the same for all nodes
+			}
 		}
 	}
 	if n := len(failed) - 1; n > 0 {
-		return fmt.Errorf("%w; nor those of %d more nodes", failed[0], n)
+		return written, fmt.Errorf("%w; nor those of %d more nodes", failed[0], n)
 	}
-	return errors.Join(failed...)
+	return written, errors.Join(failed...)
 }
 
-// takeAway removes the condition where it is.
-func (o *conditionFlags) takeAway(ctx context.Context, writer *injector.Client,
-	had map[string]corev1.NodeCondition) error {
+// writeOne writes the change of one node.
+func (o *conditionFlags) writeOne(ctx context.Context, writer *injector.Client, node string,
+	c conditions.Change) error {
+	if o.dryRun {
+		return nil
+	}
+	var write *corev1.NodeCondition
+	if c.Write {
+		write = &corev1.NodeCondition{
+			Type: conditions.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			LastHeartbeatTime: metav1.NewTime(c.Heartbeat), LastTransitionTime: metav1.NewTime(c.Since),
+		}
+	}
+	return writer.WriteCondition(ctx, node, write, conditions.PendingKey, c.Pending.String())
+}
+
+// takeAway removes the condition and the annotation from the nodes that have one of them.
+func (o *conditionFlags) takeAway(ctx context.Context, reader *cluster.Client, writer *injector.Client) error {
+	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, o.several.selector)
+	if err != nil {
+		return err
+	}
 	for _, node := range slices.Sorted(maps.Keys(had)) {
-		if len(o.several.named) > 0 && !slices.Contains(o.several.named, node) {
+		if len(o.several.named) > 0 && !slices.Contains(o.several.named, node) ||
+			had[node].Type == "" && had[node].Annotation == "" {
 			continue
 		}
 		if !o.dryRun {
-			if err := writer.RemoveCondition(ctx, node, conditions.Type); err != nil {
+			if err := writer.RemoveCondition(ctx, node, conditions.Type, conditions.PendingKey); err != nil {
 				return err
 			}
 		}

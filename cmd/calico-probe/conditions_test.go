@@ -1,94 +1,46 @@
 package main
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
-	"sync"
 	"testing"
-
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// writable is an API of two nodes, of which both are bad, that takes conditions but for that of the
-// refused node; and what was written of each.
-func writable(t *testing.T, refused string) (kubeconfig string, written func() map[string]string) {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", fleetAPI(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads := httputil.NewSingleHostReverseProxy(at)
-	var mu sync.Mutex
-	got := map[string]string{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, isStatus := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/status")
-		if r.Method != http.MethodPatch || !isStatus {
-			reads.ServeHTTP(w, r)
-			return
-		}
-		if name == refused {
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
-		var patch struct {
-			Status struct {
-				Conditions []struct{ Type, Status, Reason string }
-			}
-		}
-		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || len(patch.Status.Conditions) != 1 {
-			t.Errorf("%s: %v, %+v", r.URL, err, patch)
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		c := patch.Status.Conditions[0]
-		got[name] = c.Type + "=" + c.Status
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Node", "apiVersion": "v1",
-			"metadata": map[string]any{"name": name}})
-	}))
-	t.Cleanup(server.Close)
-	return kubeconfigTo(t, server.URL), func() map[string]string {
-		mu.Lock()
-		defer mu.Unlock()
-		return got
-	}
-}
-
-// TestConditionsWritten writes a condition of each node and ends well whatever it says; where one cannot be written the
-// others are; where too many would turn False none of those is; a dry run says what it would write.
+// TestConditionsWritten writes a condition of each node in the second round that finds the same, and exits well
+// whatever it says. If one cannot be written, the others are; if too many would turn, none does; a dry run writes
+// nothing.
 func TestConditionsWritten(t *testing.T) {
 	t.Parallel()
-	const bad = "CalicoHealthy=False"
+	const bad = "False"
 	for what, c := range map[string]struct {
 		args, refused string
 		exit          int
-		a, b, says    string
+		a, b, says    string // after two rounds
 	}{
-		"all of two":  {"", "", report.ExitIncomplete, "", "", "2 nodes would turn False together"},
-		"one named":   {"--node worker-b", "", report.ExitHealthy, "", bad, "nodes judged: 1, conditions written: 1"},
+		"all of two":  {"", "", report.ExitIncomplete, "", "", "0 nodes are False or Unknown and 2 more would be"},
+		"one named":   {"--node node-001", "", report.ExitHealthy, "", bad, "nodes judged: 1, conditions written: 1"},
 		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "nodes judged: 2, conditions written: 2"},
-		"one refused": {"--at-most 2", "worker-a", report.ExitTool, "", bad, "the condition of node worker-a"},
-		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written of worker-a, worker-b"},
-		"dry run":     {"--dry-run --at-most 2", "", report.ExitHealthy, "", "", "conditions would be written: 2"},
+		"one refused": {"--at-most 2", "node-000", report.ExitTool, "", bad, "the condition of node node-000"},
+		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written of node-000, node-001"},
+		"dry run": {"--dry-run --at-most 2", "", report.ExitHealthy, "", "",
+			"conditions would be written: 0, pending until the next round: 2"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			kubeconfig, written := writable(t, c.refused)
-			exit, _, errs := call(t, append([]string{"conditions", "--kubeconfig", kubeconfig}, strings.Fields(c.args)...)...)
-			got := written()
-			if exit != c.exit || got["worker-a"] != c.a || got["worker-b"] != c.b || !strings.Contains(errs, c.says) {
-				t.Errorf("exit %d, %v: %s", exit, got, errs)
+			a := newHealthAPI(t, 2)
+			a.breaks(2)
+			a.conditions(t, strings.Fields(c.args)...) // a node that refuses, refuses the annotation too
+			if a.status("node-000")+a.status("node-001") != "" {
+				t.Errorf("one round writes %v", a.has)
+			}
+			a.refused = c.refused
+			exit, _, errs := a.conditions(t, strings.Fields(c.args)...)
+			if exit != c.exit || a.status("node-000") != c.a || a.status("node-001") != c.b || !strings.Contains(errs, c.says) {
+				t.Errorf("exit %d, %v: %s", exit, a.has, errs)
+			}
+			if dry := strings.Contains(c.args, "--dry-run"); dry != (a.patches == 0) {
+				t.Errorf("%d patches", a.patches)
 			}
 		})
 	}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// terminal returns both ends of a terminal: what a person has, and what the program has.
+func terminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ours.Close() })
+	fd := int(ours.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = theirs.Close() })
+	return ours, theirs
+}
+
+// TestConsentOnTerminal has a person asked, with the cluster and the number, who types yes or something else.
+func TestConsentOnTerminal(t *testing.T) {
+	t.Parallel()
+	for typed, agrees := range map[string]bool{"yes\n": true, "y\n": false, "\n": false, "no\n": false} {
+		a := newHealthAPI(t, 21)
+		ours, theirs := terminal(t)
+		came := make(chan int, 1)
+		go func() {
+			came <- Run(t.Context(), genericiooptions.IOStreams{In: theirs, Out: t.Output(), ErrOut: theirs},
+				[]string{"run", "--all-nodes", "--kubeconfig", a.kubeconfig})
+		}()
+		shown := make(chan string, 1)
+		go func() {
+			var text strings.Builder
+			b := make([]byte, 4096)
+			for {
+				n, err := ours.Read(b)
+				text.Write(b[:n])
+				if err != nil || strings.Contains(text.String(), "Type yes: ") {
+					shown <- text.String()
+					return
+				}
+			}
+		}()
+		select {
+		case text := <-shown:
+			if !strings.Contains(text, "on 21 nodes of x (http://127.0.0.1:") || a.posts > 0 {
+				t.Errorf("%q: %d created", text, a.posts)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody is asked")
+		}
+		if _, err := ours.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case exit := <-came:
+			if exit != report.ExitTool || (a.posts > 0) != agrees {
+				t.Errorf("%q: exit %d, %d created", typed, exit, a.posts)
+			}
+		case <-time.After(60 * time.Second):
+			t.Fatalf("%q: the run does not end", typed)
+		}
+	}
+}
