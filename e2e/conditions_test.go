@@ -35,7 +35,7 @@ func healthOf(t testing.TB, node string) *corev1.NodeCondition {
 // wantsHealth waits for a condition, while what is given writes it anew.
 func wantsHealth(t testing.TB, node string, status corev1.ConditionStatus, message string, write func()) {
 	t.Helper()
-	eventually(t, 2*time.Minute, func() string {
+	eventually(t, 3*time.Minute, func() string {
 		write()
 		c := healthOf(t, node)
 		if c == nil || c.Status != status || !strings.Contains(c.Message, message) {
@@ -69,6 +69,7 @@ func TestConditions(t *testing.T) {
 		}
 	})
 	kubectl(t, all, "apply", "-f", "-")
+	policyHolds(t)
 	if a := call(t, "conditions", "--dry-run"); a.exit != 0 || healthOf(t, "node-a") != nil {
 		t.Errorf("--dry-run: exit %d, %+v\n%s%s", a.exit, healthOf(t, "node-a"), a.stdout, a.stderr)
 	}
@@ -95,9 +96,13 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	})
-	as := []string{"--as", "system:serviceaccount:" + install.Namespace + ":calico-probe-conditions"}
+	as := []string{"--as", conditionsAccount}
 	byHand := func() { call(t, append(as, "conditions")...) }
-	wantsHealth(t, "node-a", corev1.ConditionFalse, "calico-node", byHand) // all that the API says
+	wantsHealth(t, "node-a", corev1.ConditionFalse, "calico-node", func() { // all that the API says
+		if byHand(); healthOf(t, "node-a").Status == corev1.ConditionTrue {
+			time.Sleep(5 * time.Second) // two rounds that agree are half a minute apart
+		}
+	})
 	if c := healthOf(t, "node-b"); c.Status != corev1.ConditionTrue {
 		t.Errorf("node-b has %+v", c)
 	}
@@ -105,5 +110,8 @@ func TestConditions(t *testing.T) {
 	wantsHealth(t, "node-a", corev1.ConditionTrue, "", byHand)
 	if a := call(t, append(as, "conditions", "--remove")...); a.exit != 0 || healthOf(t, "node-a") != nil {
 		t.Errorf("--remove: exit %d, %+v\n%s%s", a.exit, healthOf(t, "node-a"), a.stdout, a.stderr)
+	}
+	if text := kubectl(t, "", "get", "nodes", "-o", "yaml"); strings.Contains(text, conditions.PendingKey) {
+		t.Errorf("--remove leaves %s", conditions.PendingKey)
 	}
 }

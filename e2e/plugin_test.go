@@ -179,6 +179,12 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm in a namespace that is there", template("--set", "namespace.create=false"), "--create-namespace=false")
 	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
 	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
+	same("helm for conditions", template("--set-json", `ways=["conditions"]`, "--set-json",
+		`subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"},{"kind":"User","name":"jane"}]`),
+		"--ways", "conditions", "--service-account", "ops:c", "--user", "jane")
+	same("helm for conditions elsewhere", template("--set", "namespace.name=ops", "--set-json", `ways=["conditions"]`,
+		"--set-json", `subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
+		"-n", "ops", "--ways", "conditions", "--service-account", "ops:c")
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
 	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "ways=[]"),
 		"--ways", "api", "--serve", "--calico-namespace", "calico-system")

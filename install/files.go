@@ -3,6 +3,7 @@ package install
 import (
 	"fmt"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -44,6 +45,8 @@ type charts struct {
 	Same        map[string]string `json:"same"`        // uses whose rights are another's
 	Serve       []string          `json:"serve"`       // the uses of 'serve'
 	Uses        []chartUse        `json:"uses"`
+	// what holds the accounts of the use conditions
+	Conditions []admissionv1.Validation `json:"conditions"`
 }
 
 type chartUse struct {
@@ -59,6 +62,7 @@ type chartRole struct {
 func charted() charts {
 	out := charts{
 		PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, serveUses()...),
+		Conditions: policyRules(),
 	}
 	for _, u := range Uses() {
 		if u.As != "" {

@@ -34,8 +34,8 @@ const (
 // the first that is stable. What is privileged is so in every version.
 const podSecurity = "v1.25"
 
-// Objects are the namespace, a role for each use in each scope it has rights in, and
-// their bindings.
+// Objects are the namespace, a role for each use in each scope it has rights in, their bindings, and the policy for
+// the accounts of the use conditions.
 func Objects(o Options) []runtime.Object {
 	var out []runtime.Object
 	if o.Makes() {
@@ -69,7 +69,7 @@ func Objects(o Options) []runtime.Object {
 			}
 		}
 	}
-	return out
+	return append(out, o.policyObjects()...)
 }
 
 // Makes tells whether the probe's namespace is among the objects. Kubernetes' own and

@@ -59,7 +59,9 @@ func (a *app) manifests() *cobra.Command {
 		Long: `Prints a namespace that admits probes and, for each access method, roles with the least
 rights it takes; with --user, --group or --service-account also their bindings. It changes
 nothing: an administrator reads the manifests and applies them. A run finds the namespace
-` + install.Namespace + " by itself; one of another name has to be named by -n, here and in each run.",
+` + install.Namespace + ` by itself; one of another name has to be named by -n, here and in each run.
+With --ways conditions and --service-account it prints an admission policy too, which holds
+the account to the one condition and annotation that it is for (Kubernetes 1.30 or later).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
 				return err

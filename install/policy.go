@@ -1,0 +1,100 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// conditionsUse is the use whose right is wider than what it does: RBAC cannot grant one condition.
+const conditionsUse = "conditions"
+
+// What the use writes on a Node; package conditions names the same.
+const (
+	conditionType = "CalicoHealthy"
+	pendingKey    = "calico-probe.io/pending-condition"
+)
+
+// policyRules allow an update of a Node that changes our condition and our annotation. They name what may change, and
+// compare everything else, so that a field of a later Kubernetes is protected without being named.
+func policyRules() []admissionv1.Validation {
+	kept := func(what, but string) string {
+		return equalMaps("object."+what, "oldObject."+what, "k in ["+but+"]")
+	}
+	others := func(of string) string {
+		return of + ".?status.?conditions.orValue([]).filter(c, c.type != '" + conditionType + "')"
+	}
+	notes := func(of string) string { return of + ".metadata.?annotations.orValue({})" }
+	return []admissionv1.Validation{
+		{Message: "only the condition " + conditionType + " may change",
+			Expression: others("object") + " == " + others("oldObject")},
+		{Message: "of the status only a condition may change", Expression: kept("status", "'conditions'")},
+		{Message: "the spec may not change", Expression: kept("spec", "")},
+		{Message: "of the metadata only an annotation may change",
+			Expression: kept("metadata", "'annotations', 'managedFields', 'resourceVersion'")},
+		{Message: "only the annotation " + pendingKey + " may change",
+			Expression: equalMaps(notes("object"), notes("oldObject"), "k == "+strconv.Quote(pendingKey))},
+	}
+}
+
+// equalMaps is an expression that is true if two maps have the same keys and values, but for keys of which but is true.
+func equalMaps(a, b, but string) string {
+	return fmt.Sprintf("%[1]s.all(k, %[3]s || k in %[2]s && %[1]s[k] == %[2]s[k]) && %[2]s.all(k, %[3]s || k in %[1]s)",
+		a, b, but)
+}
+
+// policyNames are the names, as admission sees them, of the service accounts among subjects. A policy holds accounts
+// that are for this use alone: of a person or a group it would take rights that they have for other work.
+func policyNames(subjects []rbacv1.Subject) []string {
+	var out []string
+	for _, s := range subjects {
+		if s.Kind == rbacv1.ServiceAccountKind {
+			out = append(out, "system:serviceaccount:"+s.Namespace+":"+s.Name)
+		}
+	}
+	return out
+}
+
+// policyObjects are the policy that holds the service accounts of the use conditions to it, and its binding; none
+// without such an account.
+func (o Options) policyObjects() []runtime.Object {
+	names := policyNames(o.Subjects)
+	if len(names) == 0 || !slices.ContainsFunc(o.Uses, func(u Use) bool { return u.Name == conditionsUse }) {
+		return nil
+	}
+	var quoted []string
+	for _, name := range names {
+		quoted = append(quoted, strconv.Quote(name))
+	}
+	// The names of these kinds, unlike those of roles, take no colon.
+	meta := metav1.ObjectMeta{Name: strings.ReplaceAll(o.role(conditionsUse), ":", "-"), Labels: labels()}
+	kind := func(name string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: name}
+	}
+	fail := admissionv1.Fail
+	return []runtime.Object{
+		&admissionv1.ValidatingAdmissionPolicy{TypeMeta: kind("ValidatingAdmissionPolicy"), ObjectMeta: meta,
+			Spec: admissionv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: &fail,
+				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Update},
+						Rule: admissionv1.Rule{APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"},
+							Resources: []string{"nodes", "nodes/status"}},
+					}}}},
+				MatchConditions: []admissionv1.MatchCondition{{Name: "account",
+					Expression: "request.userInfo.username in [" + strings.Join(quoted, ", ") + "]"}},
+				Validations: policyRules(),
+			}},
+		&admissionv1.ValidatingAdmissionPolicyBinding{TypeMeta: kind("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta,
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: meta.Name,
+				ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}},
+	}
+}
