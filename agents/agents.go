@@ -29,6 +29,8 @@ type World struct {
 	// Probes tells whether pods may be created on nodes. Without, Run and Follow are only called with the access
 	// method api, and Mesh is not called.
 	Probes bool
+	// Scope names the nodes that Mesh would place probes on: their number and their cluster. It may be nil.
+	Scope func(ctx context.Context, nodes []string, selector string) (string, error)
 	// Triage judges nodes by what the API says of them, and creates nothing: those that are named, those with the
 	// labels of a selector, or all.
 	Triage func(ctx context.Context, nodes []string, selector string) (report.Fleet, error)
@@ -60,6 +62,8 @@ type Server struct {
 	runs  store
 	turns chan struct{}
 	mcp   *mcp.Server
+
+	byHTTP bool // set before anything is served
 
 	serving context.Context //nolint:containedctx // whose end is that of every call: the SDK's of a call outlives it
 	end     context.CancelFunc

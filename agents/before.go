@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -60,15 +61,15 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 
 // What a person is asked before something is created; "" = nothing is. The arguments were checked before.
 
-func (s *Server) confirmRun(in runArguments) string {
+func (s *Server) confirmRun(_ context.Context, in runArguments) (string, error) {
 	if in.Via == viaAPI || !s.world.Probes {
-		return ""
+		return "", nil
 	}
 	return fmt.Sprintf("Put a read-only probe pod on node %s, and where something is wrong there on a few healthy nodes to "+
-		"compare? Each ends by itself.", in.Node)
+		"compare? Each ends by itself.", in.Node), nil
 }
 
-func confirmMesh(in nodesArguments) string {
+func (s *Server) confirmMesh(ctx context.Context, in nodesArguments) (string, error) {
 	const most = 10
 	where := "every node of the cluster"
 	if n := len(in.Nodes); n > 0 {
@@ -80,13 +81,20 @@ func confirmMesh(in nodesArguments) string {
 	if in.Selector != "" {
 		where += fmt.Sprintf(" with the labels %q", probe.Cut(probe.Line(in.Selector), 200))
 	}
-	return "Put a read-only probe pod on " + where + "? Each ends by itself."
+	if s.world.Scope != nil {
+		scope, err := s.world.Scope(ctx, in.Nodes, in.Selector)
+		if err != nil {
+			return "", err
+		}
+		where += ", " + scope
+	}
+	return "Put a read-only probe pod on " + where + "? Each ends by itself.", nil
 }
 
-func confirmRunbook(in runbookArguments) string {
+func confirmRunbook(_ context.Context, in runbookArguments) (string, error) {
 	if in.Name == "" || in.Node == "" {
-		return ""
+		return "", nil
 	}
 	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
-		"Webhooks that it names are told.", in.Name, in.Node)
+		"Webhooks that it names are told.", in.Name, in.Node), nil
 }

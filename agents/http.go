@@ -35,6 +35,7 @@ type Front struct {
 // with ctx, and have removed what they made when it returns, or stoppedLimit is over.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, front Front) error {
 	defer s.end()
+	s.byHTTP = true
 	server, bounded := keeper.Server(l, s.handler(keeper, front), gate.Observer{})
 	server.ReadTimeout = readLimit
 	server.WriteTimeout = callLimit + readLimit

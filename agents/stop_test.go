@@ -24,7 +24,7 @@ func TestStopCleansUp(t *testing.T) {
 	const begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n" +
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
-	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"node":"a"}}}`
+	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"node":"a","via":"api"}}}`
 	name := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(name, []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,11 @@ func TestStopCleansUp(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- serve(t, ctx, s) }()
-			<-begun
+			select {
+			case <-begun:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the call does not begin")
+			}
 			began := time.Now()
 			cancel()
 			err = <-ended

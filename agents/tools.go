@@ -27,8 +27,10 @@ type tool[In any] struct {
 	creates           bool // it puts pods on nodes
 	asks              bool // it asks nodes or the API, and waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
-	check             func(in In) error  // refuses arguments before anybody is asked anything, nil = none
-	confirm           func(in In) string // what is asked of a person before, "" = nothing
+	many              bool              // its question names all nodes that get a pod, however many
+	check             func(in In) error // refuses arguments before anybody is asked anything, nil = none
+	// what is asked of a person before, "" = nothing
+	confirm func(ctx context.Context, in In) (string, error)
 }
 
 // refusal is an error in calico-probe's own words; of any other the text may be a node's or the API's.
@@ -61,8 +63,12 @@ func offer[In any](s *Server, t tool[In]) error {
 		}
 		if err == nil && t.confirm != nil {
 			var asked *mcp.CallToolResult
-			if asked, err = confirmed(req, t.confirm(in)); asked != nil {
+			var agreed bool
+			if asked, agreed, err = s.confirmed(req, func() (string, error) { return t.confirm(ctx, in) }); asked != nil {
 				return asked, nil, nil
+			}
+			if agreed && t.many {
+				ctx = context.WithValue(ctx, agreedKey{}, true)
 			}
 		}
 		if err == nil {
@@ -148,24 +154,41 @@ func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// confirmed asks the person in front of the client, where the client can: the result is the question, the error a no.
-// A client that cannot ask is not held up: the flag that lets probes be created has been given.
-func confirmed(req *mcp.CallToolRequest, question string) (*mcp.CallToolResult, error) {
-	if p := req.Session.InitializeParams(); question == "" || p == nil || p.Capabilities == nil ||
-		p.Capabilities.Elicitation == nil {
-		return nil, nil
+// agreedKey is the key of a context's value: a person agreed to pods on all nodes that the call is about.
+type agreedKey struct{}
+
+// Agreed reports whether a person, asked about this call, agreed to pods on all nodes that it is about.
+func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
+
+// confirmed asks the person in front of the client. It returns a result, which is the question, or whether the person
+// agreed; an error is a no. A client on stdin that cannot ask is not held up: whoever started this program as its
+// child gave it --allow-probes. By HTTP the client is anybody with a token, so a request that cannot be asked about
+// creates nothing. That is every request of a protocol before 2026-07-28: without sessions its capabilities are
+// unknown, and there is no way back to the client.
+func (s *Server) confirmed(req *mcp.CallToolRequest, question func() (string, error)) (asked *mcp.CallToolResult,
+	agreed bool, err error) {
+	text, err := question()
+	if err != nil || text == "" {
+		return nil, false, err
+	}
+	if p := req.Session.InitializeParams(); p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		if s.byHTTP {
+			return nil, false, refuse("by HTTP a probe is placed only after the client asked its user, and this one cannot: " +
+				"that takes elicitation, and the protocol of 2026-07-28 or later; what creates nothing works, as via=api")
+		}
+		return nil, false, nil
 	}
 	const id = "confirm"
 	if said, ok := req.Params.InputResponses[id].(*mcp.ElicitResult); ok {
 		if said.Action == "accept" {
-			return nil, nil
+			return nil, true, nil
 		}
-		return nil, refuse("the person was asked and did not agree")
+		return nil, false, refuse("the person was asked and did not agree")
 	}
 	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: &mcp.ElicitParams{
-		Mode: "form", Message: question,
+		Mode: "form", Message: text,
 		RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
-	}}}, nil
+	}}}, false, nil
 }
 
 // audit writes one line for each call.

@@ -39,8 +39,36 @@ func (o *mcpOptions) world() (agents.World, error) {
 		return w, err
 	}
 	o.client = client.Quiet()
-	w.Triage, w.Run, w.Mesh, w.Follow = o.triage, o.runNode, o.meshOf, o.follow
+	alone := o.agreement(nil) // stdin is the agent's
+	o.client.Consent = func(ctx context.Context, nodes int) error {
+		if agents.Agreed(ctx) {
+			return nil
+		}
+		return alone(ctx, nodes)
+	}
+	w.Triage, w.Run, w.Mesh, w.Follow, w.Scope = o.triage, o.runNode, o.meshOf, o.follow, o.scope
 	return w, nil
+}
+
+// scope names the nodes that a tool is about: how many of which cluster.
+func (o *mcpOptions) scope(ctx context.Context, nodes []string, selector string) (string, error) {
+	n := len(nodes)
+	if n == 0 {
+		reader, err := o.client.Reader()
+		if err != nil {
+			return "", err
+		}
+		names, err := reader.Named(ctx, selector)
+		if err != nil {
+			return "", sentence(err)
+		}
+		n = len(names)
+	}
+	at, err := o.client.Cluster()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d nodes of %s", n, at), nil
 }
 
 // sentence is an error in the words that the program would print.
