@@ -30,7 +30,7 @@ func (a *healthAPI) tainted() int {
 func healthy(t *testing.T, nodes int) *healthAPI {
 	t.Helper()
 	a := newHealthAPI(t, nodes)
-	if exit, _, errs := a.conditions(t); exit != report.ExitHealthy || a.tainted() != 0 {
+	if exit, errs := a.round(t); exit != report.ExitHealthy || a.tainted() != 0 {
 		t.Fatalf("exit %d, %d tainted: %s", exit, a.tainted(), errs)
 	}
 	return a
@@ -45,7 +45,7 @@ func TestReadinessRollout(t *testing.T) {
 	most, last, said := 0, 0, ""
 	for round := range 14 {
 		a.breaks(9 * (round + 1))
-		last, _, said = a.conditions(t)
+		last, said = a.round(t)
 		most = max(most, a.tainted())
 	}
 	if most != 9 || last != report.ExitIncomplete {
@@ -55,7 +55,7 @@ func TestReadinessRollout(t *testing.T) {
 		t.Errorf("a node that was held has another transition time: %+v", c)
 	}
 	a.breaks(0)
-	if exit, _, errs := a.conditions(t); exit != report.ExitHealthy || a.tainted() != 0 {
+	if exit, errs := a.round(t); exit != report.ExitHealthy || a.tainted() != 0 {
 		t.Errorf("mended: exit %d, %d tainted: %s", exit, a.tainted(), errs)
 	}
 }
