@@ -161,7 +161,7 @@ type agreedKey struct{}
 func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 
 // confirmed asks the person in front of the client. It returns a result, which is the question, or whether the person
-// agreed; an error is a no. A client on stdin that cannot ask is not held up: whoever started this program as its
+// agreed; an error is a no. A client on stdin that cannot ask is not held up: the user who started this program as its
 // child gave it --allow-probes. By HTTP the client is anybody with a token, so a request that cannot be asked about
 // creates nothing. That is every request of a protocol before 2026-07-28: without sessions its capabilities are
 // unknown, and there is no way back to the client.

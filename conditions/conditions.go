@@ -121,7 +121,7 @@ type Standing struct {
 	Pending   Pending
 }
 
-// isReached reports whether whoever acts on the condition already treats the node as bad.
+// isReached reports whether a controller that acts on the condition already treats the node as bad.
 func (s Standing) isReached() bool { return s.Status != "" && s.Status != True }
 
 // Reached counts the nodes that are False or Unknown.

@@ -53,7 +53,7 @@ func NewClient(config Config, messages io.Writer) *Client {
 	return &Client{Config: config, messages: messages, installed: new(atomic.Bool)}
 }
 
-// MostUnasked is on how many nodes probes are placed without the consent of whoever runs the program.
+// MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
 const MostUnasked = 20
 
 // Agree returns an error unless probes may be placed on so many nodes.
