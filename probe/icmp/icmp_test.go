@@ -2,15 +2,18 @@ package icmp
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 )
 
 // TestLoopback needs a raw socket, or a group that may open datagram ones
@@ -89,6 +92,59 @@ func TestTimeExceeded(t *testing.T) {
 			t.Errorf("code %d: %q", code, got)
 		}
 	}
+}
+
+// TestForeignReplies feeds echo replies and errors that answer packets of others: a raw socket receives these too. Only
+// the reply with this pinger's nonce, and the error that quotes its ID, count.
+func TestForeignReplies(t *testing.T) {
+	t.Parallel()
+	const nonce, id = 0x0102030405060708, 77
+	own := binary.BigEndian.AppendUint64(nil, nonce)
+	for name, c := range map[string]struct {
+		payload []byte
+		quoted  uint16 // the ID that an error quotes
+		counts  bool
+	}{
+		"our reply":                   {payload: own, counts: true},
+		"our reply, with more in it":  {payload: append(slices.Clone(own), 1, 2, 3), counts: true},
+		"a reply with another nonce":  {payload: binary.BigEndian.AppendUint64(nil, nonce+1)},
+		"a reply without payload":     {},
+		"a reply with half the nonce": {payload: own[:4]},
+		"an error about our packet":   {quoted: id, counts: true},
+		"an error about another one":  {quoted: id + 1},
+	} {
+		for _, v4 := range []bool{true, false} {
+			p := &pinger{v4: v4, id: id, nonce: nonce, packets: 1, stats: make([]Stats, 1),
+				sentAt: []time.Time{time.Now()}, seen: make([]bool, 1)}
+			packet, err := answer(v4, c.quoted, c.payload).Marshal(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.take(packet, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)}, time.Now())
+			s := p.stats[0]
+			if got := s.Received == 1 || s.Bounced != ""; got != c.counts || p.seen[0] != c.counts {
+				t.Errorf("%s (IPv4: %v): counted %v, want %v: %+v", name, v4, got, c.counts, s)
+			}
+		}
+	}
+}
+
+// answer returns an echo reply with a payload, or an error that quotes an echo request with an ID that is not zero.
+func answer(v4 bool, quoted uint16, payload []byte) *icmp.Message {
+	m, head := &icmp.Message{Type: ipv4.ICMPTypeEchoReply}, []byte{0x45, ipv4.HeaderLen - 1: 0}
+	if !v4 {
+		m, head = &icmp.Message{Type: ipv6.ICMPTypeEchoReply}, []byte{0x60, ipv6.HeaderLen - 1: 0}
+	}
+	m.Body = &icmp.Echo{Data: payload}
+	if quoted != 0 {
+		m.Type, m.Code = ipv4.ICMPTypeDestinationUnreachable, 1
+		if !v4 {
+			m.Type = ipv6.ICMPTypeDestinationUnreachable
+		}
+		echo := []byte{8, 0, 0, 0, byte(quoted >> 8), byte(quoted), 0, 0}
+		m.Body = &icmp.DstUnreach{Data: append(head, echo...)}
+	}
+	return m
 }
 
 // FuzzTake feeds packets that anybody on the network could send.
