@@ -30,6 +30,8 @@ var hostile = []string{
 	"x&hurt x&", "x>hurt", "${IFS}hurt", "hurt\\", "x,metadata.name=hurt", `hurt","hurt":"x`,
 	"h\u00e9hurt\u540d", "\x1b[31mhurt\x1b[0m", "hurt\u202ex", "fe80::1%hurt;hurt x", "10.0.0.0/24;hurt x",
 	"interface=^x';hurt x;'$", "cidr=10.0.0.0/8;hurt x",
+	// One character that a shell does not take literally, and no blank, which no argument may have.
+	"x;hurt", "x|hurt", "/x&hurt", "/x$(hurt)", "x`hurt`", `/x"hurt`, "x'hurt", "x(hurt",
 }
 
 // recorded are the streams of testdata.
