@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -111,6 +112,21 @@ func TestBesideOutput(t *testing.T) {
 			t.Errorf("%d bytes and %v", got.Load(), err)
 		}
 	})
+}
+
+// TestConnectionIsVerified wants no connection to a probe through a server whose certificate is not verified: these
+// connections have a dialer of ours.
+func TestConnectionIsVerified(t *testing.T) {
+	t.Parallel()
+	c, sent := overWebSocket(t, func(int64) byte { return 0 })
+	c.config.Insecure = false // the CA of that server is not one of this machine's
+	if err := attachTo(t, c, io.Discard, io.Discard); !errors.As(err, new(*tls.CertificateVerificationError)) {
+		t.Errorf("%v and %d bytes, want an error about the certificate", err, sent.Load())
+	}
+	c.config.Insecure = true
+	if err := attachTo(t, c, io.Discard, io.Discard); err != nil {
+		t.Errorf("unverified, as the kubeconfig says: %v", err)
+	}
 }
 
 // TestBesideOutputOfSPDY is the same with a server that knows no WebSocket.
