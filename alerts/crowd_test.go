@@ -182,12 +182,18 @@ func TestNothingIsKeptOpen(t *testing.T) {
 	}
 }
 
-// TestSlowReaders wants only so many pages in memory at once, and alerts taken all the same.
+// TestSlowReaders wants only so many pages in memory at once, alerts accepted meanwhile, and a deadline for each page.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir(), usual, nodesOf(1))
 	var entering sync.WaitGroup
 	stay := make(chan struct{})
+	timed := &deadline{}
+	page := s.paged(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	page.ServeHTTP(timed, request(t, http.MethodGet, "/"))
+	if left := time.Until(timed.at); left <= 0 || left > pageLimit {
+		t.Errorf("a page may be sent for %v", left)
+	}
 	slow := s.paged(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entering.Done(); <-stay }))
 	entering.Add(maxReading)
 	var all sync.WaitGroup
@@ -218,6 +224,14 @@ func request(t testing.TB, method, path string) *http.Request {
 	}
 	return r
 }
+
+// deadline is a connection that keeps its deadline.
+type deadline struct {
+	discard
+	at time.Time
+}
+
+func (d *deadline) SetWriteDeadline(at time.Time) error { d.at = at; return nil }
 
 type discard struct{}
 

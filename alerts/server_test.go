@@ -982,6 +982,41 @@ func TestUnsound(t *testing.T) {
 	}
 }
 
+// TestNodeIsBusy posts two alerts about one node that lead to different procedures, with workers for both. One run ends
+// before the other begins.
+func TestNodeIsBusy(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	routes, err := ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: "+
+		"[{match: ['about=\"node\"'], profile: deep}, {match: ['alertname=~\".+\"'], profile: quick}]}\n"), nil,
+		[]string{"quick", "deep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		l.look = func(context.Context, Job) (Report, error) {
+			time.Sleep(time.Minute / 2)
+			return Report{Verdict: Healthy}, nil
+		}
+		s, err := New(dir, routes, usual, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		began(t, s)
+		other := firing("node-0", "b")
+		other.Labels["about"] = "node"
+		if code := post(t, s, body(t, firing("node-0", "a"), other)); code != http.StatusOK {
+			t.Errorf("answered %d", code)
+		}
+		time.Sleep(2 * time.Minute)
+		if l.twice || l.times() != 2 {
+			t.Errorf("%d runs, two at once: %v", l.times(), l.twice)
+		}
+	})
+}
+
 // TestShare has one procedure come with all it has: another one gets its part of the queue
 // and of the hour, and does not wait behind it.
 func TestShare(t *testing.T) {

@@ -157,6 +157,29 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestVerified wants a pod believed that a DaemonSet controls in a namespace where Calico is looked for, and no other.
+func TestVerified(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pod   corev1.Pod
+		named string // by --calico-namespace
+		want  bool
+	}{
+		"by manifest":               {pod: claimant("kube-system/x", "calico-node", 0), want: true},
+		"by operator":               {pod: claimant("calico-system/x", "calico-node", 0), want: true},
+		"of no DaemonSet":           {pod: claimant("kube-system/x", "", 0)},
+		"a tenant's DaemonSet":      {pod: claimant("tenant/x", "calico-node", 0)},
+		"in the namespace named":    {pod: claimant("ours/x", "calico-node", 0), named: "ours", want: true},
+		"outside of the one named":  {pod: claimant("kube-system/x", "calico-node", 0), named: "ours"},
+		"of no DaemonSet, in ours":  {pod: claimant("ours/x", "", 0), named: "ours"},
+		"a tenant's, without owner": {pod: *tenants("a", now)},
+	} {
+		if got := Verified(&c.pod, Namespaces(c.named)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestDecoy reads a node where a tenant poses as calico-node, and wants nothing of the
 // decoy but that it is told of.
 func TestDecoy(t *testing.T) {

@@ -109,6 +109,12 @@ func TestServeIsNotPeople(t *testing.T) {
 	if len(bound["readers"]) == 0 || len(bound[serveName]) != len(made) {
 		t.Errorf("bound are %v to %v", bound, made)
 	}
+	for _, role := range bound[serveName] {
+		_, use, _ := strings.Cut(role, "calico-probe:")
+		if !slices.Contains([]string{"api", "pod", "serve"}, use) {
+			t.Errorf("serve has %s", role)
+		}
+	}
 }
 
 // TestServeManifest wants the images where they are used, and the port open to those who are admitted
@@ -209,6 +215,15 @@ func TestLeastRights(t *testing.T) {
 			if r.In == Cluster && r.Resource != "subjectaccessreviews" && !condition &&
 				!slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 				t.Errorf("%s writes on the whole cluster: %s", u.Name, name)
+			}
+		}
+		for _, in := range scopes {
+			for _, rule := range rulesIn(u.Rights, in) {
+				// The settings and accounts of workloads are others' too: only Calico's, by name.
+				others := slices.Contains(rule.Resources, "configmaps") || slices.Contains(rule.Resources, "serviceaccounts")
+				if others && len(rule.ResourceNames) == 0 {
+					t.Errorf("%s: any of %v", u.Name, rule.Resources)
+				}
 			}
 		}
 		if u.As != "" && len(u.Rights) > 0 {

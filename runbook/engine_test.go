@@ -432,6 +432,9 @@ func TestNotify(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", ca) // which is read once: no other test here goes by certificates
 	t.Setenv("HOOK", s.URL+"/hook?token=s3cret")
 	t.Setenv("HOOK_PLAIN", plain.URL+"/by-variable")
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	t.Setenv("HOOK_CLOSED", closed.URL+"/hook?token=s3cret")
 	t.Setenv("HOOK_NAMED", strings.Replace(plain.URL, "http://", "HTTP://joe:s3cret@", 1)+"/named")
 	steps := "  - run: {}\n  - name: hook\n    notify: {webhook: {urlFrom: HOOK, authFrom: HOOK_AUTH}}\n" +
 		"  - name: moved\n    notify: {webhook: {url: " + s.URL + "/moved, authFrom: HOOK_AUTH, body: \"${node}\"}}\n" +
@@ -440,6 +443,7 @@ func TestNotify(t *testing.T) {
 		"  - name: by-value\n    notify: {webhook: {url: \"${\\\"http\\\"}" + strings.TrimPrefix(plain.URL, "http") + "/by-value\", authFrom: HOOK_AUTH}}\n" +
 		"  - name: named\n    notify: {webhook: {urlFrom: HOOK_NAMED}}\n" +
 		"  - name: no-secret\n    notify: {webhook: {urlFrom: HOOK_PLAIN}}\n" +
+		"  - name: closed\n    notify: {webhook: {urlFrom: HOOK_CLOSED}}\n" +
 		"  - name: unset\n    notify: {webhook: {urlFrom: NO_SUCH_HOOK}}\n" +
 		"  - name: command\n    notify: {command: [grep, -q, RunbookRecord]}\n" +
 		"  - name: failing\n    notify: {command: [sh, -c, \"echo gone >&2; exit 4\"]}\n"
@@ -480,6 +484,9 @@ func TestNotify(t *testing.T) {
 	}
 	if b, _ := json.Marshal(r); bytes.Contains(text, []byte("s3cret")) || bytes.Contains(b, []byte("s3cret")) {
 		t.Error("what is secret of a webhook stands in the journal or the record")
+	}
+	if told := step(t, r, "closed").Notified; !strings.Contains(told.Failed, "connection refused") {
+		t.Errorf("a webhook that is closed: %+v", told)
 	}
 	wantOutcome(t, r, "healthy", 0, "")
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,13 +281,18 @@ func TestPrune(t *testing.T) {
 	if err := errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(other, old, old)); err != nil {
 		t.Fatal(err)
 	}
-	runbook.Prune(dir, 84*time.Hour, 3) // three days and a half
-	for i, name := range append(names, other) {
-		_, err := os.Stat(name)
-		if there := err == nil; there != (i < 3 || name == other) {
-			t.Errorf("%s is there: %t", name, there)
+	pruned := func(age time.Duration, keep, left int) {
+		t.Helper()
+		runbook.Prune(dir, age, keep)
+		for i, name := range append(slices.Clone(names), other) {
+			_, err := os.Stat(name)
+			if there := err == nil; there != (i < left || name == other) {
+				t.Errorf("older than %v, or more than %d: %s is there: %t", age, keep, name, there)
+			}
 		}
 	}
+	pruned(84*time.Hour, 5, 4)  // those of three days and a half
+	pruned(840*time.Hour, 3, 3) // the latest three
 }
 
 // TestCut stops a run and a wait of which the world makes no error: neither is a finished

@@ -253,6 +253,33 @@ func TestServeJournal(t *testing.T) {
 	follow("cut in its first line, its runbook gone", "there is no runbook ours any more")
 }
 
+// TestServeStartsNoCommand follows a runbook for an alert that has a check, a notify and an action by commands. None of
+// them starts: not the dry run and what an action keeps either.
+func TestServeStartsNoCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	touch := fmt.Sprintf("[sh, -c, 'echo x >>%s']", started)
+	rb, err := runbook.Load("ours", fmt.Appendf(nil, "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\n"+
+		"metadata: {name: ours}\nspec:\n  title: ours\n  steps:\n"+
+		"  - {name: look, check: {id: own-check, asks: x, command: %[1]s}}\n  - {name: tell, notify: {command: %[1]s}}\n"+
+		"  - {name: mend, action: {says: mend it, touches: a file, dryRun: %[1]s, keep: [%[1]s], command: %[1]s}}\n"+
+		"  - {conclude: {verdict: fault, says: it was seen}}\n", touch), knownToRunbooks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: "api"}},
+		books: map[string]runbook.Item{"ours": {Runbook: rb}}}
+	job := alerts.Job{ID: "1", Node: "n", Procedure: alerts.Procedure{Runbook: "ours"}}
+	got, err := o.follow(t.Context(), slog.New(slog.DiscardHandler), nil, o.Options, job, dir)
+	if err != nil || !bytes.Contains(got.JSON, []byte(`"tell"`)) {
+		t.Errorf("%v: %s", err, got.JSON)
+	}
+	if b, err := os.ReadFile(started); err == nil {
+		t.Errorf("%d commands were started: %s", bytes.Count(b, []byte("x")), got.JSON)
+	}
+}
+
 // TestServeTells wants a note that fits into an event, with the report's place in it.
 func TestServeTells(t *testing.T) {
 	t.Parallel()

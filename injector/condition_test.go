@@ -1,0 +1,63 @@
+package injector
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// TestWriteCondition wants one condition in the request and nothing else, as a strategic merge patch. Any other patch
+// of a list replaces the whole list, and with it the kubelet's conditions.
+func TestWriteCondition(t *testing.T) {
+	t.Parallel()
+	var asked string
+	var sent map[string]any
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type")
+		b, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(b, &sent)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"Node","apiVersion":"v1"}`)
+	}))
+	defer srv.Close()
+	c, err := NewClient(&rest.Config{Host: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		write func() error
+		want  map[string]any
+	}{
+		"written": {
+			func() error {
+				return c.WriteCondition(t.Context(), "node-a", corev1.NodeCondition{Type: "X", Status: corev1.ConditionFalse})
+			},
+			map[string]any{"type": "X", "status": "False", "lastHeartbeatTime": nil, "lastTransitionTime": nil},
+		},
+		"removed": {
+			func() error { return c.RemoveCondition(t.Context(), "node-a", "X") },
+			map[string]any{"type": "X", "$patch": "delete"},
+		},
+	} {
+		sent = nil
+		if err := c.write(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := map[string]any{"status": map[string]any{"conditions": []any{c.want}}}
+		if !reflect.DeepEqual(sent, want) ||
+			asked != "PATCH /api/v1/nodes/node-a/status application/strategic-merge-patch+json" {
+			t.Errorf("%s: %s with %v, want %v", name, asked, sent, want)
+		}
+	}
+}
