@@ -11,9 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Limits of one mutant. The test itself ends first, and then says where it was.
@@ -22,20 +25,20 @@ const (
 	wholeLimit = 20 * time.Minute
 )
 
-// run returns why the mutant was not killed, "" if it was. scratch is a folder of its own, which does not exist yet.
-func (m mutant) run(ctx context.Context, scratch string) string {
+// run reports whether the test kills the mutant, and why, or why not. scratch is a folder that does not exist yet.
+func (m mutant) run(ctx context.Context, scratch string) (killed bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, wholeLimit)
 	defer cancel()
 	source, err := os.ReadFile(m.file)
 	if err != nil {
-		return ": " + err.Error()
+		return false, err.Error()
 	}
 	mutated, err := m.apply(string(source))
 	if err == nil {
 		err = os.Mkdir(scratch, 0o700)
 	}
 	if err != nil {
-		return ": " + err.Error()
+		return false, err.Error()
 	}
 	args := []string{"-count=1", "-vet=off", "-json", "-timeout", testLimit.String(), "-run", "^" + m.test + "$"}
 	if m.lane == laneE2E {
@@ -50,7 +53,7 @@ func (m mutant) run(ctx context.Context, scratch string) string {
 		args = append(args, "-overlay", overlay)
 	}
 	if err != nil {
-		return ": " + err.Error()
+		return false, err.Error()
 	}
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test"}, args, []string{m.pkg})...)
 	cmd.Dir = dir
@@ -59,7 +62,7 @@ func (m mutant) run(ctx context.Context, scratch string) string {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		return ": " + err.Error()
+		return false, err.Error()
 	}
 	return judge(&out, m.test)
 }
@@ -147,32 +150,43 @@ func share(folder, copied string, but ...string) error {
 	return nil
 }
 
-// judge reads the output of 'go test -json' and returns why the test did not kill the mutant, "" if it did.
-func judge(output io.Reader, test string) string {
+// judge reads the output of 'go test -json' and reports whether the test failed, and its first words.
+func judge(output io.Reader, test string) (killed bool, why string) {
 	text, err := io.ReadAll(output)
 	if err != nil {
-		return ": " + err.Error()
+		return false, err.Error()
 	}
-	last := ""
+	ran, said, last := false, "", ""
 	for line := range strings.Lines(string(text)) {
 		var event struct{ Action, Test, Output string }
 		if json.Unmarshal([]byte(line), &event) != nil {
 			last = line
 			continue
 		}
+		own := event.Test == test || strings.HasPrefix(event.Test, test+"/")
 		switch {
-		case event.Test == test && event.Action == "fail":
-			return ""
+		case own && event.Action == "run":
+			ran = true
+		case own && said == "" && failure.MatchString(event.Output):
+			said = probe.Cut(strings.TrimSpace(event.Output), longestWhy)
+		case event.Action == "fail" && (event.Test == test || event.Test == "" && ran): // the latter: it crashed
+			return true, said
 		case event.Test == test && event.Action == "pass":
-			return ": the test passes"
+			return false, "the test passes"
 		case event.Test == test && event.Action == "skip":
-			return ": the test was skipped"
-		case strings.TrimSpace(event.Output) != "" && event.Test == "":
-			last += event.Output
+			return false, "the test was skipped"
+		case event.Test == "" && strings.TrimSpace(event.Output) != "":
+			last = event.Output
 		}
 	}
-	return ": the test did not run: " + strings.TrimSpace(last)
+	return false, "the test did not run: " + strings.TrimSpace(last)
 }
+
+// failure is a line of a test that fails.
+var failure = regexp.MustCompile(`^\s+\w+_test\.go:\d+: |^panic: `)
+
+// longestWhy bounds what is shown of such a line, in bytes.
+const longestWhy = 200
 
 // lastLine is the last line of a text that has something on it.
 func lastLine(text string) string {

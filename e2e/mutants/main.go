@@ -84,7 +84,8 @@ func run(ctx context.Context, out io.Writer, lane, match string) error {
 	return nil
 }
 
-// runAll returns how many mutants were not killed. Clusters run one at a time.
+// runAll prints a line for each mutant, with what its test said, and returns how many were not killed. Clusters run one
+// at a time.
 func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (alive int) {
 	turns := make(chan struct{}, runtime.NumCPU())
 	if all[0].lane == laneE2E {
@@ -97,15 +98,15 @@ func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (a
 		running.Go(func() {
 			defer func() { <-turns }()
 			began := time.Now()
-			why := m.run(ctx, filepath.Join(scratch, fmt.Sprint(i)))
+			killed, why := m.run(ctx, filepath.Join(scratch, fmt.Sprint(i)))
 			mu.Lock()
 			defer mu.Unlock()
 			word := "killed"
-			if why != "" {
+			if !killed {
 				word = "ALIVE"
 				alive++
 			}
-			fmt.Fprintf(out, "%-6s  %s  [%s, %v]%s\n", word, m.name, m.test, time.Since(began).Round(time.Second), why)
+			fmt.Fprintf(out, "%-6s  %s  [%s, %v]: %s\n", word, m.name, m.test, time.Since(began).Round(time.Second), why)
 		})
 	}
 	running.Wait()
