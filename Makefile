@@ -120,6 +120,7 @@ test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in shor
 test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
 	go test -C images ./...
+	@$(MAKE) --no-print-directory mutants-unit
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine pages
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
@@ -164,6 +165,13 @@ gate-sessions:
 gate-lab:
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./e2e
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./e2e
+
+.PHONY: mutants mutants-unit
+mutants-unit: # takes back each promise of docs/security.md that a unit test holds: the test must fail
+	go run ./e2e/mutants unit
+
+mutants: $(PARTS) ## take back the other promises of docs/security.md: a test on a cluster must fail (an hour, as root)
+	go run ./e2e/mutants e2e
 
 # Chromium is 126 MB to load and nothing else needs it, so the tests do without it where it is not.
 pages: # the pages of -o html and serve, in a real browser, where there is one

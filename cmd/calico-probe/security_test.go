@@ -18,18 +18,20 @@ var promising = []string{"In short", "What is left behind", "What does not leave
 var (
 	promise  = regexp.MustCompile(`\bP(\d+)\b`)
 	testName = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	mutant   = regexp.MustCompile(`(?m)^-- (P\d+) .* --\n\S+ \S+ (\w+)$`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
 // TestEveryPromiseHasATest holds docs/security.md complete: what it promises has a row in its
-// table of promises, and each row names a test that there is, or says why there can be none.
+// table of promises, and each row names a test that there is, or says why there can be none. Each row has a mutant, and
+// names the test that must kill it.
 func TestEveryPromiseHasATest(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	made, kept := map[string]bool{}, map[string]bool{}
-	tests := everyTest(t)
+	tests, mutants := everyTest(t), everyMutant(t)
 	sections := 0
 	for section := range strings.SplitSeq(string(text), "\n## ") {
 		title, body, _ := strings.Cut(section, "\n")
@@ -66,6 +68,14 @@ func TestEveryPromiseHasATest(t *testing.T) {
 					t.Errorf("%s names %s, and there is no such test", number, n[1])
 				}
 			}
+			if len(mutants[number]) == 0 {
+				t.Errorf("%s has no mutant in e2e/mutants/mutants.txtar", number)
+			}
+			for _, killer := range mutants[number] {
+				if !slices.ContainsFunc(named, func(n []string) bool { return n[1] == killer }) {
+					t.Errorf("%s does not name %s, which kills a mutant of it", number, killer)
+				}
+			}
 		}
 	}
 	if sections != len(promising) {
@@ -74,6 +84,11 @@ func TestEveryPromiseHasATest(t *testing.T) {
 	for _, p := range slices.Sorted(maps.Keys(made)) {
 		if !kept[p] {
 			t.Errorf("%s is promised and does not stand in the table", p)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(mutants)) {
+		if !kept[p] {
+			t.Errorf("%s has a mutant and no row in the table", p)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(kept)) {
@@ -98,6 +113,20 @@ func blocksOf(body string) (blocks []string) {
 		}
 	}
 	return blocks
+}
+
+// everyMutant is the tests that must kill the mutants of each row.
+func everyMutant(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../e2e/mutants/mutants.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	for _, m := range mutant.FindAllStringSubmatch(string(text), -1) {
+		out[m[1]] = append(out[m[1]], m[2])
+	}
+	return out
 }
 
 // everyTest is the names of all tests of the project.
