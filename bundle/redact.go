@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ func rules() []rule {
 		{ruleArgument, "what follows the name of a secret in a command or its arguments", "the rest, of pods in Calico's namespaces and kube-system"},
 		{ruleSetting, "the value of a key of a ConfigMap", "its name; the keys that Calico's manifests have"},
 		{ruleNamed, "a text whose field, variable or key is named like a secret (password, token, credential, private key ...)", "references to a Secret: its name and key"},
-		{ruleToken, "tokens (JWT, bearer), private keys, and users and passwords in URLs in any text, also of the runs; " +
+		{ruleToken, "tokens, private keys, cookies, users, passwords and queries in URLs, and what follows the name of a secret, in any text, also of the runs; " +
 			"in messages of events, conditions and containers also what looks like a key", "the rest of the text"},
 		{ruleLong, "what is longer than 4 KiB in one text", "its beginning"},
 		{ruleLarge, "everything of an object that has more than 256 KiB", "its name and namespace"},
@@ -177,7 +176,7 @@ func (r *redacting) arguments(v any, path string) any {
 		secret := after && !strings.HasPrefix(text, "-")
 		after = namesSecret(text) && !strings.ContainsAny(text, "= ")
 		text = probe.Cut(text, readMost)
-		if masked := probe.Masked(text); secret || masked != plainLine(text) {
+		if masked, had := probe.WithoutSecrets(text, true); secret || had {
 			r.leave(ruleArgument, path)
 			text = masked
 			if secret {
@@ -199,23 +198,21 @@ func (r *redacting) text(text, name, path string) string {
 		return removed
 	}
 	text = probe.Cut(text, readMost)
-	plain, masked := text, withoutTokens(text)
-	if free(name) {
-		plain, masked = plainLine(text), probe.Masked(text)
-	}
-	if masked != plain {
+	masked, had := probe.WithoutSecrets(text, free(name))
+	switch {
+	case had:
 		r.leave(ruleToken, path)
+		text = masked
+	case free(name):
+		text = probe.OneLine(text)
 	}
-	return r.bounded(masked, path)
+	return r.bounded(text, path)
 }
 
 // free tells whether a field of that name holds what anybody may have written.
 func free(name string) bool {
 	return slices.Contains([]string{"message", "cni_network_config", "net-conf.json", "CNI_NETWORK_CONFIG"}, name)
 }
-
-// plainLine is a text as probe.Masked gives it where it holds no secret.
-func plainLine(text string) string { return probe.Plain(strings.Join(strings.Fields(text), " ")) }
 
 // bounded is a text that is fit for a terminal and not too long.
 func (r *redacting) bounded(text, path string) string {
@@ -225,20 +222,7 @@ func (r *redacting) bounded(text, path string) string {
 	return probe.Plain(probe.Cut(text, longestText))
 }
 
-// sure are signs of what is a secret wherever it stands.
-var sure = regexp.MustCompile(`(?i)\beyJ[\w-]{8,}\.[\w-]|PRIVATE KEY-----|://[^\s"'/@]+@|\bbearer\s+\S|\bauthorization\W*[:=]`)
-
-// withoutTokens is a text without secrets that are sure to be some.
-func withoutTokens(text string) string {
-	if !sure.MatchString(text) {
-		return text
-	}
-	return probe.Masked(text)
-}
-
-// namesSecret tells whether a name is one of a secret's value. The name of a Secret is no secret.
+// namesSecret reports whether a name is one of a secret's value. The name of a Secret is no secret.
 func namesSecret(name string) bool {
-	return secretly.MatchString(name) && !strings.HasSuffix(name, "secretName")
+	return probe.NamesSecret(name) && !strings.HasSuffix(name, "secretName")
 }
-
-var secretly = regexp.MustCompile(`(?i)passw(or)?d|passphrase|secret|token|credential|(private|api|access|shared|signing|encryption)[_-]?key`)

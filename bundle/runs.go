@@ -209,11 +209,10 @@ func withoutSure(v any) (any, int) {
 	count := 0
 	switch v := v.(type) {
 	case string:
-		clean := withoutTokens(v)
-		if clean != v {
-			count = 1
+		if clean, had := probe.WithoutSecrets(v, false); had {
+			return clean, 1
 		}
-		return clean, count
+		return v, 0
 	case []any:
 		for i := range v {
 			clean, n := withoutSure(v[i])

@@ -1,0 +1,114 @@
+package probe
+
+import (
+	"regexp"
+	"strings"
+)
+
+// How long a word is that may be a key: of 24 bytes in base64, or of 16 in hexadecimal. Padding says
+// "base64" by itself, so with it a key of 15 bytes is recognised.
+const (
+	keyLeast    = 32
+	paddedLeast = 20
+)
+
+// withoutBareKeys removes long words that look like a key by their letters alone.
+func withoutBareKeys(line string) string {
+	var b strings.Builder
+	for at := 0; at < len(line); {
+		end := at
+		for end < len(line) && inKey(line[end]) {
+			end++
+		}
+		switch pad := padding(line, at, end); {
+		case end == at:
+			b.WriteByte(line[at])
+			end++
+		case end-at >= keyLeast && isMixed(line[at:end], 38), pad > 0 && end-at >= paddedLeast && isMixed(line[at:end], 30):
+			b.WriteString(leftOut)
+			end += pad
+		case end-at >= keyLeast:
+			writeWithoutIDs(&b, line, at, end)
+		default:
+			b.WriteString(line[at:end])
+		}
+		at = end
+	}
+	return b.String()
+}
+
+// inKey reports whether a byte occurs in base64, of either alphabet.
+func inKey(c byte) bool { return isDigit(c) || isLetter(c) || strings.IndexByte("+/_-", c) >= 0 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// padding is the number of signs that fill a word of base64 up to a multiple of four. The one before
+// a quoted value belongs to a name.
+func padding(line string, at, end int) int {
+	pad := 0
+	for end+pad < len(line) && line[end+pad] == '=' {
+		pad++
+	}
+	before, after := byte(' '), byte(' ')
+	if at > 0 {
+		before = line[at-1]
+	}
+	if end+pad < len(line) {
+		after = line[end+pad]
+	}
+	quoted := (after == '"' || after == '\'') && before != after && pad == 1
+	if pad > 2 || (end-at+pad)%4 != 0 || quoted || inKey(after) {
+		return 0
+	}
+	return pad
+}
+
+// writeWithoutIDs writes a long word without the parts of it that are letters and digits alone, such as
+// a key in hexadecimal, but for the IDs of containers and the digests of images.
+func writeWithoutIDs(b *strings.Builder, line string, at, end int) {
+	for _, part := range longID.FindAllStringIndex(line[at:end], -1) {
+		from, to := at+part[0], at+part[1]
+		id := line[from:to]
+		if strings.ContainsAny(id, "0123456789") && (!containerID.MatchString(id) ||
+			!beforeID.MatchString(line[max(0, from-40):from])) {
+			b.WriteString(line[at:from] + leftOut)
+			at = to
+		}
+	}
+	b.WriteString(line[at:end])
+}
+
+var (
+	longID      = regexp.MustCompile(`[A-Za-z0-9]{32,}`)
+	containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	// beforeID is what stands before the ID of a container or a sandbox, or the digest of an image.
+	beforeID = regexp.MustCompile(`(?i)(?:sha256:|/|(?:containerd|docker|crio|libpod)-|network\.|` +
+		`(?:container|sandbox|\b(?:pod|exec|infra|image|layer|task|shim|digest|id))[\w -]{0,16}\\*["']?[:=]?\s?\\*["']?)$`)
+)
+
+// isMixed reports whether a word has letters in both cases, and changes so often between small letters,
+// capitals, digits and signs as no name or path does: of a hundred letters of a random key, 64 follow
+// one of another kind.
+func isMixed(word string, least int) bool {
+	var of [4]int
+	changes, last := 0, -1
+	for i := range len(word) {
+		kind := 3
+		switch c := word[i]; {
+		case isDigit(c):
+			kind = 2
+		case 'a' <= c && c <= 'z':
+			kind = 0
+		case 'A' <= c && c <= 'Z':
+			kind = 1
+		}
+		if of[kind]++; last >= 0 && kind != last {
+			changes++
+		}
+		last = kind
+	}
+	some := len(word) / 8
+	return of[0] >= some && of[1] >= some && changes*100 >= least*(len(word)-1)
+}

@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// leftOut stands where a secret stood.
+const leftOut = "(left out)"
+
+// A secretForm is one form in which secrets occur in text that others wrote.
+type secretForm struct {
+	id   string
+	near []string // a text with such a secret contains one of these, in lower case; nil = unknown
+	hide func(line string) string
+}
+
+// secretForms is the one table of secrets, in the order in which they are removed: the probe removes
+// all of them from what it quotes, a bundle all of them but bare keys from every text.
+var secretForms = []secretForm{
+	{"private-key", []string{"private key"}, replaces(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`, leftOut)},
+	{"url-user", []string{"://"}, replaces(`://[^\s"']*@`, "://"+leftOut+"@")},
+	{"url-query", []string{"://"}, withoutQueries},
+	// A header may have several parts, so the rest of the line is removed with it.
+	{"header", []string{"authorization", "cookie"}, replaces(`(?i)(authorization\\*["']?\s*[:=]+>?\s*|`+
+		`\b(?:set-)?cookie\\*["']?\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|.+)`, "${1}"+leftOut)},
+	{"jwt", []string{"eyj"}, replaces(`eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*`, leftOut)},
+	{"bearer", []string{"bearer"}, withoutBearers},
+	{"dsn", []string{"@"}, withoutDSNs},
+	{"bootstrap", []string{"."}, replaces(`(^|[^\w.-])[a-z0-9]{6}\.[a-z0-9]{16}\b`, "${1}"+leftOut)},
+	{"docker-auth", []string{"auth"}, replaces(`(\\*"auth\\*"\s*:\s*\\*")[A-Za-z0-9+/=_-]{8,}`, "${1}"+leftOut)},
+	{"curl-user", []string{"-u", "--user"}, replaces(`((?:^|\s)(?:-u|--user)[= ])[^\s:]*:\S+`, "${1}"+leftOut)},
+	{"prefixed", []string{"gh", "glpat-", "xox", "dckr_pat_", "hvs.", "akia", "asia"}, replaces(
+		`\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|dckr_pat_|hvs\.|AKIA|ASIA)[\w.-]{12,}`, leftOut)},
+	{"named", []string{"pass", "secret", "token", "credential", "key", "pwd", "psk", "sig", "cookie"}, withoutNamed},
+}
+
+func replaces(form, with string) func(string) string {
+	find := regexp.MustCompile(form)
+	return func(line string) string { return find.ReplaceAllString(line, with) }
+}
+
+// withoutSecrets is a line without the secrets of a known form.
+func withoutSecrets(line string) string {
+	lower := strings.ToLower(line)
+	for _, f := range secretForms {
+		if f.near == nil || slices.ContainsFunc(f.near, func(near string) bool { return strings.Contains(lower, near) }) {
+			line = f.hide(line)
+		}
+	}
+	return line
+}
+
+// Origin is a URL as it may leave a node: scheme, host and port. Some clusters have a password or a
+// token in the rest. It is "" for a text that names no host.
+func Origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+}
+
+var (
+	urlQuery = regexp.MustCompile(`(://[^\s"'\\?#<>]*)([?#])([^\s"'\\<>]*[^\s"'\\<>:;,.)\]}])`)
+	// plainQuery is a query of Kubernetes' own clients, without a word in it that somebody chose.
+	plainQuery = regexp.MustCompile(`^(?:(?:limit|resourceVersion|timeout|timeoutSeconds|watch|allowWatchBookmarks)=` +
+		`(?:\d+(?:ms|s|m|h)?|true|false)(?:&|$))+$`)
+)
+
+// withoutQueries removes query and fragment of each URL.
+func withoutQueries(line string) string {
+	return urlQuery.ReplaceAllStringFunc(line, func(found string) string {
+		m := urlQuery.FindStringSubmatch(found)
+		if plainQuery.MatchString(m[3]) || m[2] == "#" && !strings.Contains(m[3], "=") {
+			return found
+		}
+		return m[1] + m[2] + leftOut
+	})
+}
+
+var bearer = regexp.MustCompile(`(?i)(\bbearer\s+)(\S+)`)
+
+func withoutBearers(line string) string {
+	return bearer.ReplaceAllStringFunc(line, func(found string) string {
+		m := bearer.FindStringSubmatch(found)
+		if word := strings.ToLower(m[2]); strings.HasPrefix(word, "token") || strings.HasPrefix(word, "auth") {
+			return found // "bearer token" is judged by what follows it
+		}
+		return m[1] + leftOut
+	})
+}
+
+// dsn is a user and a password before a host, without a scheme: user:password@tcp(db:3306)/orders.
+var dsn = regexp.MustCompile(`((?:^|[\s"'=(,\[<])[\w.+-]*:)[^\s"']+@(sha\d+:)?`)
+
+func withoutDSNs(line string) string {
+	return dsn.ReplaceAllStringFunc(line, func(found string) string {
+		m := dsn.FindStringSubmatch(found)
+		if m[2] != "" || strings.HasPrefix(found[len(m[1]):], "//") {
+			return found // an image by its digest, or a URL
+		}
+		return m[1] + leftOut + "@"
+	})
+}
+
+// The names of secrets. Words after longNames may go on ("token_ttl"), those of shortNames end there.
+const (
+	longNames = `password|passwd|passphrase|passcode|secret|token|credential|cookie|key[_-]?data|` +
+		`(?:api|access|account|private|client|shared|signing|encryption)[_-]?key`
+	shortNames = `pass|pwd|psk|sig|signature`
+)
+
+var (
+	// namedHead is a name and what separates it from its value: a variable of Kubernetes has its value in
+	// a field of its own, and YAML may have it in the next line.
+	namedHead = regexp.MustCompile(`(?i)([\w./-]*(?:(?:` + longNames + `)[\w-]*|(?:` + shortNames + `)\b))` +
+		`(\\*["']?,?\s*\\*["']?value\\*["']?\s*[:=]\s*\\*|\\*["']?\s*[:=]+>?\s*\\*(?:[|>][+-]?\s+)?|\s+)`)
+	// nextName is the name of another secret, where the value of the one before it is empty.
+	nextName  = regexp.MustCompile(`(?i)^[\w.-]*(?:(?:` + longNames + `)[\w-]*|` + shortNames + `)[:=](?:\s|$)`)
+	ownName   = regexp.MustCompile(`(?i)(?:` + longNames + `)|(?:` + shortNames + `)$`)
+	longName  = regexp.MustCompile(`(?i)` + longNames)
+	otherName = regexp.MustCompile(`(?i)(?:by|com|sur|tres|under|over)pass$|syncookie`)
+)
+
+// NamesSecret reports whether a field, variable or key of that name has a secret as its value.
+func NamesSecret(name string) bool { return ownName.MatchString(name) && !otherName.MatchString(name) }
+
+// judgedMost bounds how much of a value decides whether it is a secret: a value without an end would
+// be read again after each name in it.
+const judgedMost = 300
+
+// withoutNamed removes what follows the name of a secret. Each name is judged by itself: what follows
+// the first may be the name of the next.
+func withoutNamed(line string) string {
+	var b strings.Builder
+	before := byte(' ')
+	for {
+		at := namedHead.FindStringSubmatchIndex(line)
+		if at == nil {
+			b.WriteString(line)
+			return b.String()
+		}
+		if at[2] > 0 {
+			before = line[at[2]-1]
+		}
+		name, between, value := line[at[2]:at[3]], line[at[4]:at[5]], line[at[5]:]
+		head := value[:min(len(value), judgedMost)]
+		end := at[3]
+		if head != "" && !strings.HasPrefix(head, leftOut) && !nextName.MatchString(head) && !isResource(name+between+head) &&
+			!isPath(name, between, before) && isSecret(name, between, head[:endOfValue(head)]) {
+			b.WriteString(line[:at[5]] + leftOut)
+			end = at[5] + endOfValue(value)
+		} else {
+			b.WriteString(line[:end])
+		}
+		before, line = line[end-1], line[end:]
+	}
+}
+
+// endOfValue is where a value ends: with its quotes or brackets, or before the next blank.
+func endOfValue(text string) int {
+	after := func(start int, end string) int {
+		if i := strings.Index(text[start:], end); i >= 0 {
+			return start + i + len(end)
+		}
+		return len(text)
+	}
+	switch {
+	case text[0] == '"' || text[0] == '\'':
+		for i := 1; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case text[0]:
+				return i + 1
+			}
+		}
+		return len(text)
+	case goList.MatchString(text):
+		return after(2, "}")
+	case text[0] == '[':
+		return after(1, "]")
+	}
+	if i := strings.IndexByte(text, ' '); i > 0 {
+		return i
+	}
+	return len(text)
+}
+
+// goList is how Go prints the values of a header.
+var goList = regexp.MustCompile(`^\[\]\w*\{`)
+
+// isResource reports whether a text begins with the name of a Secret as Kubernetes logs it: that is no secret.
+var isResource = regexp.MustCompile(`^secrets? "[a-z0-9.-]+" (?:not found|is forbidden)`).MatchString
+
+// isPath reports whether a name is a file or the path of a URL, and what follows is about it: "open /run/token: no such
+// file". A key of JSON may have a slash in it.
+func isPath(name, between string, before byte) bool {
+	quoted := before == '"' || before == '\''
+	return strings.Contains(name, "/") && (name[0] == '/' || !quoted) &&
+		strings.HasPrefix(strings.TrimLeft(between, `\"' `), ":")
+}
+
+// isSwitch reports whether a value turns something on or off: automountServiceAccountToken: false.
+var isSwitch = regexp.MustCompile(`^\\*["']?(?:true|false)\\*["']?[,;}\]]*$`).MatchString
+
+// isSecret reports whether a value belongs to the name before it, or is the next word of a sentence.
+func isSecret(name, between, value string) bool {
+	lower := strings.ToLower(name)
+	if otherName.MatchString(name) || isSwitch(value) {
+		return false
+	}
+	if strings.ContainsAny(between, ":=") {
+		switch {
+		case strings.HasSuffix(lower, "signature"):
+			return strings.Contains(between, "=") && len(value) >= signatureLeast // "invalid signature: crypto/rsa: ..."
+		case strings.HasSuffix(lower, "sig"):
+			return len(value) >= signatureLeast // "killed, sig=11"
+		}
+		return true
+	}
+	variable := strings.Contains(name, "_") || strings.HasPrefix(name, "-")
+	if !longName.MatchString(name) { // "pass 2 of 3"
+		return variable || strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "'")
+	}
+	return variable || strings.ToUpper(name) == name || strings.ContainsAny(value, "0123456789!$%^&*+=\"'")
+}
+
+// signatureLeast is the shortest text that is taken for a signature, in bytes; the shortest in use have 16 bytes.
+const signatureLeast = 10
