@@ -194,12 +194,12 @@ func readEtcd(env environment) ([]probe.Target, error) {
 		}
 		u, err := url.Parse(part)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %w", err))
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s is no URL", probe.Masked(part)))
 			continue
 		}
 		port, err := strconv.Atoi(u.Port())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s names no port", part))
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s names no port", probe.Origin(part)))
 			continue
 		}
 		t := probe.Target{Kind: probe.KindDatastore, Name: "etcd", Port: port,

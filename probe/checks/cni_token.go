@@ -33,7 +33,7 @@ const (
 	FactIssued  probe.Fact = "issued"  // RFC 3339
 	FactIssuer  probe.Fact = "issuer"
 	FactSubject probe.Fact = "subject"
-	FactServer  probe.Fact = "server" // the API server's address in the file
+	FactServer  probe.Fact = "server" // the API server in the file: scheme, host and port
 	// FactAccountUID is the ID of the account of which the token is, "" where the token does not say
 	FactAccountUID probe.Fact = "account_uid"
 )
@@ -71,7 +71,7 @@ func tokenIn(file string, text []byte) probe.Result {
 		// The error never quotes the file: it may hold the token.
 		return probe.Found(probe.Unknown, "%s: %v", file, err)
 	}
-	return claims.judge(time.Now()).With(FactServer, server)
+	return claims.judge(time.Now()).With(FactServer, probe.Origin(server))
 }
 
 // claims are what a service account's token says of itself (RFC 7519).

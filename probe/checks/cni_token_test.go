@@ -65,6 +65,13 @@ func TestCNIToken(t *testing.T) {
 	if len(of) != 1 || of[0].Facts.Str(FactAccountUID) != "0f1e" {
 		t.Errorf("whose token it is: %v", of)
 	}
+	hidden := strings.Replace(kubeconfigWith(token(now, now.Add(time.Hour))), "https://10.96.0.1:443",
+		"https://user:hunter2@10.0.0.1:6443/path-s3cr3t?token=s3cr3t#s3cr3t", 1)
+	of = run(t, CNIToken, node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": hidden}))
+	if all := fmt.Sprintf("%+v", of); len(of) != 1 || of[0].Facts.Str(FactServer) != "https://10.0.0.1:6443" ||
+		strings.Contains(all, "s3cr3t") || strings.Contains(all, "hunter2") {
+		t.Errorf("of the server more than scheme, host and port: %s", all)
+	}
 	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip,
 		"no /etc/cni/net.d/calico-kubeconfig")
 	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
