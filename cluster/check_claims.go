@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -55,6 +56,9 @@ func needsOf(s *Snapshot) []need {
 	return out
 }
 
+// fieldExternalIPs is the field of a Service in which its owner names addresses.
+const fieldExternalIPs = "externalIPs"
+
 // claimed are the addresses of the node that a service has, and by which of its fields.
 func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) {
 	add := func(text, field string) {
@@ -64,7 +68,7 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 		}
 	}
 	for _, ip := range svc.Spec.ExternalIPs {
-		add(ip, "externalIPs")
+		add(ip, fieldExternalIPs)
 	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP { // else kube-proxy leaves it alone
@@ -80,6 +84,13 @@ func ignored(svc *corev1.Service) bool {
 	_, headless := svc.Labels[corev1.IsHeadlessService]
 	return other || headless || svc.Spec.Type == corev1.ServiceTypeExternalName ||
 		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
+// byTenant reports whether a Service's owner may have chosen its address: the status of a load balancer is a
+// controller's, and the cluster's own namespaces are no tenant's. Then the node's own answers show whether kube-proxy
+// follows it.
+func byTenant(svc *corev1.Service, by string) bool {
+	return by == fieldExternalIPs && svc.Namespace != metav1.NamespaceSystem
 }
 
 // serviceClaims says which services take an address of the node with a port that the node needs.
@@ -103,7 +114,7 @@ func serviceClaims(s *Snapshot, report func(probe.Result)) {
 				}
 				ports = append(ports, n.port)
 				taken = append(taken, fmt.Sprintf("%s %d (%s)", n.protocol, n.port, n.what))
-				if !n.people {
+				if !n.people && !byTenant(svc, by) {
 					status = probe.Fail
 				}
 			}

@@ -16,7 +16,7 @@ func TestServiceClaims(t *testing.T) {
 	t.Parallel()
 	of := func(port int32, protocol corev1.Protocol, external ...string) corev1.Service {
 		s := corev1.Service{}
-		s.Namespace, s.Name, s.Spec.ExternalIPs = "default", "bad-ext", external
+		s.Namespace, s.Name, s.Spec.ExternalIPs = "kube-system", "bad-ext", external
 		s.Spec.Ports = []corev1.ServicePort{{Port: port, Protocol: protocol}}
 		s.Spec.ClusterIP = "10.96.1.1"
 		return s
@@ -32,7 +32,7 @@ func TestServiceClaims(t *testing.T) {
 		return s
 	}
 	proxied := corev1.LoadBalancerIPModeProxy
-	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 goes to the pods of Service default/bad-ext, which has that address by "
+	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 goes to the pods of Service kube-system/bad-ext, which has that address by "
 	for name, c := range map[string]struct {
 		service corev1.Service
 		status  probe.Status
@@ -44,6 +44,7 @@ func TestServiceClaims(t *testing.T) {
 		"BGP":                         {of(179, "TCP", "10.0.0.1"), probe.Fail, "TCP 179 (BGP)"},
 		"VXLAN":                       {of(4789, "UDP", "10.0.0.1"), probe.Fail, "UDP 4789"},
 		"an API server here":          {of(6443, "TCP", "10.0.0.1"), probe.Fail, "TCP 6443 (the API server's)"},
+		"a tenant's":                  {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn, "the kubelet's"},
 		"ssh":                         {of(22, "TCP", "10.0.0.1"), probe.Warn, "TCP 22 (sshd's)"},
 		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "none of 1 service"},
 		"near: by UDP":                {of(10250, "UDP", "10.0.0.1"), probe.OK, ""},

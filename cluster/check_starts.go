@@ -132,7 +132,7 @@ func (g group) result(s *Snapshot) probe.Result {
 	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
-	case len(g.pods) > 1 || age > patience || g.nodes():
+	case g.nodes() && !g.refuted(s), g.corroborated(s) && (len(g.pods) > 1 || age > patience):
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
@@ -161,17 +161,29 @@ func (g group) result(s *Snapshot) probe.Result {
 	return g.addresses(s, g.sandbox.On(r))
 }
 
-// nodes tells whether the message names what no pod can lack of its own: then one pod says enough.
-func (g group) nodes() bool {
-	return !slices.Contains([]string{"", facts.ObstaclePool, facts.ObstacleSilence}, g.sandbox.Obstacle)
+// nodes reports whether the message names what no pod can cause: then one pod says enough.
+func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
+
+// refuted reports whether a pod of another namespace has started on the node since the first of the group waits. Then
+// what the group's events say is not true of the node: anybody who may create events can write them.
+func (g group) refuted(s *Snapshot) bool {
+	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
+	return !g.corroborated(s) && slices.ContainsFunc(s.placed.pods, func(p corev1.Pod) bool {
+		return p.Namespace != g.pods[0].pod.Namespace && p.Status.StartTime != nil &&
+			p.Status.StartTime.After(g.pods[0].since) && begun(&p) && !(network && p.Spec.HostNetwork)
+	})
 }
 
-// corroborated tells whether what is said of a group can be of no single tenant: its pods are of two
+// corroborated reports whether no single tenant can have caused what is said of a group: its pods are of two
 // namespaces, or of one of the cluster's own.
 func (g group) corroborated(s *Snapshot) bool {
-	first := g.pods[0].pod.Namespace
-	return slices.ContainsFunc(g.pods, func(w waiter) bool {
-		of := w.pod.Namespace
+	return corroborated(s, g.pods, func(w waiter) string { return w.pod.Namespace })
+}
+
+func corroborated[T any](s *Snapshot, pods []T, namespace func(T) string) bool {
+	first := namespace(pods[0])
+	return slices.ContainsFunc(pods, func(p T) bool {
+		of := namespace(p)
 		return of != first || of == metav1.NamespaceSystem || slices.Contains(s.calicoIn, of)
 	})
 }

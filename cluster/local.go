@@ -48,13 +48,14 @@ func (s *Snapshot) takeLocal() {
 }
 
 // pingable picks pods that have their own address and are there to stay: ready,
-// not being deleted, at most n of those, the oldest; such as a policy selects only where there are no others.
+// not being deleted, at most n of those, the oldest; such as a policy selects, or whose owner may shape their network,
+// only where there are no others.
 func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
 		switch {
 		case !ownAddress(p) || p.DeletionTimestamp != nil || !podReady(&p):
-		case under.free(p.Namespace, labelsOf(&p)) == 0:
+		case under.free(p.Namespace, labelsOf(&p)) == 0 && ownNetwork(&p) == "":
 			free = append(free, p)
 		default:
 			held = append(held, p)

@@ -169,6 +169,9 @@ func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 			if kind == probe.KindLocal {
 				t.Attrs = map[string]string{probe.AttrUID: string(p.UID)}
 			}
+			if why := ownNetwork(&p); why != "" {
+				t.Attrs = forbidding(t.Attrs, map[string]string{probe.AttrOwnNetwork: why})
+			}
 			t.Attrs = forbidding(t.Attrs, under.on(p.Namespace, labelsOf(&p)))
 			out = append(out, t)
 		}

@@ -63,11 +63,13 @@ func roomOf(s *Snapshot) (running, limit int) {
 var roomSays = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`)
 
 // refusalOf judges the pods that were refused for one reason. One may have been a race between the
-// scheduler and the kubelet; one that asks for more than the node has is a matter of its own.
+// scheduler and the kubelet; one that asks for more than the node has is a matter of its own. Who names
+// the node in a pod bypasses the scheduler, so the pods of one tenant are no fault.
 func refusalOf(s *Snapshot, reason string, pods []*corev1.Pod, full bool) probe.Result {
 	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return refusedAt(a).Compare(refusedAt(b)) })
 	status := probe.Warn
-	if len(pods) > 1 && strings.HasPrefix(reason, "OutOf") || reason == "OutOfpods" && full {
+	several := corroborated(s, pods, func(p *corev1.Pod) string { return p.Namespace })
+	if several && (len(pods) > 1 && strings.HasPrefix(reason, "OutOf") || reason == "OutOfpods" && full) {
 		status = probe.Fail
 	}
 	if m := roomSays.FindStringSubmatch(latest.Status.Message); m != nil {

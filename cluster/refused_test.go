@@ -26,7 +26,11 @@ func TestRefused(t *testing.T) {
 		cpu      = "Pod was rejected: Node didn't have enough resource: cpu, requested: %d, used: 1900, capacity: 2000"
 	)
 	np := refusedPod(20*time.Second, "OutOfpods", recorded)
+	proxy := np
+	proxy.Namespace = "kube-system"
 	short := refusedPod(time.Minute, "OutOfcpu", fmt.Sprintf(cpu, 500))
+	other := short
+	other.Namespace, other.CreationTimestamp = "team-b", ago(2*time.Minute)
 	evicted := refusedPod(time.Minute, "Evicted", "The node was low on resource: memory.")
 	device := refusedPod(time.Minute, "UnexpectedAdmissionError", "x")
 	huge := refusedPod(time.Minute, "OutOfcpu", fmt.Sprintf(cpu, 64000))
@@ -40,10 +44,12 @@ func TestRefused(t *testing.T) {
 		saw    string
 		full   bool
 	}{
-		"recorded":                  {"4", []corev1.Pod{np}, probe.Fail, "1 pod (default/np) was refused by the kubelet, 20s ago: OutOfpods: " + recorded, true},
+		"one of the cluster's own":  {"4", []corev1.Pod{proxy}, probe.Fail, "1 pod (kube-system/np) was refused by the kubelet, 20s ago: OutOfpods: " + recorded, true},
 		"there is room again":       {"9", []corev1.Pod{np}, probe.Warn, "OutOfpods", false},
 		"one for CPU":               {"9", []corev1.Pod{short}, probe.Warn, "OutOfcpu", false},
-		"two for CPU":               {"9", []corev1.Pod{short, short}, probe.Fail, "2 pods (default/np the last) were refused", false},
+		"two for CPU":               {"9", []corev1.Pod{short, other}, probe.Fail, "2 pods (default/np the last) were refused", false},
+		"one tenant, full":          {"4", []corev1.Pod{np, np}, probe.Warn, "OutOfpods", true},
+		"one tenant, for CPU":       {"9", []corev1.Pod{short, short}, probe.Warn, "OutOfcpu", false},
 		"a device plugin":           {"9", []corev1.Pod{device}, probe.Warn, "UnexpectedAdmissionError: x", false},
 		"near: more than there is":  {"9", []corev1.Pod{huge}, probe.Info, "OutOfcpu", false},
 		"near: an hour ago":         {"9", []corev1.Pod{before}, probe.OK, "have started", false},

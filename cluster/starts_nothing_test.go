@@ -36,8 +36,9 @@ func TestStartsNothing(t *testing.T) {
 			}}
 		}, "", ""},
 		"pods that wait": {func(s *Snapshot) {
-			*s = *placedOn("", "", hanging("a", 3*time.Minute, "ContainerCreating", ""),
-				hanging("b", 3*time.Minute, "ContainerCreating", ""))
+			other := hanging("b", 3*time.Minute, "ContainerCreating", "")
+			other.Namespace = "team-b"
+			*s = *placedOn("", "", hanging("a", 3*time.Minute, "ContainerCreating", ""), other)
 		}, probe.Unknown, "is not known"},
 		"a pod without its image": {func(s *Snapshot) {
 			*s = *placedOn("", "", hanging("a", time.Hour, "ImagePullBackOff", `Back-off pulling image "a": not found`))

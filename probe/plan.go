@@ -52,6 +52,9 @@ const (
 	DeniesEgress  = "egress"
 )
 
+// AttrOwnNetwork is on a pod whose owner may have shaped its network: what lets them, such as NET_ADMIN.
+const AttrOwnNetwork = "own_network"
+
 // AttrEmpty is on the service of a KindDNS target that has no ready endpoint: a sentence that says so, and
 // what the API knows of the pods that should be there.
 const AttrEmpty = "empty"

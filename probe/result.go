@@ -134,6 +134,9 @@ func (r Result) Under(t Target, direction string) Result {
 		r.Saw += fmt.Sprintf("; %s denies all %s of %s", name, direction, t.Name)
 		return r.With(FactPolicy, name).With(FactDenied, direction)
 	case r.Status != Fail:
+	case t.Attrs[AttrOwnNetwork] != "":
+		r.Status = Warn
+		r.Saw += fmt.Sprintf("; the owner of %s may have changed its network (%s)", t.Name, t.Attrs[AttrOwnNetwork])
 	case name != "":
 		r.Status = Warn
 		r.Saw += fmt.Sprintf("; %s applies to %s and may forbid it", name, t.Name)

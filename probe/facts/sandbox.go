@@ -70,6 +70,45 @@ func SandboxFailed(text string) Sandbox {
 	return s
 }
 
+// OfNode reports whether a message names what no pod can cause, whatever its spec and its annotations say.
+func (s Sandbox) OfNode() bool {
+	switch s.Obstacle {
+	case ObstaclePool, ObstacleSilence:
+		return false
+	case "":
+		return s.Starts == StartsCNI && s.Plugin != pluginMultus && outsideOfPods(nodesOwn, s.Message) != nil
+	}
+	return s.Plugin != pluginMultus
+}
+
+// pluginMultus is the plugin that starts others as a tenant's NetworkAttachmentDefinition configures them.
+const pluginMultus = "multus"
+
+// nodesOwn are words of the runtime, the kubelet and Calico's plugin that name what belongs to the node: its plugins,
+// its configuration, its way to the API server.
+var nodesOwn = regexp.MustCompile(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
+	`cni config uninitialized|stat /var/lib/calico/nodename: |error getting ClusterInformation: `)
+
+// podsWords is where a message begins to repeat what a pod's annotations say: Calico's cni-plugin (utils.go, k8s.go)
+// and libcalico-go, which all name what they could not parse, and the bandwidth plugin.
+var podsWords = regexp.MustCompile(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
+
+// outsideOfPods is the first match that is not in what a message repeats of a pod: neither in quotes nor behind the
+// words that lead to it.
+func outsideOfPods(find *regexp.Regexp, text string) []string {
+	at := find.FindStringSubmatchIndex(text)
+	if at == nil {
+		return nil
+	}
+	if pods := podsWords.FindStringIndex(text); pods != nil && at[1] > pods[0] {
+		return nil
+	}
+	if before := strings.ReplaceAll(text[:at[0]], `\"`, ""); strings.Count(before, `"`)%2 != 0 {
+		return nil
+	}
+	return find.FindStringSubmatch(text)
+}
+
 // ContainerFailed reads what the runtime says of a container that it could not make or start, or of its image.
 // Most of that is the pod's own, such as a program that is not there: then there is no Obstacle.
 func ContainerFailed(text string) Sandbox {
@@ -95,7 +134,10 @@ var (
 // itself has no code of the runtime's.
 func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	for _, o := range obstacles {
-		m := o.words.FindStringSubmatch(text)
+		m := outsideOfPods(o.words, text)
+		if o.is == ObstaclePool { // which is in these words
+			m = o.words.FindStringSubmatch(text)
+		}
 		fits := o.of == "" || o.of == starts || o.also && starts == StartsContainer
 		if m == nil || !fits || o.own && !kubelets || o.not != nil && o.not.MatchString(text) {
 			continue
