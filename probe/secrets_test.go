@@ -204,7 +204,7 @@ func TestSecretsByRate(t *testing.T) {
 	}
 }
 
-// TestBareKeys measures keys that have no name, among words of a log. The rates are what was measured, rounded down.
+// TestBareKeys measures keys that have no name, among words of a log: how many of each may be missed.
 func TestBareKeys(t *testing.T) {
 	t.Parallel()
 	const of = 20_000
