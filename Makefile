@@ -34,7 +34,7 @@ BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages others chromium screenshots faults soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages others chromium screenshots faults soak demo bench lint fuzz vuln clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -242,6 +242,9 @@ lint: ## vet on every system, and golangci-lint
 	GOOS=darwin go vet ./cmd/calico-probe ./session ./ui
 	GOOS=windows go vet ./cmd/calico-probe ./session ./ui
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
+
+vuln: ## scan for known vulnerabilities (needs the database of vuln.go.dev, or GOVULNDB)
+	@scripts/vuln.sh
 
 .PHONY: release-files release-check release-key syft
 # What a release has beside the programs: its images, their names with digests, SBOMs by syft (SPDX)
