@@ -68,7 +68,9 @@ func (c *Client) whyNoControllers(ctx context.Context, s *Survey) (string, error
 			}
 			for _, condition := range d.Status.Conditions {
 				if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-					return "Deployment " + name + " can make no pod: " + probe.Quoted(condition.Message), nil
+					now, _ := c.clock.Now()
+					said := probe.Statement{Text: probe.Quoted(condition.Message), At: condition.LastUpdateTime.Time}
+					return "Deployment " + name + " can make no pod: " + said.Aged(now), nil
 				}
 			}
 			return "Deployment " + name + " has no pod", nil
@@ -117,14 +119,14 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	r := probe.Found(probe.OK, "running and ready, %s", restarts)
 	switch {
 	case c.State.Waiting != nil:
-		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(facts.APIReason,
-			c.State.Waiting.Reason)
+		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts,
+			lastRun(c, s.Now)).With(facts.APIReason, c.State.Waiting.Reason)
 	case c.State.Terminated != nil:
 		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode,
 			restarts)
 	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < recent:
 		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts,
-			lastRun(c))
+			lastRun(c, s.Now))
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}

@@ -56,7 +56,7 @@ func podsEnd(s *Snapshot, report func(probe.Result)) {
 	late := slices.DeleteFunc(slices.Clone(s.placed.ending), func(w waiter) bool { return s.Now.Sub(w.since) < endsLate })
 	switch {
 	case len(late) == 0:
-		report(probe.Found(probe.OK, "no pod of the node is late to end; %s shall", plural(len(s.placed.ending), "pod")))
+		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", plural(len(s.placed.ending), "pod")))
 		return
 	case KubeletSilent(s):
 		report(probe.Found(probe.Unknown, "%s shall end, and the kubelet is silent: see node-lease", plural(len(late), "pod")))
@@ -121,7 +121,7 @@ func (u unended) result(s *Snapshot) probe.Result {
 		With(facts.Pod, nameOf(u.pods[0].pod))
 	if u.Message != "" {
 		says := probe.Quoted(u.Message)
-		r.Saw += ": " + says
+		r.Saw += ": " + says + aged(u.pods, s.Now)
 		r = r.With(facts.Message, says)
 	}
 	if u.Lacks != "" {

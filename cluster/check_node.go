@@ -21,7 +21,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
 		if r.Status == probe.OK && KubeletSilent(s) { // the node controller takes its time
-			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); when it last spoke, "+r.Saw
+			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); last reported: "+r.Saw
 		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]

@@ -22,7 +22,7 @@ const (
 
 func calicoPod(s *Snapshot, report func(probe.Result)) {
 	defer func() {
-		for _, r := range s.Ignored() {
+		for _, r := range append(s.calicoHistory(), s.Ignored()...) {
 			report(r)
 		}
 	}()
@@ -49,7 +49,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		r = s.kubeletSays(r)
 		if r.Status == probe.OK && KubeletSilent(s) { // a dead kubelet's last words
 			r.Status = probe.Unknown
-			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
+			r.Saw = "the kubelet is silent (see node-lease); last reported: " + r.Saw
 		}
 		if s.withoutToken(pod) {
 			r = r.With(facts.NoToken, true)
@@ -106,12 +106,13 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
 				plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
-		case notStarted(c) != "":
-			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name, notStarted(c))
+		case notStarted(c).Text != "":
+			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name,
+				notStarted(c).Aged(s.Now))
 			return unstarted(r, c), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
 			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
-				lastRun(c)).
+				lastRun(c, s.Now)).
 				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts,
 				int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
@@ -132,8 +133,8 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	restarts := plural(int(c.RestartCount), "restart")
 	var out []probe.Result
 	switch {
-	case notStarted(c) != "":
-		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c), restarts)
+	case notStarted(c).Text != "":
+		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
 		out = append(out, unstarted(r, c))
 	case c.State.Waiting != nil:
 		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
@@ -142,7 +143,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 			status = lateness(age)
 		}
 		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
-			lastRun(c)).
+			lastRun(c, s.Now)).
 			With(facts.APIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
@@ -153,8 +154,8 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
-		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name,
-			probe.Age(unready), probe.Age(age), restarts))
+		out = append(out, probe.Found(lateness(unready), "%s has not been ready for %s, running for %s, %s", c.Name,
+			probe.Age(unready), probe.Age(age), restarts).With(facts.NotReady, int(unready.Seconds())))
 		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
 			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
@@ -164,7 +165,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		status, note := probe.OK, ""
 		if c.RestartCount > 0 && age < recent {
-			status, note = probe.Warn, lastRun(c)
+			status, note = probe.Warn, lastRun(c, s.Now)
 		}
 		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
 			note).With(facts.Image, c.Image))
@@ -209,24 +210,24 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	return broken.On(r).With(facts.Image, c.Image)
 }
 
-// notStarted is what the kubelet says of a container whose program could not be started at all, ""
-// for any other: the words of the run there was to be, or of the one before while it waits.
-func notStarted(c corev1.ContainerStatus) string {
+// notStarted is what the kubelet reports of a container whose program could not be started at all, without a text
+// for any other: of the run there was to be, or of the one before while it waits.
+func notStarted(c corev1.ContainerStatus) probe.Statement {
 	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && c.State.Running == nil {
-			return message(t.Message)
+			return probe.Statement{By: kubeletName, Text: message(t.Message), At: t.FinishedAt.Time}
 		}
 	}
 	if w := c.State.Waiting; w != nil && slices.Contains([]string{
 		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PostStartHookError",
 	}, w.Reason) {
-		return message(w.Message)
+		return probe.Statement{By: kubeletName, Text: message(w.Message)}
 	}
-	return ""
+	return probe.Statement{}
 }
 
 func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
-	says := notStarted(c)
+	says := notStarted(c).Text
 	r = r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, says).
 		With(facts.Restarts, int(c.RestartCount))
 	return facts.ContainerFailed(says).On(r)
@@ -255,8 +256,8 @@ func conditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	return metav1.Time{}
 }
 
-// lastRun is how the previous run of a container ended, as the end of a sentence.
-func lastRun(c corev1.ContainerStatus) string {
+// lastRun is how the previous container of this name exited, and when, as the end of a sentence.
+func lastRun(c corev1.ContainerStatus, now time.Time) string {
 	t := c.LastTerminationState.Terminated
 	if t == nil {
 		return ""
@@ -266,10 +267,10 @@ func lastRun(c corev1.ContainerStatus) string {
 		text = ": " + message(t.Message)
 	}
 	if t.StartedAt.Unix() <= 0 {
-		return fmt.Sprintf("; the run before never started (%s)%s", t.Reason, text)
+		return fmt.Sprintf("; the previous container never started (%s)%s", t.Reason, text)
 	}
-	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)%s",
-		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason, text)
+	return fmt.Sprintf("; previous container exited %d (%s) after %s, %s ago%s", t.ExitCode, t.Reason,
+		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), probe.Age(now.Sub(t.FinishedAt.Time)), text)
 }
 
 // lateness is warn for what has begun lately and fail for what should be over.

@@ -59,7 +59,7 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 	if more := len(groups) - groupsMost; more > 0 {
 		report(probe.Found(probe.Info, "%s more of pods that do not start", plural(more, "group")).On("more"))
 	}
-	for _, r := range held {
+	for _, r := range slices.Concat(held, s.podsHistory()) {
 		report(r)
 	}
 }
@@ -139,7 +139,7 @@ func (g group) result(s *Snapshot) probe.Result {
 		With(facts.Pod, nameOf(g.pods[0].pod))
 	if g.message != "" {
 		says := probe.Quoted(g.message)
-		r.Saw += ": " + says
+		r.Saw += ": " + says + aged(g.pods, s.Now)
 		r = r.With(facts.Message, says)
 	}
 	if silent := facts.NameServerSilent(g.message); silent != "" {

@@ -197,8 +197,8 @@ func TestCalicoPod(t *testing.T) {
 			m.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 			m.LastTerminationState = killed
 			m.RestartCount = 9
-		}, probe.Fail, "CrashLoopBackOff, 9 restarts; last run lived 60s and ended with exit code 137"},
-		"not ready": {3, func(_, m *corev1.ContainerStatus) { m.Ready = false }, probe.Fail, "not ready"},
+		}, probe.Fail, "CrashLoopBackOff, 9 restarts; previous container exited 137 (Error) after 60s, "},
+		"not ready": {3, func(_, m *corev1.ContainerStatus) { m.Ready = false }, probe.Fail, "has not been ready for 60m"},
 		"just restarted": {3, func(_, m *corev1.ContainerStatus) { m.State = running(time.Minute); m.RestartCount = 1 },
 			probe.Warn, "1 restart"},
 		"old restarts": {3, func(_, m *corev1.ContainerStatus) { m.RestartCount = 7 }, probe.OK, "7 restarts"},

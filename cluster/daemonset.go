@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ import (
 
 // readSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
 // read only where a node has no pod of it.
-func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused []string, err error) {
+func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused []probe.Statement, err error) {
 	for _, namespace := range c.calicoIn {
 		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
@@ -39,14 +40,19 @@ func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused 
 // setController is who writes the events of a DaemonSet.
 const setController = "daemonset-controller"
 
-// refusal is what the API server answered a DaemonSet that wanted to make a pod, "" where it has made one
+// refusedFor is how old a refusal may be that still holds: the controller tries again after at most 1000 s (client-go,
+// util/workqueue), and a recorder that has written 25 events of one object writes another each 5 min (client-go,
+// tools/record).
+const refusedFor = 1000*time.Second + 5*time.Minute
+
+// refusal is what the API server answered a DaemonSet that wanted to make a pod, without a text where it has made one
 // since, or nothing is known of that.
-func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
+func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
 	list, err := c.kube.CoreV1().Events(set.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.uid=" + string(set.UID), Limit: eventsMost,
 	})
 	if err != nil {
-		return "" // that there is no pod is said all the same
+		return probe.Statement{} // that there is no pod is said all the same
 	}
 	var last *corev1.Event
 	for i, e := range list.Items {
@@ -56,11 +62,12 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) string {
 		}
 	}
 	if last == nil || last.Reason != "FailedCreate" {
-		return ""
+		return probe.Statement{}
 	}
 	text := last.Message[:min(len(last.Message), longestEvent)]
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
-	return probe.Quoted(strings.TrimPrefix(text, "Error creating: "))
+	return probe.Statement{By: setController, Text: probe.Quoted(strings.TrimPrefix(text, "Error creating: ")),
+		At: eventTime(last)}
 }
 
 // skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
@@ -90,10 +97,10 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 		return s.unscheduled(r)
 	}
 	for i := range s.sets {
-		if why := s.refused[i]; why != "" {
+		if why := s.refused[i]; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
 			set := &s.sets[i]
-			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why)
-			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why).With(facts.Owner, set.Name)
+			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why.Aged(s.Now))
+			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
 	}
 	set := s.sets[0]

@@ -53,7 +53,7 @@ func TestSkipped(t *testing.T) {
 		s.setsRead = true
 		set := appsv1.DaemonSet{}
 		set.Namespace, set.Name, set.Spec.Template.Spec = "kube-system", "calico-node", c.spec
-		s.sets, s.refused = []appsv1.DaemonSet{set}, []string{""}
+		s.sets, s.refused = []appsv1.DaemonSet{set}, []probe.Statement{{}}
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.saw) })
 		if why := got[0].Facts.Str(facts.Skips); why != c.why {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -44,14 +45,16 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 		return !wanted.Matches(labels.Set(p.Labels))
 	})
 	if len(selected) > 0 {
-		text, why := unserving(svc, selected)
+		now, _ := c.clock.Now()
+		text, why := unserving(svc, selected, now)
 		return says + ": " + text, why
 	}
 	sets, setErr := c.kube.AppsV1().Deployments(svc.Namespace).List(ctx, cached)
 	if setErr == nil {
 		for _, d := range sets.Items {
 			if wanted.Matches(labels.Set(d.Spec.Template.Labels)) {
-				text, why := unmade(&d)
+				now, _ := c.clock.Now()
+				text, why := unmade(&d, now)
 				return says + ": " + text, why
 			}
 		}
@@ -67,7 +70,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 }
 
 // unmade is why a Deployment has no pod.
-func unmade(d *appsv1.Deployment) (says, why string) {
+func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	wanted := int32(1) // what an absent number means
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas
@@ -79,7 +82,8 @@ func unmade(d *appsv1.Deployment) (says, why string) {
 	}
 	for _, cond := range d.Status.Conditions {
 		if cond.Type == appsv1.DeploymentReplicaFailure && cond.Status == corev1.ConditionTrue {
-			return says + "; no pod can be made: " + quotedEvent(cond.Message), facts.EmptyNotMade
+			said := probe.Statement{Text: quotedEvent(cond.Message), At: cond.LastUpdateTime.Time}
+			return says + "; no pod can be made: " + said.Aged(now), facts.EmptyNotMade
 		}
 	}
 	return says, ""
@@ -89,11 +93,11 @@ func unmade(d *appsv1.Deployment) (says, why string) {
 func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), longestEvent)]) }
 
 // unserving is why the pods that a service selects are no ready endpoint of it.
-func unserving(svc *corev1.Service, selected []corev1.Pod) (says, why string) {
+func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says, why string) {
 	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !podReady(&p) })
 	if len(ready) == 0 {
 		return fmt.Sprintf("it selects %s, and none is ready: pod %s %s", plural(len(selected), "pod"), nameOf(&selected[0]),
-			podState(&selected[0])), facts.EmptyUnready
+			podState(&selected[0], now)), facts.EmptyUnready
 	}
 	for _, p := range svc.Spec.Ports {
 		has := func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }
@@ -114,10 +118,11 @@ func declares(p *corev1.Pod, port string) bool {
 }
 
 // podState is why a pod is not ready, in the API's words.
-func podState(p *corev1.Pod) string {
+func podState(p *corev1.Pod, now time.Time) string {
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-			return "has no node: " + quotedEvent(cond.Reason+": "+cond.Message)
+			said := probe.Statement{Text: quotedEvent(cond.Reason + ": " + cond.Message), At: cond.LastTransitionTime.Time}
+			return "has no node: " + said.Aged(now)
 		}
 	}
 	at := ""
@@ -127,7 +132,8 @@ func podState(p *corev1.Pod) string {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		last := ""
 		if end := c.LastTerminationState.Terminated; end != nil {
-			last = fmt.Sprintf("; its last run ended with %s (exit %d)", cmp.Or(probe.OneLine(end.Reason), "an error"), end.ExitCode)
+			said := probe.Statement{Text: cmp.Or(probe.OneLine(end.Reason), "an error"), At: end.FinishedAt.Time}
+			last = fmt.Sprintf("; its previous container exited %d: %s", end.ExitCode, said.Aged(now))
 		}
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":

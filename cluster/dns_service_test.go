@@ -35,7 +35,7 @@ func TestDNSService(t *testing.T) {
 			pod("coredns-1", "kube-dns", port, ready) + "," + pod("other-1", "other", "", ready), "", "",
 			probe.Warn, facts.EmptySelector, "k8s-app=coredns; pod kube-system/coredns-1 has k8s-app=kube-dns"},
 		"nothing like it": {coredns, "", pod("other-1", "other", "", ready), "", "", probe.Warn, facts.EmptyAbsent, "its selector, k8s-app=coredns"},
-		"killed":          {dns, "", pod("coredns-1", "kube-dns", port, crash), "", "", probe.Warn, facts.EmptyUnready, "waits on b: CrashLoopBackOff: back-off; its last run ended with OOMKilled (exit 137)"},
+		"killed":          {dns, "", pod("coredns-1", "kube-dns", port, crash), "", "", probe.Warn, facts.EmptyUnready, "waits on b: CrashLoopBackOff: back-off; its previous container exited 137: OOMKilled"},
 		"no node for it":  {dns, "", pod("coredns-1", "kube-dns", port, pending), "", "", probe.Warn, facts.EmptyUnready, "has no node: Unschedulable: 0/3 nodes are available"},
 		"its node is silent": {dns, "", pod("coredns-1", "kube-dns", port, away), "", "",
 			probe.Warn, facts.EmptyUnready, "the kubelet has gone silent"},

@@ -37,8 +37,9 @@ type waiter struct {
 	since  time.Time     // when the pod was bound to the node, or was last up
 	unmade bool          // the runtime could not make or start that container
 	image  string        // that it is made of
-	last   *corev1.Event // the last event that matters, nil = none, or not read
-	pull   *corev1.Event // the last that says why an image is not there, nil = none, or not read
+	last   *corev1.Event // the last event of this wait that matters, nil = none, or not read
+	pull   *corev1.Event // the last of it that says why an image is not there, nil = none, or not read
+	before *corev1.Event // the last that matters from before this wait, nil = none, or not read
 }
 
 // readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
@@ -69,14 +70,17 @@ func (p placement) running() []corev1.Pod {
 func (c *Client) readEvents(ctx context.Context, p *placement) {
 	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
 	p.eventsErr = c.readEventsOf(ctx, asked, func(w *waiter, events []corev1.Event) {
-		w.last, w.pull = lastWord(events, w.pod.Spec.NodeName), pullWord(events, w.pod.Spec.NodeName)
+		now, before := apart(events, w.began())
+		w.last, w.pull = lastWord(now, w.pod.Spec.NodeName), pullWord(now, w.pod.Spec.NodeName)
+		w.before = lastWord(before, w.pod.Spec.NodeName)
 	})
 }
 
 // readEnds reads what the kubelet says of the pods that are due longest.
 func (c *Client) readEnds(ctx context.Context, p *placement) {
 	p.endsErr = c.readEventsOf(ctx, p.ending[:min(len(p.ending), endsAsked)], func(w *waiter, events []corev1.Event) {
-		w.last = killWord(events, w.pod.Spec.NodeName)
+		now, _ := apart(events, w.began())
+		w.last = killWord(now, w.pod.Spec.NodeName)
 	})
 }
 
@@ -99,6 +103,66 @@ func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*wa
 	}
 	all.Wait()
 	return cmp.Or(errs...)
+}
+
+// began is when a pod's wait began: with the pod, or when it was last up; of one that is being deleted, when that was
+// requested.
+func (w waiter) began() time.Time {
+	switch p := w.pod; {
+	case p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil:
+		return p.DeletionTimestamp.Add(-time.Duration(*p.DeletionGracePeriodSeconds) * time.Second)
+	case p.DeletionTimestamp == nil && begun(p):
+		return w.since
+	default:
+		return p.CreationTimestamp.Time
+	}
+}
+
+// apart are the events of a period that began then, and those from before it.
+func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) {
+	for _, e := range events {
+		if statementOf(&e).Current(since) {
+			now = append(now, e)
+		} else {
+			before = append(before, e)
+		}
+	}
+	return now, before
+}
+
+// aged is the end of a quote of what was last reported of some pods: how long ago, "" where that has no time.
+func aged(pods []waiter, now time.Time) string {
+	var last probe.Statement
+	for _, w := range pods {
+		if at := w.saidAt(); !at.Before(last.At) {
+			last.At = at
+		}
+	}
+	return last.Aged(now)
+}
+
+// saidAt is the time of the event that says why a pod waits, zero where its container's state does.
+func (w waiter) saidAt() time.Time {
+	switch {
+	case probe.ImageWanting(w.reason) && w.pull != nil && facts.PullFailed(general(w, w.says)) == "":
+		return eventTime(w.pull)
+	case w.last != nil && !w.unmade && slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.reason):
+		return eventTime(w.last)
+	}
+	return time.Time{}
+}
+
+// podsHistory are the results about pods of which the kubelet reported something only before their present wait.
+func (s *Snapshot) podsHistory() []probe.Result {
+	var out []probe.Result
+	for _, w := range s.placed.waiting[:min(len(s.placed.waiting), eventsAsked)] {
+		if w.last == nil && w.before != nil && s.Now.Sub(w.since) >= settled {
+			said := statementOf(w.before)
+			said.Text = probe.Quoted(general(w, w.before.Message))
+			out = append(out, said.History(s.Now).On(nameOf(w.pod)+" history"))
+		}
+	}
+	return out
 }
 
 // lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or

@@ -42,16 +42,16 @@ func startWaits(says, cpu string) *corev1.Pod {
 func TestStartUnplaced(t *testing.T) {
 	for name, c := range map[string]struct{ says, cpu, want string }{
 		"recorded": {"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
-			"64", "not scheduled: Insufficient cpu: it asks for cpu 64, and the node has 2 for pods"},
+			"64", "has not been scheduled for 60s: Insufficient cpu: it asks for cpu 64, and the node has 2 for pods"},
 		"a port": {"0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 2 node(s) didn't match Pod's node affinity/selector. preemption: not eligible",
-			"1", "not scheduled: didn't have free ports for the requested pod ports"},
-		"nobody":       {"", "1", "no scheduler has looked at it for 60s"},
+			"1", "has not been scheduled for 60s: didn't have free ports for the requested pod ports"},
+		"nobody":       {"", "1", "for 60s: no scheduler has looked at it"},
 		"another form": {"no nodes available to schedule pods", "1", "Unschedulable: no nodes available"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.setsRead = true
 		s.sets, s.refused = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Name: "calico-node",
-			Namespace: "kube-system"}}}, []string{""}
+			Namespace: "kube-system"}}}, []probe.Statement{{}}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		s.unplaced = startWaits(c.says, c.cpu)
 		got := ask(t, s, facts.CheckCalicoPod)
@@ -72,7 +72,7 @@ func TestStartTold(t *testing.T) {
 	s.told.waits = &corev1.Event{Reason: eventMount,
 		Message: `MountVolume.SetUp failed for volume "xtables-lock" : hostPath type check failed: /run/xtables.lock is not a file`}
 	got := ask(t, s, facts.CheckCalicoPod)
-	if len(got) == 0 || !strings.Contains(got[0].Saw, "the kubelet says: MountVolume.SetUp failed") ||
+	if len(got) == 0 || !strings.Contains(got[0].Saw, "the kubelet reported: MountVolume.SetUp failed") ||
 		got[0].Facts.Str(facts.Starts) != facts.StartsVolume {
 		t.Errorf("%v", got)
 	}
@@ -81,13 +81,13 @@ func TestStartTold(t *testing.T) {
 		!strings.Contains(got[0].Saw, "dbus: connection closed") {
 		t.Errorf("%v", got)
 	}
-	s.told = told{probes: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable",
-		limit: facts.LimitProcesses}
+	s.told = told{limit: facts.LimitProcesses,
+		probes: probe.Statement{Text: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable"}}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
 	s = snapshot(node("a", "10.0.0.1", "")) // near: it is well, whatever was said before
-	s.Calico, s.told = calico(3), told{probes: "Readiness probe failed", limit: facts.LimitFiles}
+	s.Calico, s.told = calico(3), told{probes: probe.Statement{Text: "Readiness probe failed"}, limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
 		t.Errorf("%v", got)
 	}

@@ -52,7 +52,7 @@ type Survey struct {
 	noControllers    string
 	noControllersErr error
 	sets             []appsv1.DaemonSet // those of calico-node, where a node has no pod of it
-	refused          []string           // what the API server answered each that wanted to make a pod last, "" = nothing
+	refused          []probe.Statement  // what the API server answered each that wanted to make a pod last
 	setsRead         bool               // they were asked for
 	setsErr          error
 	blocks           []block

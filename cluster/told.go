@@ -4,6 +4,8 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +16,14 @@ import (
 
 // told is what the kubelet's events say of a calico-node pod that is not ready.
 type told struct {
-	waits  *corev1.Event // how far it has come, nil = nothing is said
-	probes string        // why its liveness or readiness probe failed last
-	limit  string        // the limit of processes or files that one of these failures names, "" = none
+	waits  *corev1.Event   // how far it has come, nil = nothing is said
+	probes probe.Statement // why its liveness or readiness probe failed last, of the present not-ready period
+	limit  string          // the limit of processes or files that one of these failures names, "" = none
+	before probe.Statement // why it failed last before that period, where it has not failed since
 }
+
+// kubeletName is who reports what is quoted of the kubelet's events.
+const kubeletName = "the kubelet"
 
 // readStart reads what tells why calico-node does not start, where it has not.
 func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
@@ -44,20 +50,54 @@ func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) told {
 		return told{}
 	}
 	out := told{waits: lastWord(list.Items, pod.Spec.NodeName)}
-	var last *corev1.Event
 	for i := range list.Items {
 		e := &list.Items[i]
 		if e.Reason != "Unhealthy" || !fromKubelet(e, pod.Spec.NodeName) {
 			continue
 		}
-		if limit := limitIn(e.Message); limit != "" {
-			out.limit, last = limit, e
-		} else if out.limit == "" && (last == nil || !eventTime(e).Before(eventTime(last))) {
-			last = e
+		said, limit := statementOf(e), limitIn(e.Message)
+		switch {
+		case !said.Current(failsSince(pod, e.Message, limit)):
+			if !said.At.Before(out.before.At) {
+				out.before = said
+			}
+		case limit != "" && out.limit == "", (limit != "" || out.limit == "") && !said.At.Before(out.probes.At):
+			out.limit, out.probes = limit, said
 		}
 	}
-	if last != nil {
-		out.probes = probe.Quoted(last.Message[:min(len(last.Message), longestEvent)])
+	return out
+}
+
+// statementOf is what the kubelet reported by an event.
+func statementOf(e *corev1.Event) probe.Statement {
+	return probe.Statement{By: kubeletName, Text: probe.Quoted(e.Message[:min(len(e.Message), longestEvent)]),
+		At: eventTime(e)}
+}
+
+// failsSince is when the period began that a failed probe of calico-node must be of to say why it is not ready. A
+// readiness probe speaks of the processes it met, so an older container's does not count; a liveness probe, or a
+// limit of the pod or node, is the reason that there is a new container.
+func failsSince(pod *corev1.Pod, message, limit string) time.Time {
+	since := conditionOfPod(pod, corev1.ContainersReady).Time
+	_, status := calicoContainerOf(pod)
+	if status == nil || status.State.Running == nil || limit != "" || !strings.HasPrefix(message, "Readiness probe ") {
+		return since
+	}
+	return slices.MaxFunc([]time.Time{since, status.State.Running.StartedAt.Time}, time.Time.Compare)
+}
+
+// calicoHistory shows why a probe of calico-node failed before it was last ready, where it is not ready again and the
+// kubelet has not yet reported why; or why its DaemonSet could make no pod some time ago, where there is none.
+func (s *Snapshot) calicoHistory() []probe.Result {
+	var out []probe.Result
+	if s.Calico == nil {
+		for i, why := range s.refused {
+			if why.Text != "" && !why.Current(s.Now.Add(-refusedFor)) {
+				out = append(out, why.History(s.Now).On(s.sets[i].Namespace+"/"+s.sets[i].Name+" history"))
+			}
+		}
+	} else if s.told.before.Text != "" && s.told.probes.Text == "" {
+		out = append(out, s.told.before.History(s.Now).On(nameOf(s.Calico)+" history"))
 	}
 	return out
 }
@@ -103,14 +143,15 @@ func (s *Snapshot) kubeletSays(r probe.Result) probe.Result {
 			eventSandbox: facts.StartsSandbox, eventCgroup: facts.StartsSandbox, eventNetwork: facts.StartsNetwork,
 		}[e.Reason]
 		if starts != "" {
-			says := probe.Quoted(general(waiter{pod: s.Calico}, e.Message))
-			r.Saw += "; the kubelet says: " + says
-			return r.With(facts.Starts, starts).With(facts.Message, says)
+			said := statementOf(e)
+			said.Text = probe.Quoted(general(waiter{pod: s.Calico}, e.Message))
+			r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
+			return r.With(facts.Starts, starts).With(facts.Message, said.Text)
 		}
 	}
-	if s.told.probes != "" {
-		r.Saw += "; the kubelet says: " + s.told.probes
-		r = r.With(facts.ProbeSays, s.told.probes)
+	if said := s.told.probes; said.Text != "" {
+		r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
+		r = r.With(facts.ProbeSays, said.Text)
 	}
 	if s.told.limit != "" {
 		r = r.With(facts.Limit, s.told.limit)

@@ -62,10 +62,11 @@ func (s *Snapshot) unscheduled(r probe.Result) probe.Result {
 		why = says
 	}
 	if why == "" {
-		why = fmt.Sprintf("no scheduler has looked at it for %s", probe.Age(s.Now.Sub(p.CreationTimestamp.Time)))
+		why = "no scheduler has looked at it"
 	}
 	owner := metav1.GetControllerOf(p).Name
-	r.Saw += fmt.Sprintf("; pod %s is made for this node and not scheduled: %s", nameOf(p), why)
+	r.Saw += fmt.Sprintf("; pod %s is made for this node and has not been scheduled for %s: %s", nameOf(p),
+		probe.Age(s.Now.Sub(p.CreationTimestamp.Time)), why)
 	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner,
 		probe.OneLine(owner)).
 		With(facts.Pod, nameOf(p))

@@ -31,7 +31,7 @@ const (
 	mostOthers = 2000
 )
 
-// indexed is what rules read of the findings, with the results of a check found quickly.
+// indexed is what rules read of the findings, without history, and with the results of a check found quickly.
 func (f Findings) indexed() Findings {
 	type kind struct {
 		node, check string
@@ -40,6 +40,9 @@ func (f Findings) indexed() Findings {
 	read := map[kind]int{}
 	out := Findings{Node: f.Node, byCheck: map[string][]Finding{}}
 	for _, r := range f.All {
+		if r.Facts[probe.FactHistory] == true { // evidence of nothing
+			continue
+		}
 		of := kind{r.Node, r.Check, bad(r.Status)}
 		most := mostOthers
 		if of.bad {

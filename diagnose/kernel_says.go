@@ -76,6 +76,12 @@ func killed(f Findings, calicos bool) []Case {
 	lines := keep(kernelSays(f, checks.KernelKilled), func(r Finding) bool {
 		return slices.Contains(ofCalico, r.Facts.Str(checks.FactKernelOf)) == calicos
 	})
+	if since, known := notReadyFor(f); known && calicos {
+		lines = keep(lines, func(r Finding) bool {
+			ago, _ := r.Facts.Num(checks.FactAgo)
+			return ago <= since+killShows
+		})
+	}
 	if len(lines) == 0 {
 		return nil
 	}
@@ -85,6 +91,20 @@ func killed(f Findings, calicos bool) []Case {
 	}
 	return []Case{{Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
 		For: append(clues(strong, lines), clues(hint, f.Failed(checks.NodeMemory.ID))...)}}
+}
+
+// killShows is how long after the end of one of its processes calico-node is called not ready, in seconds: three
+// readiness probes 10 s apart fail, each within 10 s (Calico's manifest).
+const killShows = 60
+
+// notReadyFor is for how many seconds calico-node has not been ready, false where it is ready or that is not known.
+func notReadyFor(f Findings) (float64, bool) {
+	for _, r := range f.Bad(facts.CheckCalicoPod) {
+		if n, known := r.Facts.Num(facts.NotReady); known {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // calicoKilled is a process of calico-node's that the kernel killed.

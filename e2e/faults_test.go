@@ -474,7 +474,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	if a.exit != 0 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "calico-pod", probe.Warn, "1 restart; last run lived", "exit code 137")
+	d.want(t, "calico-pod", probe.Warn, "1 restart; previous container exited 137")
 	d.want(t, "calico-budget", probe.Warn, "it was killed", "(exit code 137)", "about what the liveness probe allows (7s); the run since is ready")
 
 	eventually(t, 30*time.Second, func() string {

@@ -20,7 +20,7 @@ var CalicoErrors = &probe.Check{
 	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
-warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
+warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. What only the run before wrote is history, shown as info and no evidence. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
 The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel), tables (rules of another program that iptables cannot read stand in its tables).`,
 }
 
@@ -38,9 +38,9 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		if t.Name != typhaName || folder == "" || strings.Contains(folder, "/") {
 			continue
 		}
-		if lines, err := latestLines(p.Host, path.Join(logPods, folder, typhaName), now); err == nil {
+		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, typhaName), now); err == nil {
 			for _, e := range standingErrors(lines, typhaStandings, now) {
-				p.Report(e.result(now).On(e.on()).With(FactOfContainer, typhaName))
+				p.Report(e.since(began, now).On(e.on()).With(FactOfContainer, typhaName))
 			}
 		}
 	}
@@ -51,8 +51,9 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 	folder, _, err := calicoLogs(p.Host, calico)
 	var lines []podlog.Line
+	var began time.Time
 	if err == nil {
-		lines, err = latestLines(p.Host, path.Join(folder, "calico-node"), now)
+		lines, began, err = latestLines(p.Host, path.Join(folder, "calico-node"), now)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere):
@@ -64,7 +65,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 	found := standingErrors(lines, standings, now)
 	for _, e := range found {
-		r := e.result(now)
+		r := e.since(began, now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
 			r.Status = probe.Info
 			r.Saw += "; that module is loaded now"
@@ -77,29 +78,32 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 }
 
 // latestLines are the last lines of a container's present run, and before them those of the run before
-// where the present one has just begun.
-func latestLines(h *probe.Host, folder string, now time.Time) ([]podlog.Line, error) {
+// where the present one has just begun, and when that was, zero where it has written nothing yet.
+func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Line, began time.Time, err error) {
 	names, err := h.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return nil, began, err
 	}
 	runs := runsOf(names)
 	if len(runs) == 0 {
-		return nil, fs.ErrNotExist
+		return nil, began, fs.ErrNotExist
 	}
 	last := len(runs) - 1
 	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
 	if err != nil {
-		return nil, err
+		return nil, began, err
 	}
-	if last == 0 || !whole || len(lines) > 0 && now.Sub(lines[0].Time) > time.Minute {
-		return lines, nil
+	if len(lines) > 0 {
+		began = lines[0].Time
+	}
+	if last == 0 || !whole || len(lines) > 0 && now.Sub(began) > time.Minute {
+		return lines, began, nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
 	if err != nil { // the kubelet has cleaned up
-		return lines, nil //nolint:nilerr // what there is
+		return lines, began, nil //nolint:nilerr // what there is
 	}
-	return slices.Concat(before, lines), nil
+	return slices.Concat(before, lines), began, nil
 }
 
 // standingError is a fault that is written of again and again.
@@ -153,13 +157,20 @@ func (e *standingError) on() string {
 	return e.of.id
 }
 
-func (e *standingError) result(now time.Time) probe.Result {
-	line := probe.Quoted(withoutInput(e.line.Text))
-	age := ""
-	if !e.line.Time.IsZero() {
-		age = " " + probe.Age(max(0, now.Sub(e.line.Time))) + " ago"
+// since is the result in a run that began then: a fault that only the run before wrote of is history.
+func (e *standingError) since(began, now time.Time) probe.Result {
+	r := e.result(now)
+	if e.line.Time.Before(began) {
+		r.Status, r.Saw = probe.Info, "history: the run before this one has "+r.Saw
+		r = r.With(probe.FactHistory, true)
 	}
-	r := probe.Found(probe.Warn, "written %d times, last%s: %s", e.times, age, line).With(FactSignature, e.of.id).
+	return r
+}
+
+func (e *standingError) result(now time.Time) probe.Result {
+	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
+	line := said.Text
+	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.id).
 		With(FactLine, line).With(FactTimes, e.times).With(FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(FactModule, e.module)

@@ -30,6 +30,41 @@ func logged(t *testing.T, now time.Time, lines ...string) []byte {
 	return []byte(b.String())
 }
 
+// TestErrorsOfRuns wants a fault that only the run before wrote of shown as history, and one that the present run wrote
+// of too counted over both.
+func TestErrorsOfRuns(t *testing.T) {
+	t.Parallel()
+	const bad = "WARNING felix/sync_client.go 258: Failed to connect to typha endpoint 10.88.0.12:5473.  Will try another if available... error=x509: certificate has expired"
+	now := time.Now()
+	for name, c := range map[string]struct {
+		before, present []string
+		status          probe.Status
+		history         bool
+	}{
+		"mended, and started again":         {[]string{"90 " + bad, "80 " + bad}, []string{"30 INFO felix/x.go 1: fine"}, probe.Info, true},
+		"near: the present run says so too": {[]string{"90 " + bad, "80 " + bad}, []string{"30 INFO felix/x.go 1: fine", "20 " + bad}, probe.Warn, false},
+		"near: it waits to be started":      {nil, []string{"90 " + bad, "80 " + bad}, probe.Warn, false},
+	} {
+		root := t.TempDir()
+		folder := filepath.Join(root, "var/log/pods/kube-system_calico-node-x_uid/calico-node")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, lines := range [][]string{c.before, c.present} {
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.log", i)), logged(t, now, lines...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := run(t, CalicoErrors, &probe.Host{Root: root}, probe.Target{Kind: probe.KindCalico, Name: "calico-node",
+			Attrs: map[string]string{probe.AttrLogs: "kube-system_calico-node-x_uid"}})
+		at := slices.IndexFunc(got, func(r probe.Result) bool { return r.Facts.Str(FactSignature) == SaysTyphaCertificate })
+		if at < 0 || got[at].Status != c.status || (got[at].Facts[probe.FactHistory] == true) != c.history ||
+			strings.HasPrefix(got[at].Saw, "history: ") != c.history {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestStandingErrors has lines in the form of v3.32.1's sources, and such as look like them.
 func TestStandingErrors(t *testing.T) {
 	t.Parallel()
@@ -121,9 +156,9 @@ func TestCalicoErrors(t *testing.T) {
 		want    probe.Status
 		saw     string
 	}{
-		"missing":             {"ip_tables 1 0 - Live 0x0\n", [][]string{{"60 " + line, "50 " + line}}, probe.Warn, "written 2 times, last 50s ago: felix/route_mgr.go"},
+		"missing":             {"ip_tables 1 0 - Live 0x0\n", [][]string{{"60 " + line, "50 " + line}}, probe.Warn, `tunnelDevice="vxlan.calico", 50s ago`},
 		"near: loaded by now": {"vxlan 1 0 - Live 0x0\n", [][]string{{"60 " + line, "50 " + line}}, probe.Info, "loaded now"},
-		"in the run before":   {"", [][]string{{"60 " + line, "50 " + line}, {"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.Warn, "vxlan.calico"},
+		"in the run before":   {"", [][]string{{"60 " + line, "50 " + line}, {"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.Info, "history: the run before this one has written 2 times"},
 		"well":                {"", [][]string{{"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.OK, "none among the last 1 lines"},
 		"no log":              {"", nil, probe.Skip, "no log"},
 	} {

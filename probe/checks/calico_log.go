@@ -23,7 +23,7 @@ var CalicoLog = &probe.Check{
 	In: probe.Standard, Tags: []string{tagFelix, tagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
 	Doc: `A component that ends mostly says why in its last lines, and the kubelet's files hold them also while the API server is away: of the present run and of the one before, for calico-node and each of its init containers. Read are the last 64 KiB of each file; passwords and tokens are left out.
 fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or an error of the last three minutes is one that stands for a known fault.
-info: the run ended well, or goes on, and its last error is quoted; nothing is wrong because of that alone. ok: no error among the last lines.
+info: the run ended well, or goes on, and its last error is quoted; nothing is wrong because of that alone. An error that is older than three minutes is history and no evidence. ok: no error among the last lines.
 skip: not visible by this access method, no verified calico-node is known, or its log is not there. Recognised is what calico-node's start-up, its init containers and Felix's own start write, never what a watcher quotes: that may be a tenant's text. The fact signature names what is recognised, by a table with a source for each.`,
 }
 
@@ -154,8 +154,12 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	switch worst := present.worst; {
 	case worst == nil:
 		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(FactRun, last)
-	case worst.signature != nil && now.Sub(worst.Time) < logFresh:
+	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
 		return present.result(probe.Warn, "run %d writes: %s", last, now)
+	}
+	if !present.worst.said().Current(now.Add(-logFresh)) {
+		return present.result(probe.Info, "run %d goes on, or ended well; history: its last error was %s", last, now).
+			With(probe.FactHistory, true)
 	}
 	return present.result(probe.Info, "run %d goes on, or ended well; its last error: %s", last, now)
 }
@@ -287,15 +291,19 @@ func (r runLog) young(now time.Time) bool {
 	return !r.tail && (r.lines == 0 || now.Sub(r.first) < time.Minute)
 }
 
+// said is the line as it may be quoted.
+func (l *logLine) said() probe.Statement { return quoted(l.Line) }
+
+// quoted is a line of a log as a statement.
+func quoted(l podlog.Line) probe.Statement {
+	return probe.Statement{Text: probe.Quoted(l.Text), At: l.Time}
+}
+
 func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
 	it := cmp.Or(r.end, r.worst)
-	line := probe.Quoted(it.Text)
-	text := line
-	if !it.Time.IsZero() {
-		text += ", " + probe.Age(max(0, now.Sub(it.Time))) + " ago"
-	}
-	out := probe.Found(status, format, number, text).With(FactLine, line).With(FactRun, number).With(FactEnded,
-		r.end != nil)
+	said := it.said()
+	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(FactRun, number).
+		With(FactEnded, r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.id)
 		if m := forbidden.FindStringSubmatch(it.Text); m != nil {

@@ -81,7 +81,9 @@ func TestContainerLog(t *testing.T) {
 		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
-		"nothing written":    {nil, probe.Skip, "", "nothing yet"},
+		"an error of before": {[]string{log("400 ERROR felix/x.go 1: Failed to dial", "1 INFO felix/y.go 2: fine")}, probe.Info, "",
+			"history: its last error was felix/x.go 1: Failed to dial, 6m ago"},
+		"nothing written": {nil, probe.Skip, "", "nothing yet"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, "c")
@@ -94,6 +96,9 @@ func TestContainerLog(t *testing.T) {
 			}
 		}
 		r := containerLog(&probe.Host{Root: root}, logPods+"/c", "kube-system:calico-node", now)
+		if strings.Contains(r.Saw, "history: ") != (r.Facts[probe.FactHistory] == true) {
+			t.Errorf("%s: %v", name, r.Facts)
+		}
 		if r.Status != c.status || r.Facts.Str(FactSignature) != c.signature || !strings.Contains(r.Saw, c.says) {
 			t.Errorf("%s: %s %q %q, want %s %q with %q", name, r.Status, r.Facts.Str(FactSignature), r.Saw, c.status, c.signature, c.says)
 		}

@@ -217,7 +217,10 @@ func (s serviceState) result(now time.Time) probe.Result {
 		return s.quote(status, "it runs, and writes: ", *worst, now)
 	}
 	s.end = nil
-	return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+	if now.Sub(worst.Time) < serviceFresh {
+		return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+	}
+	return s.quote(probe.Info, "it runs; history: its last error was ", *worst, now).With(probe.FactHistory, true)
 }
 
 // current tells whether a line that is recognised stands for what is wrong now.
@@ -235,9 +238,9 @@ func (s serviceState) ended() string {
 
 // quote is a result that quotes a line.
 func (s serviceState) quote(status probe.Status, says string, it serviceLine, now time.Time) probe.Result {
-	line := probe.Quoted(it.Text)
-	out := probe.Found(status, "%s%s, %s ago", says, line, probe.Age(max(0, now.Sub(it.Time)))).
-		With(FactLine, line).With(FactEnded, s.end != nil)
+	said := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
+	out := probe.Found(status, "%s%s", says, said.Aged(now)).
+		With(FactLine, said.Text).With(FactEnded, s.end != nil)
 	if s.end != nil {
 		out = out.With(FactEnds, s.ends)
 	}

@@ -128,18 +128,19 @@ func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, 
 }
 
 func (l heardLine) result(now time.Time) probe.Result {
-	text, lasts := probe.Quoted(l.Text), max(0, now.Sub(l.first))
-	r := probe.Found(probe.Info, "it goes on, and says: %s", text)
+	said, lasts := quoted(l.Line), max(0, now.Sub(l.first))
+	r := probe.Found(probe.Info, "it goes on, and says: %s", said.Aged(now))
 	switch {
 	case l.once:
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
-		r = probe.Found(probe.Warn, "it goes on, and has said for %s: %s", probe.Age(lasts), text)
+		r = probe.Found(probe.Warn, "it goes on, and has said for %s: %s", probe.Age(lasts), said.Aged(now))
 		if l.of.id == SaysUpstream { // as it should be where the cluster is cut off
 			r.Status = probe.Info
 		}
 	}
-	r = r.With(FactLine, text).With(FactEnded, false).With(FactSignature, l.of.id).With(FactLasts, int(lasts.Seconds()))
+	r = r.With(FactLine, said.Text).With(FactEnded, false).With(FactSignature, l.of.id).
+		With(FactLasts, int(lasts.Seconds()))
 	if m := peerOf.FindStringSubmatch(l.Text); m != nil {
 		r = r.With(FactOfServer, strings.Join(m[1:], ""))
 	}

@@ -235,8 +235,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
 		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
 	}
-	text := probe.Quoted(end.Text)
-	r := probe.Found(probe.Fail, "the run ended with: %s", text).With(FactLine, text).With(FactEnded, true)
+	said := quoted(*end)
+	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.signatures, anyEnding} {
 		for _, s := range list {
 			if !s.match.MatchString(end.Text) {

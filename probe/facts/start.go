@@ -16,6 +16,7 @@ const (
 	Elsewhere  probe.Fact = "elsewhere"     // list of the other nodes for which a setting is another
 	Limit      probe.Fact = "limit"         // which limit of processes or files a message is about: one of the Limit words
 	ProbeSays  probe.Fact = "probe_says"    // why the kubelet's probe of a container failed last
+	NotReady   probe.Fact = "not_ready_s"   // for how long calico-node's container has not been ready, in seconds
 	Unstarted  probe.Fact = "uninitialized" // list of the taints that a controller has yet to take away
 	WaitingFor probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
 	Webhook    probe.Fact = "webhook"       // its name

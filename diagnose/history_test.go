@@ -1,0 +1,70 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestHistory wants a message of before the present state to be evidence of nothing, and not to be what a cause says.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]bool{"of before": true, "near: of now": false} {
+		f := Findings{Node: "node-b"}
+		add := func(check string, r probe.Result) {
+			r.Check = check
+			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
+		}
+		add(checks.FelixLive.ID, probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused"))
+		line := probe.Found(probe.Info, "run 3 goes on; its last error was XYZ").With(checks.FactOfContainer, "calico-node").
+			With(checks.FactLine, "XYZ").With(checks.FactEnded, false)
+		event := probe.Found(probe.Info, "history: the kubelet reported: XYZ, 92s ago").On("kube-system/calico-node-x history")
+		if old {
+			line, event = line.With(probe.FactHistory, true), event.With(probe.FactHistory, true)
+		}
+		add(checks.CalicoLog.ID, line)
+		add(facts.CheckCalicoPod, event)
+		d := Explain(f, Rules())
+		if len(d.Causes) == 0 || d.Causes[0].ID != "felix-down" {
+			t.Fatalf("%s: %+v", name, d.Causes)
+		}
+		told := strings.Contains(d.Causes[0].Says, "XYZ")
+		for _, clue := range d.Causes[0].For {
+			told = told || strings.Contains(clue.Saw, "XYZ")
+		}
+		if told == old {
+			t.Errorf("%s: %+v", name, d.Causes[0])
+		}
+	}
+}
+
+// TestOldKill wants a process that the kernel killed before calico-node was last ready to be no reason of today.
+func TestOldKill(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ago, notReady int
+		want          bool
+	}{
+		"before it was last ready":       {500, 12, false},
+		"near: as it became not ready":   {50, 12, true},
+		"near: it has not been ready on": {500, 460, true},
+		"near: it is ready":              {500, -1, true},
+	} {
+		f := Findings{Node: "node-b"}
+		add := func(r probe.Result, check string) {
+			r.Check = check
+			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Result: &r})
+		}
+		add(probe.Found(probe.Warn, "the kernel said: Killed process 7 (bird)").On("killed bird").
+			With(checks.FactSignature, checks.KernelKilled).With(checks.FactKernelOf, "bird").With(checks.FactAgo, c.ago), checks.KernelLog.ID)
+		if c.notReady >= 0 {
+			add(probe.Found(probe.Warn, "has not been ready").With(facts.NotReady, c.notReady), facts.CheckCalicoPod)
+		}
+		if got := len(killed(f, true)) > 0; got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
