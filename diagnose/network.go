@@ -124,6 +124,12 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 	return append(out, unready(f)...)
 }
 
+// FollowsFrom reports whether a fault of another node may explain a bad answer of a node, as far as both can see.
+func FollowsFrom(peer, node string, r probe.Result) bool {
+	f := Findings{Node: node, All: []Finding{{Node: node, Result: r}}}
+	return len(pathFollows(f, 0, peer)) > 0
+}
+
 // unready is calico-node's pod running and not ready, as it is without sessions. One
 // that waits or crashes has another reason.
 func unready(f Findings) []Cover {

@@ -305,7 +305,7 @@ func meant(n *corev1.Node, typed string) bool {
 func replay(runs []report.Run, sink report.Sink) ([]judged, error) {
 	var all []judged
 	for _, run := range runs {
-		j := &judging{judged: judged{name: run.Node}}
+		j := newJudging(run.Node)
 		c, err := examine.Replay(run, j)
 		if err == nil {
 			err = j.conclude(c)

@@ -40,7 +40,7 @@ func group(all []judged) []probe.Group {
 	for _, n := range all {
 		for i := range n.causes {
 			c := &n.causes[i]
-			if c.About != n.name && blamed[c.About] != "" {
+			if of := nodeIn(c.About, blamed); of != "" && of != n.name {
 				continue
 			}
 			key := "cause/" + c.ID
@@ -55,7 +55,7 @@ func group(all []judged) []probe.Group {
 				abouts[key][c.About]++
 			}
 		}
-		for _, r := range n.unexplained() {
+		for _, r := range n.unexplained(n.lost(blamed)) {
 			g := member("check/"+r.Check, n)
 			if g.Check == "" {
 				g.Check, g.Example = r.Check, probe.Example{Node: n.name, Result: &r}
@@ -74,37 +74,62 @@ func group(all []judged) []probe.Group {
 	return out
 }
 
-// bearWitness gives groups their witnesses.
-func bearWitness(all []judged, blamed map[string]string, found map[string]*probe.Group) {
+// bearWitness gives groups their witnesses: nodes whose causes, or unexplained answers, follow from a node of the group.
+func bearWitness(all []judged, blamed map[string]blamed, found map[string]*probe.Group) {
+	witness := func(of string, w probe.Witness) {
+		if g := found["cause/"+blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
+			g.Witnesses = append(g.Witnesses, w)
+		} else {
+			g.MoreWitnesses++
+		}
+	}
 	for _, n := range all {
 		for _, c := range n.causes {
-			own := blamed[c.About]
-			if own == "" || c.About == n.name {
-				continue
+			if of := nodeIn(c.About, blamed); of != "" && of != n.name {
+				witness(of, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
 			}
-			if g := found["cause/"+own]; len(g.Witnesses) < mostWitnesses {
-				g.Witnesses = append(g.Witnesses, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
-			} else {
-				g.MoreWitnesses++
+		}
+		told, lost := map[string]bool{}, n.lost(blamed)
+		for _, r := range n.bad {
+			if of := n.followsFrom(r, lost); of != "" && !told[of+" "+r.Check] {
+				told[of+" "+r.Check] = true
+				witness(of, probe.Witness{Node: n.name, Check: r.Check, About: of})
 			}
 		}
 	}
 }
 
-// blame gives each node that has a cause of its own, one that is not about another node, the ID of the first: what
-// others find wrong with that node follows from it.
-func blame(all []judged) map[string]string {
-	names, out := map[string]bool{}, map[string]string{}
+// A blamed node has a cause of its own: what others find wrong with that node follows from it.
+type blamed struct {
+	cause      string // the ID of the first
+	confidence probe.Confidence
+}
+
+// blame finds the nodes that have a cause which is not about another node.
+func blame(all []judged) map[string]blamed {
+	names, out := map[string]bool{}, map[string]blamed{}
 	for _, n := range all {
 		names[n.name] = true
 	}
 	for _, n := range all {
-		own := slices.IndexFunc(n.causes, func(c probe.Cause) bool { return !names[c.About] || c.About == n.name })
+		own := slices.IndexFunc(n.causes, func(c probe.Cause) bool {
+			of := nodeIn(c.About, names)
+			return of == "" || of == n.name
+		})
 		if own >= 0 {
-			out[n.name] = n.causes[own].ID
+			out[n.name] = blamed{n.causes[own].ID, n.causes[own].Confidence}
 		}
 	}
 	return out
+}
+
+// nodeIn is the node that a cause is about, as "NODE" or "NODE ADDRESS", where it is one of some; "" = none of them.
+func nodeIn[T any](about string, nodes map[string]T) string {
+	name, _, _ := strings.Cut(about, " ")
+	if _, is := nodes[name]; is {
+		return name
+	}
+	return ""
 }
 
 // badness is the place of the worst answer that a group rests on, among fail, unknown and warn.

@@ -32,6 +32,65 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
+// TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests on
+// them, and nothing else.
+func TestSymptoms(t *testing.T) {
+	t.Parallel()
+	toward := func(check, node string) probe.Result {
+		r := probe.Found(probe.Fail, "no answer").On(node)
+		r.Check = check
+		if node != "" {
+			r = r.With(probe.FactNode, node)
+		}
+		return r
+	}
+	unready := toward("calico-pod", "")
+	node := func(name string, causes []probe.Cause, bad ...probe.Result) judged {
+		n := judged{name: name, causes: causes, bad: bad}
+		for _, r := range bad {
+			n.verdict.Unexplained = append(n.verdict.Unexplained, r.Check)
+		}
+		return n
+	}
+	cause := func(id, about string, c probe.Confidence) []probe.Cause {
+		return []probe.Cause{{ID: id, About: about, Confidence: c, For: []probe.Clue{{Status: probe.Fail}}}}
+	}
+	lost := []probe.Result{toward("bgp-session", "node-b"), toward("node-ping", "node-b"), toward("pod-ping", "node-b"),
+		toward("pod-tcp", "node-b"), toward("service-clusterip", ""), unready}
+	for name, c := range map[string]struct {
+		all       []judged
+		want      []string // CAUSE or CHECK, and its nodes
+		witnesses int
+	}{
+		"the wrong address of node-b": {[]judged{node("node-a", nil, lost...),
+			node("node-b", cause("address-second-nic", "IPv4", probe.High))}, []string{"address-second-nic[node-b]"}, 6},
+		"BIRD on node-b": {[]judged{node("node-a", cause("peer-bird-dead", "node-b 10.0.0.2", probe.Medium)),
+			node("node-b", cause("bird-dead", "", probe.High))}, []string{"bird-dead[node-b]"}, 1},
+		"near: a third node": {[]judged{node("node-a", nil, slices.Concat(lost, []probe.Result{toward("bgp-session", "node-c")})...),
+			node("node-b", cause("bird-dead", "", probe.High)), node("node-c", nil)},
+			[]string{"bird-dead[node-b]", "bgp-session[node-a]"}, 6},
+		"near: nothing names it": {[]judged{node("node-a", nil, toward("service-clusterip", "")),
+			node("node-b", cause("bird-dead", "", probe.High))},
+			[]string{"service-clusterip[node-a]", "bird-dead[node-b]"}, 0},
+		"near: a cause that is worth a look": {[]judged{node("node-a", nil, toward("node-ping", "node-b")),
+			node("node-b", cause("node-slow", "", probe.Low))}, []string{"node-ping[node-a]", "node-slow[node-b]"}, 0},
+		"near: not by any path": {[]judged{node("node-a", nil, toward("node-ping", "node-b"), toward("node-load", "")),
+			node("node-b", cause("bird-dead", "", probe.High))}, []string{"bird-dead[node-b]", "node-load[node-a]"}, 1},
+	} {
+		var got []string
+		witnesses := 0
+		for _, g := range group(c.all) {
+			got = append(got, g.Cause+g.Check+fmt.Sprint(g.Nodes))
+			witnesses += len(g.Witnesses)
+		}
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) || witnesses != c.witnesses {
+			t.Errorf("%s: %v and %d witnesses, want %v and %d", name, got, witnesses, c.want, c.witnesses)
+		}
+	}
+}
+
 // TestOrder wants the same groups, with the same examples, in whichever order nodes are done.
 func TestOrder(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
@@ -28,25 +29,57 @@ type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	bad        []probe.Result // of each check the first answer that is fail, warn or unknown
+	bad        []probe.Result // answers that are fail, warn or unknown; of a judged node those left unexplained
 	verdict    probe.Verdict
 }
 
-// unexplained are the answers that no cause explains, one for each check.
-func (n judged) unexplained() []probe.Result {
+// maxBad is how many bad answers to one check are kept of a node: of those to its peers any tells which are lost.
+const maxBad = 100
+
+// unexplained are the answers that no cause of the node explains, nor a cause of one of its peers; one for each check.
+func (n judged) unexplained(lost []string) []probe.Result {
 	var out []probe.Result
 	for _, id := range n.verdict.Unexplained {
-		if i := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id }); i >= 0 {
-			out = append(out, n.bad[i])
+		at := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id && n.followsFrom(r, lost) == "" })
+		if at >= 0 {
+			out = append(out, n.bad[at])
 		}
 	}
 	return out
+}
+
+// lost are the peers with a cause of their own that a bad answer of this node names.
+func (n judged) lost(all map[string]blamed) []string {
+	var out []string
+	for _, r := range n.bad {
+		peer := r.Facts.Str(probe.FactNode)
+		known := peer != n.name && rank(all[peer].confidence) <= rank(probe.Medium)
+		if known && !slices.Contains(out, peer) && diagnose.FollowsFrom(peer, n.name, r) {
+			out = append(out, peer)
+		}
+	}
+	return out
+}
+
+// followsFrom is the lost peer whose cause explains a bad answer of this node, "" = none. An answer that names no node,
+// such as that of a service, may follow from any of them.
+func (n judged) followsFrom(r probe.Result, lost []string) string {
+	at := slices.IndexFunc(lost, func(peer string) bool { return diagnose.FollowsFrom(peer, n.name, r) })
+	if at < 0 {
+		return ""
+	}
+	return lost[at]
 }
 
 // judging is a sink that keeps what a node is judged by, and all events until they are reported.
 type judging struct {
 	judged
 	events []probe.Event
+	kept   map[string]int // bad answers, by check
+}
+
+func newJudging(name string) *judging {
+	return &judging{judged: judged{name: name}, kept: map[string]int{}}
 }
 
 func (j *judging) Event(ev probe.Event) error {
@@ -55,9 +88,13 @@ func (j *judging) Event(ev probe.Event) error {
 		j.attributes = ev.Start.Attributes
 	case ev.Type == probe.EventVerdict:
 		j.verdict = *ev.Verdict
-	case ev.Type == probe.EventResult && bad(ev.Result.Status) &&
-		!slices.ContainsFunc(j.bad, func(r probe.Result) bool { return r.Check == ev.Result.Check }):
-		j.bad = append(j.bad, *ev.Result)
+		j.bad = slices.DeleteFunc(j.bad, func(r probe.Result) bool {
+			return !slices.Contains(j.verdict.Unexplained, r.Check)
+		})
+	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+		if j.kept[ev.Result.Check]++; j.kept[ev.Result.Check] <= maxBad {
+			j.bad = append(j.bad, *ev.Result)
+		}
 	}
 	j.events = append(j.events, ev)
 	return nil
@@ -170,7 +207,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
 		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
 	})
-	j := &judging{judged: judged{name: n.Name}}
+	j := newJudging(n.Name)
 	c := examine.NewCollector(n.Name, j)
 	c.Strict = r.opts.FailOn == examine.FailOnWarn
 	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
@@ -193,7 +230,7 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 		if ctx.Err() != nil {
 			return r.judgeByAPI(ctx, s, n, start, context.Cause(ctx))
 		}
-		j := &judging{judged: judged{name: n.Name}}
+		j := newJudging(n.Name)
 		run, err := r.one(client, n, j)
 		if err == nil {
 			err = run.Add("", probe.Event{Type: probe.EventRun, Start: &start})

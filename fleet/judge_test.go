@@ -45,7 +45,7 @@ func aRun(t *testing.T, sink report.Sink) *Run {
 
 // answered is a node that had an answer.
 func answered(n *corev1.Node) *judging {
-	j := &judging{judged: judged{name: n.Name}}
+	j := newJudging(n.Name)
 	v := probe.Verdict{Word: report.WordHealthy}
 	_ = j.Event(probe.Event{Type: probe.EventVerdict, Node: n.Name, Verdict: &v}) // never fails
 	return j

@@ -10,17 +10,18 @@ type Group struct {
 	Abouts     []string   `json:"abouts,omitempty"`     // what it is about, the most frequent first: peers, devices
 	Common     *Common    `json:"common,omitempty"`     // what sets them apart from the others
 	Example    Example    `json:"example"`              // one of them
-	// Witnesses are nodes whose own causes say that something is wrong with a node of the group: they are in no group
-	// for that.
+	// Witnesses are nodes whose own causes or failed checks follow from what is wrong with a node of the group: they are
+	// in no group for that.
 	Witnesses     []Witness `json:"witnesses,omitempty"`
 	MoreWitnesses int       `json:"more_witnesses,omitempty"` // how many there are beside those
 }
 
-// Witness is a node with a cause that is about another one.
+// Witness is a node with a cause that is about another one, or with a failed check that a cause there explains.
 type Witness struct {
 	Node  string `json:"node"`
-	Cause string `json:"cause"` // the ID of the rule
-	About string `json:"about"` // the other node
+	Cause string `json:"cause,omitempty"` // the ID of the rule
+	Check string `json:"check,omitempty"` // the check, where no cause of the node explains it
+	About string `json:"about"`           // the other node
 }
 
 // Common is an attribute that nodes of a group share and most of the others have not.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -107,7 +108,7 @@ func groupLines(g probe.Group, width int) []string {
 func witnesses(g probe.Group) string {
 	var nodes, causes []string
 	for _, w := range g.Witnesses {
-		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, w.Cause)
+		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, cmp.Or(w.Cause, w.Check))
 	}
 	text := strings.Join(nodes[:min(len(nodes), shownNodes)], ", ")
 	switch n := len(nodes) - shownNodes; {
@@ -132,13 +133,14 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 		longest = max(longest, len(printable(n.Node)))
 	}
 	fmt.Fprintf(b, "\n%-*s  %-10s  CAUSES\n", longest, "NODE", "VERDICT")
+	affected := t.all.affected()
 	for _, n := range all {
 		var causes []string
 		for _, c := range n.Causes {
 			causes = append(causes, fmt.Sprintf("%s (%s)", strings.TrimSpace(c.ID+" "+c.About), c.Confidence))
 		}
-		if len(causes) == 0 && len(n.Unexplained) > 0 {
-			causes = []string{"no known cause fits " + strings.Join(n.Unexplained, ", ")}
+		if len(n.Unexplained) > 0 && (len(causes) == 0 || affected[n.Node] != "") {
+			causes = []string{n.unexplained(affected)}
 		}
 		word := t.paint(verdictStatus(n.Word), fmt.Sprintf("%-10s", n.Word))
 		line := fmt.Sprintf("%-*s  %s  %s", longest, printable(n.Node), word, printable(strings.Join(causes, "; ")))
@@ -178,12 +180,47 @@ func (f Fleet) leads() string {
 	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(g)), len(g.Nodes), g.Of, more)
 }
 
+// affected are the nodes with nothing but symptoms of a fault of other nodes, and one of those.
+func (f Fleet) affected() map[string]string {
+	out := map[string]string{}
+	for _, g := range f.Groups {
+		for _, w := range g.Witnesses {
+			out[w.Node] = w.About
+		}
+	}
+	for _, g := range f.Groups {
+		for _, node := range g.Nodes {
+			delete(out, node)
+		}
+	}
+	return out
+}
+
+// unexplained says why a node has bad answers that no cause of its own explains.
+func (n FleetNode) unexplained(affected map[string]string) string {
+	checks := strings.Join(n.Unexplained, ", ")
+	if of := affected[n.Node]; of != "" {
+		return "affected by " + of + ": " + checks
+	}
+	return "no known cause fits " + checks
+}
+
 // count says how many nodes came to what, the worst first.
 func (f Fleet) count() string {
 	var parts []string
+	affected := f.affected()
 	for _, word := range slices.Backward(Verdicts()) {
-		if n := f.Verdicts[word]; n > 0 {
+		n := f.Verdicts[word]
+		for _, node := range f.Nodes {
+			if word == WordFault && node.Word == word && affected[node.Node] != "" {
+				n--
+			}
+		}
+		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+		}
+		if more := f.Verdicts[word] - n; more > 0 {
+			parts = append(parts, fmt.Sprintf("%d affected", more))
 		}
 	}
 	if len(parts) == 0 {

@@ -35,7 +35,7 @@ func (f Fleet) page() page.Page {
 		p.Causes = append(p.Causes, groupPage(g))
 	}
 	for _, n := range f.Nodes {
-		p.Nodes = append(p.Nodes, n.page())
+		p.Nodes = append(p.Nodes, n.page(f.affected()))
 	}
 	page.Ordered(p.Nodes)
 	if len(f.Groups) > pageGroups {
@@ -116,14 +116,14 @@ func groupPage(g probe.Group) page.Cause {
 }
 
 // page of a node among others.
-func (n FleetNode) page() page.Node {
+func (n FleetNode) page(affected map[string]string) page.Node {
 	out := page.Node{Name: n.Node, Zone: n.Zone, Word: n.Word}
 	var says []string
 	for _, c := range n.Causes {
 		says = append(says, fmt.Sprintf("%s (%s)", causeName(c), c.Confidence))
 	}
-	if len(says) == 0 && len(n.Unexplained) > 0 {
-		says = []string{"no known cause fits " + strings.Join(n.Unexplained, ", ")}
+	if len(n.Unexplained) > 0 && (len(says) == 0 || affected[n.Node] != "") {
+		says = []string{n.unexplained(affected)}
 	}
 	out.Says = strings.Join(says, "; ")
 	results := slices.SortedStableFunc(slices.Values(n.Results), func(a, b Located) int {
