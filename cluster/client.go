@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,11 @@ type Client struct {
 	calicoIn []string              // the namespaces in which Calico's own pods are looked for
 
 	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = they are listed each time
+
+	limit time.Duration // of the first try of Read and ReadAll
+	// Slow is called where the API server took a connection and did not answer: how long that was waited for, and how long
+	// the second try may take. nil = nobody waits.
+	Slow func(waited, more time.Duration)
 }
 
 // NewClient returns a Client for config, which is not changed. Calico's own pods are those
@@ -43,5 +49,6 @@ func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &Client{kube: kube, calls: calls, clock: clock, groups: groups, calicoIn: Namespaces(calicoNamespace)}, nil
+	return &Client{kube: kube, calls: calls, clock: clock, groups: groups, calicoIn: Namespaces(calicoNamespace),
+		limit: readLimit}, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readLimit bounds Read as a whole. What is read first may take its share of that:
+// readLimit bounds a try of Read as a whole. What is read first may take its share of that:
 // one list that hangs must not take the time of what is read after it.
 const (
 	readLimit  = 15 * time.Second
@@ -94,18 +94,20 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	return c.read(ctx, node, nil)
+	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*Snapshot, error) {
+		return c.read(ctx, limit, node, nil)
+	})
 }
 
 // Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
 // read again.
 func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
-	return c.read(ctx, node, s.asRead)
+	return c.read(ctx, readLimit, node, s.asRead)
 }
 
 // read takes a snapshot around a node in a cluster, which is read too where it is nil.
-func (c *Client) read(ctx context.Context, node string, of *Survey) (*Snapshot, error) {
-	whole, cancel := context.WithTimeout(ctx, readLimit)
+func (c *Client) read(ctx context.Context, limit time.Duration, node string, of *Survey) (*Snapshot, error) {
+	whole, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()

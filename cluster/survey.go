@@ -79,8 +79,10 @@ type Survey struct {
 
 // ReadAll reads what the API says of a cluster and of each of its nodes, by a few lists however many there are. An
 // error means that nothing useful could be read.
-func (c *Client) ReadAll(ctx context.Context) (*Survey, error) {
-	whole, cancel := context.WithTimeout(ctx, readLimit)
+func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
+
+func (c *Client) readAll(ctx context.Context, limit time.Duration) (*Survey, error) {
+	whole, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()

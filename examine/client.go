@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,7 +116,14 @@ func (c *Client) Reader() (*cluster.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.NewClient(config, c.CalicoNamespace)
+	client, err := cluster.NewClient(config, c.CalicoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	client.Slow = func(waited, more time.Duration) {
+		c.Note("the API server is slow: no answer for %s; waiting up to %s more", probe.Age(waited), probe.Age(more))
+	}
+	return client, nil
 }
 
 // Resolve makes an address that o.Node gives the name of the node that has it. What no node has stays as it

@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// slowFactor is how much longer than the first a second try may take: an API server on a machine short of CPU answers
+// a list within half a minute, where a dead one takes no connection.
+const slowFactor = 3
+
+// patiently reads within a limit, and once more within a longer one where the API server took a connection and did not
+// answer in time. Before that it tells whoever waits.
+func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Context, limit time.Duration) (T, error),
+) (T, error) {
+	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
+	var reached atomic.Bool
+	watched := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
+		if err == nil {
+			reached.Store(true)
+		}
+	}, GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
+	got, err := read(watched, limit)
+	if !late(err) || !reached.Load() {
+		return got, err
+	}
+	if ctx.Err() == nil {
+		if c.Slow != nil {
+			c.Slow(time.Since(began), slowFactor*limit)
+		}
+		if got, err = read(watched, slowFactor*limit); !late(err) {
+			return got, err
+		}
+	}
+	return got, &slowError{time.Since(began), err}
+}
+
+// late reports whether an error says that no answer came in time.
+func late(err error) bool {
+	return err != nil && (errors.Is(err, context.DeadlineExceeded) || probe.Reason(err) == "timeout" ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
+}
+
+// slowError is an API server that takes connections and does not answer in time.
+type slowError struct {
+	waited time.Duration
+	err    error
+}
+
+func (e *slowError) Error() string {
+	return fmt.Sprintf("the API server accepts connections but gave no answer in time (%s): it is overloaded, or its etcd "+
+		"is slow. Try again, or run calico-probe on the node itself with --via local", probe.Age(e.waited))
+}
+
+func (e *slowError) Unwrap() error { return e.err }
+
+// Sentence marks the text as written for the user.
+func (e *slowError) Sentence() {}
