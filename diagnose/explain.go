@@ -72,7 +72,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 	residual, more := matched(unproven(f, all), rules, true)
 	all, failed = append(all, residual...), append(failed, more...)
 	slices.SortStableFunc(all, surest)
-	kept := inBothFamilies(explainedAway(f, all))
+	kept := withOneFix(explainedAway(f, all))
 	for i := range kept {
 		kept[i].covered = covers(f, kept[i])
 	}
@@ -289,20 +289,21 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	return kept
 }
 
-// inBothFamilies makes one cause of two that differ in the family of addresses alone,
-// and have one fix.
-func inBothFamilies(all []candidate) []candidate {
+// withOneFix makes one cause of those of a rule that are about the same peer, equally sure, and mended alike: they
+// differ in the family of addresses, or in the target. The targets are named, or where they are many counted.
+func withOneFix(all []candidate) []candidate {
 	var out []candidate
+	others := map[int][]candidate{} // by the place in out of the first
 	for _, c := range all {
 		i := slices.IndexFunc(out, func(o candidate) bool {
-			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 &&
-				o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence &&
-				reflect.DeepEqual(o.cause.Fix, c.cause.Fix)
+			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.cause.About != c.cause.About &&
+				o.cause.Confidence == c.cause.Confidence && reflect.DeepEqual(o.cause.Fix, c.cause.Fix)
 		})
 		if i < 0 {
 			out = append(out, c)
 			continue
 		}
+		others[i] = append(others[i], c)
 		into := &out[i]
 		into.also, into.more = slices.Concat(into.also, c.also), slices.Concat(into.more, c.more)
 		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers,
@@ -310,10 +311,40 @@ func inBothFamilies(all []candidate) []candidate {
 		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against,
 			c.cause.Against)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
-		into.cause.Says += fmt.Sprintf("; the same holds for %s", c.cause.About)
-		into.cause.About += " and " + c.cause.About
+	}
+	for i, of := range others {
+		out[i].cause.Says, out[i].cause.About = together(out[i].cause, of)
 	}
 	return out
+}
+
+// shownTargets is how many targets one cause names.
+const shownTargets = 3
+
+// together is what a cause says of its own target and of those of others, and what it is about then. Of one that says
+// something else of its target that is kept.
+func together(first probe.Cause, others []candidate) (says, about string) {
+	says, about = first.Says, first.About
+	var same []string
+	apart := 0
+	for _, c := range others {
+		if own := strings.ReplaceAll(c.cause.Says, c.cause.About, first.About); own == first.Says {
+			same = append(same, c.cause.About)
+		} else if apart++; apart <= shownTargets {
+			says += "; " + c.cause.Says
+		}
+	}
+	switch n := len(same) - shownTargets; {
+	case n > 0:
+		says += fmt.Sprintf("; the same holds for %d more targets: %s and %d others", len(same),
+			strings.Join(same[:shownTargets], ", "), n)
+	case len(same) > 0:
+		says += "; the same holds for " + strings.Join(same, ", ")
+	}
+	if len(others) == 1 {
+		return says, about + " and " + others[0].cause.About
+	}
+	return says, fmt.Sprintf("%s and %d more", about, len(others))
 }
 
 // root is the cause from which another one follows in the end.

@@ -93,6 +93,8 @@ var kubeletDead = &Rule{
 		if here.dead() {
 			// One that has just ended has a lease yet.
 			c.For, c.Against = append(clues(proof, here.refused), c.For...), nil
+		} else {
+			c.Fix = whyKubeletDead
 		}
 		c.Says += since(f)
 		for _, r := range f.With(checks.DaemonLog.ID, checks.FactStopped, true) {

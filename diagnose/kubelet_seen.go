@@ -83,3 +83,24 @@ func fromOutside(f Findings, port float64) reached {
 	}
 	return out
 }
+
+// whyKubeletDead is the fix of a kubelet that is seen from outside only: the three commonest reasons, each with its
+// check, and the run that sees them.
+var whyKubeletDead = &probe.Fix{
+	Says: "Check the three commonest reasons on the node: swap is on, the client certificate has expired, the configuration has an error. A run by ssh reads all three: it needs an ssh login on {node} with sudo.",
+	Manifest: []string{
+		"calico-probe run --node {node} --via ssh  # with --ssh-config FILE where 'ssh {node}' needs one",
+		`ssh {node} "swapon --show; grep -n failSwapOn /var/lib/kubelet/config.yaml"  # swap: any output of swapon, without failSwapOn: false`,
+		"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem  # certificate: notAfter is past",
+		`ssh {node} "sudo journalctl -u {kubelet} -n 200 --no-pager | grep -E 'command failed|Failed to run kubelet|unknown flag|failed to (load|validate)'"  # configuration: the last line names the setting`,
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "swap is on", Manifest: []string{"ssh {node} sudo swapoff -a", "ssh {node} sudo systemctl restart {kubelet}"}},
+		{If: "the certificate has expired", Manifest: []string{
+			"kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME",
+			"ssh {node} sudo systemctl restart {kubelet}"}},
+		{If: "the configuration is corrected, or none of the three is the reason",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+	},
+	Radius: "checks change nothing; restarting the kubelet and swapoff touch this node only, running pods stay{together}",
+}
