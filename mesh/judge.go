@@ -251,5 +251,8 @@ func (f Finding) Says() string {
 		}
 		return fmt.Sprintf("zones %s and %s: %s between them %s", f.Names[0], f.Names[1], paths, how)
 	}
+	if f.Kind == KindPair && f.Failed > 1 {
+		return fmt.Sprintf("between %s and %s: %s %s", f.Names[0], f.Names[1], paths, how)
+	}
 	return fmt.Sprintf("from %s to %s: %s %s", f.Names[0], f.Names[1], paths, how)
 }
