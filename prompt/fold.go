@@ -67,7 +67,11 @@ func foldLine(b *strings.Builder, line string, width, indent int) {
 		word := rest[:end]
 		line = rest[end:]
 		before, long := at+len(blanks), Columns(word)
-		if long == 0 { // blanks at the end
+		if long == 0 { // blanks at the end, or within a colour that ends here
+			if strings.Contains(word, "\x1b[") {
+				b.WriteString(blanks)
+				at = before
+			}
 			b.WriteString(word)
 			continue
 		}

@@ -17,6 +17,7 @@ func TestFold(t *testing.T) {
 		"a  b      columns  and  more  more\nx": "a  b      columns\n  and  more  more\nx",
 		"a-word-that-is-longer-than-the-line x": "a-word-that-is-longer-than-the-line\n  x",
 		"\x1b[31mred\x1b[0m is no column here":  "\x1b[31mred\x1b[0m is no column\n  here",
+		"\x1b[32mok      \x1b[0m bgp-session":   "\x1b[32mok      \x1b[0m bgp-session",
 		"größer grün über ältere Öfen":          "größer grün über\n  ältere Öfen",
 		"blanks at the end              \nnext": "blanks at the end\nnext",
 		"no end of line, just many more words":  "no end of line, just\n  many more words",
