@@ -133,7 +133,7 @@ func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 
 // notAsked is a tool's answer that could not be had.
 func notAsked(format string, args ...any) error {
-	return outcomeError{ui.Exit(report.ExitIncomplete), fmt.Sprintf(format, args...)}
+	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
 }
 
 // ofCall tells whether an event can be part of the answer to a call, which is no place to

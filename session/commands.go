@@ -60,8 +60,17 @@ func one(what string) func([]string) error {
 }
 
 func checksNamed(args []string) error {
-	_, err := probe.Select(examine.Suite(), args, nil)
+	_, err := probe.Select(examine.Suite(), byComma(args), nil)
 	return err
+}
+
+// byComma are names that are apart by blanks or, as --checks takes them, by commas.
+func byComma(args []string) []string {
+	var out []string
+	for _, arg := range args {
+		out = append(out, strings.FieldsFunc(arg, func(r rune) bool { return r == ',' })...)
+	}
+	return out
 }
 
 // runChecks asks everything there is to ask about the node, like the verb run, or some
@@ -78,7 +87,7 @@ func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 		}
 		return run.Conclude()
 	}
-	opts := s.asking(call.Args)
+	opts := s.asking(byComma(call.Args))
 	opts.OnlyNamed = true
 	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
@@ -113,11 +122,36 @@ func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Cal
 			return err
 		}
 	}
-	outcome, err := s.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	var wrote []byte
+	outcome, err := s.through(ctx, what, call.Out, printable, func(ev probe.Event) {
+		if ev.Type == probe.EventOut && len(wrote) < maxRead {
+			wrote = append(wrote, bytesOf(ev)...)
+		}
+		c.record(c.at, ev)
+	})
 	if err := errors.Join(err, leave()); err != nil {
 		return err
 	}
-	return c.cameTo(outcome)
+	err = c.cameTo(outcome)
+	if e, is := errors.AsType[outcomeError](err); is && call.Terminal && ui.IsTerminal(c.stderr) {
+		e.read = repeats(outcome.Saw, string(wrote))
+		return e
+	}
+	return err
+}
+
+// maxRead bounds what is kept of a tool's output to know whether a person has read its outcome there.
+const maxRead = 64 << 10
+
+// repeats reports whether an outcome is a line of what the tool has written, maybe after what it was about.
+func repeats(saw, wrote string) bool {
+	_, without, _ := strings.Cut(saw, ": ")
+	for line := range strings.Lines(wrote) {
+		if line = strings.TrimSpace(line); line == saw || line != "" && line == without {
+			return true
+		}
+	}
+	return false
 }
 
 // through runs a tool whose output goes to a writer, and ends it once that takes no more:
@@ -169,7 +203,7 @@ func (c *Session) cameTo(outcome probe.Result) error {
 	case probe.OK, probe.Info, probe.Warn:
 		return nil
 	case probe.Fail:
-		return outcomeError{ui.Exit(report.ExitFault), outcome.Saw}
+		return outcomeError{exit: ui.Exit(report.ExitFault), saw: outcome.Saw}
 	}
-	return outcomeError{ui.Exit(report.ExitIncomplete), outcome.Saw}
+	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: outcome.Saw}
 }

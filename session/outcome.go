@@ -22,6 +22,7 @@ func usage(err error) error {
 type outcomeError struct {
 	exit ui.Exit
 	saw  string
+	read bool // it is on the terminal already, in what the tool wrote
 }
 
 func (e outcomeError) Error() string { return e.saw }
@@ -63,8 +64,11 @@ func (c *Session) failed(which string, err error) {
 		return
 	}
 	var code ui.Exit
+	outcome, said := errors.AsType[outcomeError](err)
 	switch {
-	case errors.As(err, new(outcomeError)):
+	case said && outcome.read:
+		return
+	case said:
 	case errors.As(err, new(prompt.PipeError)): // which speaks for itself
 		return
 	case errors.As(err, &code):

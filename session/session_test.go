@@ -84,7 +84,7 @@ func TestExitCodeOfCommands(t *testing.T) {
 		{errors.New("the line is gone"), 1},
 		{prompt.Usagef("no such"), 2},
 		{ui.BadUsage("no such node"), 2},
-		{outcomeError{ui.Exit(3), "nobody answers"}, 3},
+		{outcomeError{exit: ui.Exit(3), saw: "nobody answers"}, 3},
 		{fmt.Errorf("asking: %w", ui.Exit(5)), 5},
 		{pipe(1), 1},
 		{pipe(127), 127},
@@ -102,6 +102,39 @@ func TestExitCodeOfCommands(t *testing.T) {
 				t.Errorf("of %d and %d the worse is %d, want %d", a, b, examine.WorseExit(a, b), b)
 			}
 		}
+	}
+}
+
+// TestReadOnce wants an outcome that is a line of the tool's own output, with or without what it is about, not repeated
+// beside it, and the names of checks apart by commas as everywhere.
+func TestReadOnce(t *testing.T) {
+	const wrote = "40 of 40 packets died in FORWARD at veth0: NETFILTER_DROP\n  counter grew by 40\n"
+	for saw, want := range map[string]bool{
+		"10.244.174.130: 40 of 40 packets died in FORWARD at veth0: NETFILTER_DROP": true,
+		"40 of 40 packets died in FORWARD at veth0: NETFILTER_DROP":                 true,
+		"10.244.174.130: 40 of 40 packets died":                                     false,
+		"stopped before anything was known":                                         false,
+		"":                                                                          false,
+	} {
+		if got := repeats(saw, wrote); got != want {
+			t.Errorf("%q: %v", saw, got)
+		}
+	}
+	var errs bytes.Buffer
+	c := &Session{stderr: &errs}
+	c.failed("drops x: ", outcomeError{exit: ui.Exit(3), saw: "x: 40 of 40", read: true})
+	if errs.Len() > 0 {
+		t.Errorf("said again: %s", errs.String())
+	}
+	c.failed("drops x: ", outcomeError{exit: ui.Exit(3), saw: "x: 40 of 40"})
+	if !strings.Contains(errs.String(), "drops x: x: 40 of 40") {
+		t.Errorf("not said: %s", errs.String())
+	}
+	if got := byComma([]string{"bgp,node-ready", "cni"}); !slices.Equal(got, []string{"bgp", "node-ready", "cni"}) {
+		t.Error(got)
+	}
+	if err := checksNamed([]string{"bgp,node-ready"}); err != nil {
+		t.Error(err)
 	}
 }
 
