@@ -109,7 +109,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 		}
 		if out.file != "" {
 			if err := out.openFile(); err != nil {
-				return ui.BadUsage("-o %s=%s cannot be written: %w", out.Name, out.file, err)
+				return fmt.Errorf("-o %s=%s cannot be written: %w", out.Name, out.file, err)
 			}
 		}
 		info := infoOf(out.w)

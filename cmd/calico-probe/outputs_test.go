@@ -104,7 +104,11 @@ func TestOutputsRefused(t *testing.T) {
 	} {
 		for _, verb := range []string{"run --via local --checks node-clock", "analyze -"} {
 			exit, out, errs := call(t, strings.Fields(verb+" "+c.args)...)
-			if exit != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) {
+			want := 2
+			if c.says == "cannot be written" || c.says == "it is a folder" { // right usage, and no such place
+				want = 1
+			}
+			if exit != want || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) {
 				t.Errorf("%s %s: exit %d\n%s%s", verb, c.args, exit, out, errs)
 			}
 		}
@@ -133,7 +137,7 @@ func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 	}
 	refusing.Close()
 	for _, c := range []struct{ args, says string }{
-		{"run --node node-a --server http://" + deaf.Addr().String() + " --timeout 1s", "no answer in time"},
+		{"run --node node-a --server http://" + deaf.Addr().String() + " --timeout 1s", "accepts connections but gave no answer in time"},
 		{"run --node node-a --server http://" + refusing.Addr().String(), "connection refused"},
 		{"preflight --node node-a --server http://" + refusing.Addr().String(), "connection refused"},
 	} {
