@@ -82,6 +82,22 @@ func TestDiffGolden(t *testing.T) {
 
 // TestDiffOfNodes wants each node's peers to stand for one another: the other node is
 // one's peer, and pods have other names.
+// TestDiffOfTargets wants a check with good answers in both runs, about other targets, named once.
+func TestDiffOfTargets(t *testing.T) {
+	var out bytes.Buffer
+	d := Diff("a", runOf("node-a", "healthy", result("node-uplink", "eth0", probe.OK, "up"), result("cni-mtu", "", probe.OK, "1450")),
+		"b", runOf("node-a", "healthy", result("node-uplink", "eth1", probe.OK, "up"), result("node-swap", "", probe.OK, "none")))
+	if err := WriteDiff(&out, "table", d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\ngood in both, about other targets: node-uplink\n", "\nanswered by B only, and good: node-swap\n",
+		"\ngood in A, and not answered by B: cni-mtu\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestDiffOfNodes(t *testing.T) {
 	here := runOf("node-a", "healthy",
 		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established"),

@@ -1,0 +1,63 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// otherTargets are the checks that have good answers in both runs, about targets that only one of them has.
+const otherTargets = "other targets"
+
+// rows are the changes, and how many there are of each kind.
+func (d Difference) rows(b *strings.Builder) {
+	was := "was"
+	if d.A.Node != d.B.Node {
+		was = "on " + d.A.Node
+	}
+	counts := map[string]int{}
+	named := map[string][]string{} // what only one answers, and is good
+	head := "\n"
+	for _, c := range d.Changes {
+		counts[c.Kind]++
+		switch {
+		case c.Kind == ChangeAppeared, c.Kind == ChangeFollowUp, c.Kind == ChangeVanished && quiet(c.Was):
+			named[c.Kind] = append(named[c.Kind], c.Check)
+		case counts[c.Kind] <= mostRows:
+			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
+				cmp.Or(string(c.Was), "not answered"), c.Saw)
+			if c.Kind == ChangeFact {
+				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
+			}
+			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget,
+				printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
+			head = ""
+		case counts[c.Kind] == mostRows+1:
+			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)
+		}
+	}
+	both := map[string]bool{}
+	for _, check := range named[ChangeAppeared] {
+		both[check] = slices.Contains(named[ChangeVanished], check)
+	}
+	for _, kind := range []string{ChangeAppeared, ChangeVanished} {
+		named[kind] = slices.DeleteFunc(named[kind], func(check string) bool {
+			if both[check] {
+				named[otherTargets] = append(named[otherTargets], check)
+			}
+			return both[check]
+		})
+	}
+	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {ChangeAppeared, "answered by B only, and good"},
+		{ChangeVanished, "good in A, and not answered by B"}, {ChangeFollowUp, "asked by one alone, because of what it had found"}} {
+		if checks := named[only.kind]; len(checks) > 0 {
+			slices.Sort(checks)
+			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
+		}
+	}
+	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
+		counts[ChangeWorse], counts[ChangeBetter], counts[ChangeAppeared], counts[ChangeVanished], counts[ChangeFact], d.Same)
+}
