@@ -72,6 +72,23 @@ func told(t *testing.T) *runbook.Record {
 
 // TestRecord holds what people read of a runbook to golden files; what a node said in it
 // steers nothing.
+// TestNoteIsFoldedOnce wants the lines of a note that its file breaks to be one paragraph, and its commands, items and
+// paragraphs to stay apart.
+func TestNoteIsFoldedOnce(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	note := "Check\nwhat calico-node logged last: a restart\ntakes it away.\n\n- one\n  and more\n- two\n    kubectl get nodes\nthen wait\n"
+	if err := runbook.WriteEntry(&text, runbook.Entry{Kind: "note", Name: "look", Text: note}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"    Check what calico-node logged last: a restart takes it away.\n", "    - one and more\n",
+		"    - two\n", "\n    kubectl get nodes\n", "    then wait\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	r := told(t)

@@ -71,14 +71,30 @@ func WriteEntry(w io.Writer, e Entry) error {
 }
 
 // writeNote indents a note: no line that a node put in passes for a step.
+// Lines of prose that follow each other are one paragraph: where the file breaks them is no place for the terminal.
 func writeNote(b *strings.Builder, para func(int, string), text string) {
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
-			b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
-			continue
+	var prose []string
+	end := func() {
+		if len(prose) > 0 {
+			para(4, strings.Join(prose, " "))
 		}
-		para(4, line)
+		prose = nil
 	}
+	for line := range strings.Lines(text) {
+		switch words := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "    "): // a command, to be copied as it is
+			end()
+			b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
+		case words == "":
+			end()
+		case strings.HasPrefix(words, "- "): // of a list
+			end()
+			prose = []string{words}
+		default:
+			prose = append(prose, words)
+		}
+	}
+	end()
 }
 
 func writeAsked(para func(int, string), head string, a Asked) {
