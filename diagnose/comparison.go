@@ -117,7 +117,8 @@ func brief(r Finding) string {
 // several addresses share an entry where all give the same answer.
 func seenFrom(f Findings, node string) []string {
 	var kinds []string
-	answers, silent, at := map[string]bool{}, map[string][]string{}, map[string][]string{}
+	answers, mute := map[string]bool{}, map[string]bool{}
+	silent, at := map[string][]string{}, map[string][]string{}
 	for _, r := range f.At(node).Of(checks.NeighbourReach.ID) {
 		if r.Status == probe.Skip {
 			continue
@@ -128,6 +129,9 @@ func seenFrom(f Findings, node string) []string {
 		}
 		if r.Status == probe.OK {
 			answers[kind] = true
+			if r.Facts[checks.FactSpeaks] == false {
+				mute[kind] = true
+			}
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
@@ -138,9 +142,11 @@ func seenFrom(f Findings, node string) []string {
 		silent[kind] = append(silent[kind], why)
 		at[kind] = append(at[kind], addr)
 	}
-	var good, not []string
+	var good, taken, not []string
 	for _, kind := range kinds {
 		switch why := silent[kind]; {
+		case len(why) == 0 && mute[kind]:
+			taken = append(taken, kind)
 		case len(why) == 0:
 			good = append(good, kind)
 		case answers[kind]:
@@ -156,6 +162,9 @@ func seenFrom(f Findings, node string) []string {
 	var parts []string
 	if len(good) > 0 {
 		parts = append(parts, "answers "+strings.Join(good, ", "))
+	}
+	if len(taken) > 0 {
+		parts = append(parts, "accepts connections and answers no request: "+strings.Join(taken, ", "))
 	}
 	if len(not) > 0 {
 		parts = append(parts, "does not: "+strings.Join(not, ", "))
