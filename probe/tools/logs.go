@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"path"
@@ -21,7 +23,7 @@ import (
 
 // Logs prints what a container wrote.
 var Logs = &probe.Tool{
-	Name: "logs", Usage: "[-f] [-n LINES] [-t] [-p | --previous] [POD/]CONTAINER",
+	Name: "logs", Usage: "[-f] [-n LINES] [--since TIME] [-t] [-p | --previous] [POD/]CONTAINER",
 	Short: "a container's log, through its runtime",
 	Doc: `Finds the container through the container runtime and prints the end of its log file, as
 the container wrote it: works while the API server is away, and for containers that have
@@ -29,6 +31,7 @@ ended. The name is a container's, a pod's, POD/CONTAINER, NAMESPACE/POD/CONTAINE
 beginning of an ID; where several fit, they are listed.
 
   -n LINES      50 by default, 100000 at most
+  --since TIME  lines of the last 5m, or of another time; all of them unless -n says how many
   -f            go on with what is written from now on, until it is stopped (Ctrl-C) or the
                 container ends
   -t            with the time of each line
@@ -51,7 +54,11 @@ type reading struct {
 	name                  string
 	lines                 int
 	follow, times, before bool
+	since                 time.Duration // 0 = of all times
 }
+
+// maxLines is how many lines of a log are shown at most.
+const maxLines = 100_000
 
 func parseLogs(args []string) (reading, error) {
 	var l reading
@@ -61,9 +68,15 @@ func parseLogs(args []string) (reading, error) {
 	f.BoolVar(&l.times, "t", false, "")
 	f.BoolVar(&l.before, "previous", false, "")
 	f.BoolVar(&l.before, "p", false, "")
+	seconds(f, &l.since, "since", 0)
 	rest, err := words(f, args)
+	named := false
+	f.Visit(func(o *flag.Flag) { named = named || o.Name == "n" })
+	if l.since > 0 && !named {
+		l.lines = maxLines
+	}
 	if err == nil {
-		err = within("-n", l.lines, 0, 100_000)
+		err = cmp.Or(within("-n", l.lines, 0, maxLines), within("--since", l.since, 0, 365*24*time.Hour))
 	}
 	switch {
 	case err != nil:
@@ -190,6 +203,14 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 	} else if len(lines) < l.lines {
 		j.Say("(no more than the last %d MiB are looked at)", mostTail>>20)
 		nothing = "has written a line that is longer"
+	}
+	if l.since > 0 {
+		began := time.Now().Add(-l.since)
+		lines = slices.DeleteFunc(lines, func(line logLine) bool {
+			at, err := time.Parse(time.RFC3339Nano, line.at)
+			return err == nil && at.Before(began)
+		})
+		nothing = "has written nothing in the last " + probe.Age(l.since)
 	}
 	for _, line := range lines {
 		l.print(out, line)

@@ -153,6 +153,29 @@ func TestTail(t *testing.T) {
 }
 
 // TestTailOfNothing wants a log in which nothing is found told apart from one that nobody wrote.
+// TestSince wants only what was written within a time, all of it unless a number says otherwise.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 120 {
+		at := time.Now().Add(-10 * time.Minute)
+		if i >= 60 {
+			at = time.Now().Add(-time.Minute)
+		}
+		fmt.Fprintf(&text, "%s stdout F line %d\n", at.UTC().Format(time.RFC3339Nano), i)
+	}
+	root := files(t, map[string]string{logFile: text.String()})
+	if _, out := reads(t, root, "--since", "5m"); !strings.HasPrefix(out, "line 60\n") || !strings.Contains(out, "line 119\n") {
+		t.Errorf("%q", out)
+	}
+	if _, out := reads(t, root, "--since=5m", "-n", "2"); !strings.HasPrefix(out, "line 118\nline 119\n") {
+		t.Errorf("%q", out)
+	}
+	if r, _ := reads(t, root, "--since", "30"); !strings.Contains(r.Saw, "has written nothing in the last 30s") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestTailOfNothing(t *testing.T) {
 	t.Parallel()
 	aside := logFile + ".20261121-164500"
