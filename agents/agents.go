@@ -10,6 +10,7 @@
 package agents
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -104,7 +105,9 @@ func (s *Server) Keep(run report.Run, doc report.Document) string {
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer s.end()
 	defer context.AfterFunc(ctx, s.end)()
-	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: in, Writer: nopClose{out}})
+	to := &shared{out: out}
+	from := &messages{lines: bufio.NewReader(in), in: in, out: to}
+	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: from, Writer: nopClose{to}})
 	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
 		return nil
 	}
