@@ -32,6 +32,8 @@ func Explain(err error) string {
 		return "no cluster is configured: set KUBECONFIG or use --kubeconfig"
 	case errors.As(err, new(Sentence)):
 		return probe.OneLine(err.Error())
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -21,6 +23,17 @@ func TestErrorsApart(t *testing.T) {
 	if !strings.Contains(got, ": no; listing jobs: ") || !strings.Contains(got,
 		": no; -n NAMESPACE may be enough; 'calico-probe preflight'") {
 		t.Error(got)
+	}
+}
+
+// TestInterrupted wants Ctrl-C told without Go's words for it.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	get := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api", Err: context.Canceled}
+	for _, err := range []error{context.Canceled, fmt.Errorf("listing nodes: %w", get)} {
+		if got := Explain(err); got != "interrupted" {
+			t.Error(got)
+		}
 	}
 }
 
