@@ -15,7 +15,7 @@ func (a *app) options() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: nameOptions, Short: "List the flags of kubectl that choose a cluster and a user", Args: noArguments,
 		Long: `Lists the flags that choose the cluster and the user, as kubectl has them. Every verb that
-reads a cluster takes them: run, shell, runbook run, preflight, clean and serve.`,
+reads a cluster takes them, such as run, mesh, shell, capture and serve.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	a.flags.AddFlags(cmd.Flags())

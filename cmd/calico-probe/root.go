@@ -224,6 +224,10 @@ on it, tests the node directly from there and reports what was seen.`,
 		a.options(), a.version(), a.man(),
 	)
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil && help != root {
+		help.Args = aTopic
+	}
 	a.shortHelp(root)
 	bashAlone(root)
 	if help := root.HelpFunc(); ui.AsPlugin {
@@ -235,6 +239,15 @@ on it, tests the node directly from there and reports what was seen.`,
 		})
 	}
 	return root
+}
+
+// aTopic refuses help for what is none of the verbs.
+func aTopic(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) == 0 {
+		return err
+	}
+	return aVerb(of, rest)
 }
 
 // aVerb refuses what is none of a command's verbs.
