@@ -33,7 +33,8 @@ func reported(before time.Duration, reason, message string) corev1.Event {
 // eventServer answers with some events of one namespace.
 func eventServer(t *testing.T, namespace string, events ...corev1.Event) *Client {
 	t.Helper()
-	text, err := json.Marshal(corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}, Items: events})
+	kind := metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}
+	text, err := json.Marshal(corev1.EventList{TypeMeta: kind, Items: events})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,11 +33,15 @@ func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Cont
 	if !late(err) || !reached.Load() {
 		return got, err
 	}
-	if ctx.Err() == nil {
+	more := slowFactor * limit
+	if end, bounded := ctx.Deadline(); bounded {
+		more = min(more, time.Until(end))
+	}
+	if more >= limit { // a shorter try would be as vain
 		if c.Slow != nil {
-			c.Slow(time.Since(began), slowFactor*limit)
+			c.Slow(time.Since(began), more)
 		}
-		if got, err = read(watched, slowFactor*limit); !late(err) {
+		if got, err = read(watched, more); !late(err) {
 			return got, err
 		}
 	}

@@ -59,7 +59,8 @@ func TestOldKill(t *testing.T) {
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Result: &r})
 		}
 		add(probe.Found(probe.Warn, "the kernel said: Killed process 7 (bird)").On("killed bird").
-			With(checks.FactSignature, checks.KernelKilled).With(checks.FactKernelOf, "bird").With(checks.FactAgo, c.ago), checks.KernelLog.ID)
+			With(checks.FactSignature, checks.KernelKilled).With(checks.FactKernelOf, "bird").
+			With(checks.FactAgo, c.ago), checks.KernelLog.ID)
 		if c.notReady >= 0 {
 			add(probe.Found(probe.Warn, "has not been ready").With(facts.NotReady, c.notReady), facts.CheckCalicoPod)
 		}

@@ -55,8 +55,8 @@ func TestOneCause(t *testing.T) {
 	}
 }
 
-// TestKubeletDeadOutside wants a kubelet that only its neighbours saw dead to come with the three commonest reasons, and
-// with the run that sees them; one that was seen on its node with none of that.
+// TestKubeletDeadOutside wants a kubelet that only its neighbours saw dead to come with the three commonest reasons
+// and with the run that sees them; one that was seen on its node with none of that.
 func TestKubeletDeadOutside(t *testing.T) {
 	t.Parallel()
 	for name, outside := range map[string]bool{"from outside": true, "near: on the node": false} {

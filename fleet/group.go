@@ -74,7 +74,7 @@ func group(all []judged) []probe.Group {
 	return out
 }
 
-// bearWitness gives groups their witnesses: nodes whose causes, or unexplained answers, follow from a node of the group.
+// bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them.
 func bearWitness(all []judged, blamed map[string]blamed, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+blamed[of].cause]; len(g.Witnesses) < mostWitnesses {

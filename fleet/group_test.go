@@ -32,8 +32,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests on
-// them, and nothing else.
+// TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests
+// on them, and nothing else.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	toward := func(check, node string) probe.Result {
@@ -57,6 +57,7 @@ func TestSymptoms(t *testing.T) {
 	}
 	lost := []probe.Result{toward("bgp-session", "node-b"), toward("node-ping", "node-b"), toward("pod-ping", "node-b"),
 		toward("pod-tcp", "node-b"), toward("service-clusterip", ""), unready}
+	third := []probe.Result{toward("bgp-session", "node-c")}
 	for name, c := range map[string]struct {
 		all       []judged
 		want      []string // CAUSE or CHECK, and its nodes
@@ -66,7 +67,7 @@ func TestSymptoms(t *testing.T) {
 			node("node-b", cause("address-second-nic", "IPv4", probe.High))}, []string{"address-second-nic[node-b]"}, 6},
 		"BIRD on node-b": {[]judged{node("node-a", cause("peer-bird-dead", "node-b 10.0.0.2", probe.Medium)),
 			node("node-b", cause("bird-dead", "", probe.High))}, []string{"bird-dead[node-b]"}, 1},
-		"near: a third node": {[]judged{node("node-a", nil, slices.Concat(lost, []probe.Result{toward("bgp-session", "node-c")})...),
+		"near: a third node": {[]judged{node("node-a", nil, slices.Concat(lost, third)...),
 			node("node-b", cause("bird-dead", "", probe.High)), node("node-c", nil)},
 			[]string{"bird-dead[node-b]", "bgp-session[node-a]"}, 6},
 		"near: nothing names it": {[]judged{node("node-a", nil, toward("service-clusterip", "")),

@@ -85,8 +85,9 @@ func TestDiffGolden(t *testing.T) {
 // TestDiffOfTargets wants a check with good answers in both runs, about other targets, named once.
 func TestDiffOfTargets(t *testing.T) {
 	var out bytes.Buffer
-	d := Diff("a", runOf("node-a", "healthy", result("node-uplink", "eth0", probe.OK, "up"), result("cni-mtu", "", probe.OK, "1450")),
-		"b", runOf("node-a", "healthy", result("node-uplink", "eth1", probe.OK, "up"), result("node-swap", "", probe.OK, "none")))
+	good := func(check, target string) probe.Result { return result(check, target, probe.OK, "good") }
+	d := Diff("a", runOf("node-a", "healthy", good("node-uplink", "eth0"), good("cni-mtu", "")),
+		"b", runOf("node-a", "healthy", good("node-uplink", "eth1"), good("node-swap", "")))
 	if err := WriteDiff(&out, "table", d); err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,15 @@ func logged(t *testing.T, now time.Time, lines ...string) []byte {
 func TestErrorsOfRuns(t *testing.T) {
 	t.Parallel()
 	const bad = "WARNING felix/sync_client.go 258: Failed to connect to typha endpoint 10.88.0.12:5473.  Will try another if available... error=x509: certificate has expired"
+	const well = "30 INFO felix/x.go 1: fine"
 	now := time.Now()
 	for name, c := range map[string]struct {
 		before, present []string
 		status          probe.Status
 		history         bool
 	}{
-		"mended, and started again":         {[]string{"90 " + bad, "80 " + bad}, []string{"30 INFO felix/x.go 1: fine"}, probe.Info, true},
-		"near: the present run says so too": {[]string{"90 " + bad, "80 " + bad}, []string{"30 INFO felix/x.go 1: fine", "20 " + bad}, probe.Warn, false},
+		"mended, and started again":         {[]string{"90 " + bad, "80 " + bad}, []string{well}, probe.Info, true},
+		"near: the present run says so too": {[]string{"90 " + bad, "80 " + bad}, []string{well, "20 " + bad}, probe.Warn, false},
 		"near: it waits to be started":      {nil, []string{"90 " + bad, "80 " + bad}, probe.Warn, false},
 	} {
 		root := t.TempDir()
@@ -51,7 +52,8 @@ func TestErrorsOfRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, lines := range [][]string{c.before, c.present} {
-			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.log", i)), logged(t, now, lines...), 0o600); err != nil {
+			file := filepath.Join(folder, fmt.Sprintf("%d.log", i))
+			if err := os.WriteFile(file, logged(t, now, lines...), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -165,7 +165,8 @@ func TestSince(t *testing.T) {
 		fmt.Fprintf(&text, "%s stdout F line %d\n", at.UTC().Format(time.RFC3339Nano), i)
 	}
 	root := files(t, map[string]string{logFile: text.String()})
-	if _, out := reads(t, root, "--since", "5m"); !strings.HasPrefix(out, "line 60\n") || !strings.Contains(out, "line 119\n") {
+	if _, out := reads(t, root, "--since", "5m"); !strings.HasPrefix(out, "line 60\n") ||
+		!strings.Contains(out, "line 119\n") {
 		t.Errorf("%q", out)
 	}
 	if _, out := reads(t, root, "--since=5m", "-n", "2"); !strings.HasPrefix(out, "line 118\nline 119\n") {
