@@ -31,7 +31,7 @@ ended. The name is a container's, a pod's, POD/CONTAINER, NAMESPACE/POD/CONTAINE
 beginning of an ID; where several fit, they are listed.
 
   -n LINES      50 by default, 100000 at most
-  --since TIME  lines of the last 5m, or of another time; all of them unless -n says how many
+  --since TIME  only lines of the last 5m, 2h ...; all of them, or the last of -n
   -f            go on with what is written from now on, until it is stopped (Ctrl-C) or the
                 container ends
   -t            with the time of each line

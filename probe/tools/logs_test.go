@@ -90,21 +90,9 @@ func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 
 func asTyped(t *testing.T, args []string) reading {
 	t.Helper()
-	if _, err := parseLogs(append(args, "c")); err != nil {
+	l, err := parseLogs(append(args, "c"))
+	if err != nil {
 		t.Fatal(err)
-	}
-	l := reading{name: "c", lines: 50}
-	for i, a := range args {
-		switch a {
-		case "-n":
-			if _, err := fmt.Sscan(args[i+1], &l.lines); err != nil {
-				t.Fatal(err)
-			}
-		case "-t":
-			l.times = true
-		case "-f":
-			l.follow = true
-		}
 	}
 	return l
 }
