@@ -44,7 +44,8 @@ func TestOneTenant(t *testing.T) {
 			wantFirst(t, got, probe.Warn, "")
 		})
 	}
-	wantFirst(t, ask(t, placedOn("", "", ofTenant(time.Hour, "", "")...), facts.CheckPodsStart), probe.Warn, "does not say why")
+	wantFirst(t, ask(t, placedOn("", "", ofTenant(time.Hour, "", "")...), facts.CheckPodsStart), probe.Warn,
+		"does not say why")
 }
 
 // TestForgedEvent wants an event in the node's words believed of one tenant only as long as no pod of another namespace
@@ -57,10 +58,13 @@ func TestForgedEvent(t *testing.T) {
 	}{
 		"another has started":         {eventSandbox, saidToken, func(*corev1.Pod) {}, probe.Warn},
 		"another, no configuration":   {eventNetwork, saidNoCNI, func(*corev1.Pod) {}, probe.Warn},
-		"another has started earlier": {eventSandbox, saidToken, func(p *corev1.Pod) { p.Status.StartTime = new(ago(time.Hour)) }, probe.Fail},
-		"another of the host's":       {eventSandbox, saidToken, func(p *corev1.Pod) { p.Spec.HostNetwork = true }, probe.Fail},
+		"another has started earlier": {eventSandbox, saidToken,
+			func(p *corev1.Pod) { p.Status.StartTime = new(ago(time.Hour)) }, probe.Fail},
+		"another of the host's": {eventSandbox, saidToken,
+			func(p *corev1.Pod) { p.Spec.HostNetwork = true }, probe.Fail},
 		"another of the tenant's":     {eventSandbox, saidToken, func(p *corev1.Pod) { p.Namespace = "team-a" }, probe.Fail},
-		"another has not begun":       {eventSandbox, saidToken, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, probe.Fail},
+		"another has not begun": {eventSandbox, saidToken,
+			func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, probe.Fail},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := hanging("well", time.Minute, "", "")

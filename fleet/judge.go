@@ -186,7 +186,7 @@ func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.
 	if !is {
 		return j, err
 	}
-	j = &judging{judged: judged{name: n.Name}}
+	j = newJudging(n.Name)
 	c := examine.NewCollector(n.Name, j)
 	err = c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 	err = cmp.Or(err, c.Add("", examine.Unanswered(fmt.Errorf("this node's run %w", crash))))

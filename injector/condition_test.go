@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestWriteCondition wants one condition in the request and nothing else, as a strategic merge patch. Any other patch
-// of a list replaces the whole list, and with it the kubelet's conditions.
+// TestWriteCondition wants one condition and one annotation in the request and nothing else, as a strategic merge patch.
+// Any other patch of a list replaces the whole list, and with it the kubelet's conditions.
 func TestWriteCondition(t *testing.T) {
 	t.Parallel()
 	var asked string
@@ -41,12 +41,13 @@ func TestWriteCondition(t *testing.T) {
 	}{
 		"written": {
 			func() error {
-				return c.WriteCondition(t.Context(), "node-a", corev1.NodeCondition{Type: "X", Status: corev1.ConditionFalse})
+				return c.WriteCondition(t.Context(), "node-a",
+					&corev1.NodeCondition{Type: "X", Status: corev1.ConditionFalse}, "key", "")
 			},
 			map[string]any{"type": "X", "status": "False", "lastHeartbeatTime": nil, "lastTransitionTime": nil},
 		},
 		"removed": {
-			func() error { return c.RemoveCondition(t.Context(), "node-a", "X") },
+			func() error { return c.RemoveCondition(t.Context(), "node-a", "X", "key") },
 			map[string]any{"type": "X", "$patch": "delete"},
 		},
 	} {
@@ -54,7 +55,8 @@ func TestWriteCondition(t *testing.T) {
 		if err := c.write(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		want := map[string]any{"status": map[string]any{"conditions": []any{c.want}}}
+		want := map[string]any{"status": map[string]any{"conditions": []any{c.want}},
+			"metadata": map[string]any{"annotations": map[string]any{"key": nil}}}
 		if !reflect.DeepEqual(sent, want) ||
 			asked != "PATCH /api/v1/nodes/node-a/status application/strategic-merge-patch+json" {
 			t.Errorf("%s: %s with %v, want %v", name, asked, sent, want)

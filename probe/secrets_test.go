@@ -80,7 +80,8 @@ func (m maker) around(part string) string {
 var kinds = map[string]func(m maker) (text, secret string){
 	"yaml": func(m maker) (string, string) {
 		s := m.word()
-		return m.pick("password", "dbPassword", "client-secret", "passphrase", "api_key", "psk", "pwd", "pass", "accountKey") +
+		return m.pick("password", "dbPassword", "client-secret", "passphrase", "api_key", "psk", "pwd", "pass",
+			"accountKey") +
 			": " + m.pick(s, `"`+s+`"`, "'"+s+"'"), s
 	},
 	"json": func(m maker) (string, string) {
@@ -105,7 +106,8 @@ var kinds = map[string]func(m maker) (text, secret string){
 	},
 	"flag": func(m maker) (string, string) {
 		s := m.word()
-		return m.pick("--password=", "--password ", "--token ", "-psk ", "--db-pass=", "-passin pass:", "--client-secret ") + s, s
+		return m.pick("--password=", "--password ", "--token ", "-psk ", "--db-pass=", "-passin pass:",
+			"--client-secret ") + s, s
 	},
 	"psk": func(m maker) (string, string) {
 		s := m.word()
@@ -164,7 +166,8 @@ var kinds = map[string]func(m maker) (text, secret string){
 	},
 	"prefixed": func(m maker) (string, string) {
 		s := m.of(wordLetters, 20, 40)
-		return m.pick("ghp_"+s, "glpat-"+s, "xoxb-"+s, "dckr_pat_"+s, "hvs."+s, "AKIA"+strings.ToUpper(m.of(lowerDigits, 16, 16))+" "), s
+		return m.pick("ghp_"+s, "glpat-"+s, "xoxb-"+s, "dckr_pat_"+s, "hvs."+s,
+			"AKIA"+strings.ToUpper(m.of(lowerDigits, 16, 16))+" "), s
 	},
 }
 
@@ -305,8 +308,10 @@ func TestNightsAreWhole(t *testing.T) {
 // TestMaskedIsQuick holds the time for the longest text that is read, of what was slow or repeats most.
 func TestMaskedIsQuick(t *testing.T) {
 	const limit = 3 * time.Second // on a busy machine; one that reads each value to its end takes 20 s on an idle one
-	for _, unit := range []string{"token []{", "token [", `token "`, "token secret ", "token: secret: ", `password "x `, "x-token/", "a:b@",
-		"://a@b ", "https://a?b=c ", "Cookie: a ", "abcdef.0123456789abcdef ", "passwordpassword", "A1b2C3d4/", strings.Repeat("0a", 32) + "-"} {
+	for _, unit := range []string{"token []{", "token [", `token "`, "token secret ", "token: secret: ", `password "x `,
+		"x-token/", "a:b@",
+		"://a@b ", "https://a?b=c ", "Cookie: a ", "abcdef.0123456789abcdef ", "passwordpassword", "A1b2C3d4/",
+		strings.Repeat("0a", 32) + "-"} {
 		began := time.Now()
 		probe.Masked(strings.Repeat(unit, 64<<10/len(unit)))
 		if took := time.Since(began); took > limit {

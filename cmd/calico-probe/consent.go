@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -69,15 +70,15 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 		return "", err
 	}
 	const longest = 256 // bytes of an answer
-	typed := make(chan string, 1)
-	go func() { // exits with the program: a read of a terminal cannot be canceled
-		text, _ := bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
-		typed <- text
-	}()
+	text := ""
+	typed := probe.Async(func() error { // exits with the program: a read of a terminal cannot be canceled
+		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
+		return nil
+	})
 	defer a.interrupts.Stopping(stopped)()
 	select {
-	case text := <-typed:
-		return strings.TrimSpace(text), nil
+	case err := <-typed:
+		return strings.TrimSpace(text), err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}

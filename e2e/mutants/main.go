@@ -165,10 +165,18 @@ func parseOne(name, text string) (mutant, error) {
 // apply returns the mutated source.
 func (m mutant) apply(source string) (string, error) {
 	for i, old := range m.old {
-		if n := strings.Count("\n"+source, "\n"+old); n != 1 || old == "" {
+		if n := places("\n"+source, "\n"+old); n != 1 || old == "" {
 			return "", fmt.Errorf("%s has the text of place %d %d times, not once: update the mutant", m.file, i+1, n)
 		}
 		source = strings.Replace("\n"+source, "\n"+old, "\n"+m.new[i], 1)[1:]
 	}
 	return source, nil
+}
+
+// places counts where a text has another one, also where two of them share a line break.
+func places(text, part string) (n int) {
+	for i := strings.Index(text, part); i >= 0; i = strings.Index(text, part) {
+		n, text = n+1, text[i+1:]
+	}
+	return n
 }
