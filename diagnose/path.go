@@ -94,13 +94,15 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 var routeDrops = &Rule{
 	ID: "route-drops", Layer: LayerKernel, Title: "a route that somebody made drops packets for nodes, pods, Services or the API server",
 	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches, before any firewall. Calico has such routes only for the blocks of the node itself. Others make them for single addresses or whole ranges: fail2ban and other bans (an address of another node that failed to log in too often), VPN clients that keep traffic from leaking, a leftover of maintenance, systemd-networkd's Type=blackhole. BGP stays up for a while, for its connection has its route still, or goes down with the address.
-A host route of somebody's that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
+A host route that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
+A route of the type local in table local (ip route show table local) makes the node take packets for its own: over the range of its pods, no pod gets any. The kernel makes these routes for the node's addresses (proto kernel). Guest agents of clouds make more of them for alias ranges: GCE's google-guest-agent with proto 66.
 Told from a node that is down, and from a blackhole for a block, by the route itself, which the kernel names.`,
 	Fix: probe.Fix{
 		Says: "See who made the route, and take it away there; then here.",
 		Manifest: []string{
 			"ssh {node} 'ip route show table all | grep -e blackhole -e unreachable -e prohibit -e {match}'",
 			"ssh {node} 'sudo fail2ban-client status; grep -rn {address} /etc/systemd/network /etc/network /etc/sysconfig/network-scripts'",
+			"ssh {node} 'grep -rn -A4 IpForwarding /etc/default/instance_configs.cfg*'  # GCE: ip_aliases = false stops its routes of proto 66",
 			"ssh {node} sudo ip route del {route}  # it is made again where a service makes it",
 		},
 		Radius: "this node only, at once; what was kept from passing by it passes again",
@@ -144,6 +146,10 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
 			checks.RouteBlocks.ID)...),
 	}
+	if kind == "local" {
+		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", route,
+			r.Facts.Str(checks.FactRouteProto), hits)
+	}
 	towards := listOf(r, checks.FactTowards)
 	if slices.Contains(towards, "api") || slices.Contains(towards, "service") {
 		c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
@@ -183,7 +189,7 @@ func lostBy(f Findings, r Finding) []Finding {
 
 // routeArg is a route to be deleted: its type, which has to be one that drops, its range and its table.
 func routeArg(kind, route, match string) Arg {
-	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit"}, kind)
+	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit", "local"}, kind)
 	return checked(route, known && isBlock(match), "ROUTE")
 }
 

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,11 +128,14 @@ func defaultRoute(f int) (probe.Result, bool) {
 
 // unroutable judges what the kernel answers instead of a route.
 func unroutable(err error) probe.Result {
+	var invalid *kernel.Invalid
+	if errors.As(err, &invalid) {
+		return probe.Found(probe.Fail, "%s", invalid.Says()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
+	}
 	for errno, saw := range map[syscall.Errno]string{
 		syscall.ENETUNREACH:  "the kernel has no route to it",
 		syscall.EHOSTUNREACH: "an unreachable route rejects it",
 		syscall.EACCES:       "a prohibit route rejects it",
-		syscall.EINVAL:       "a blackhole route discards it",
 	} {
 		if errors.Is(err, errno) {
 			return probe.Found(probe.Fail, "%s", saw).With(probe.FactReason, probe.Reason(err))

@@ -15,17 +15,18 @@ import (
 // RouteSpecial asks for routes that somebody made to drop packets, or to lead them past the link that a node
 // is on (fail2ban/fail2ban#104, projectcalico/calico#11607).
 var RouteSpecial = &probe.Check{
-	ID: "route-special", Asks: "does a route of others drop what is for a node, a pod, a Service or the API server, or lead it astray?",
+	ID: "route-special", Asks: "does a route of others drop, divert or keep what is for a node, a pod, a Service or the API server?",
 	From: probe.FromNode, Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeSpecial,
 	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches. BIRD and Felix make blackhole routes for the blocks of pod addresses of the node itself; for the address of another node, of a Service or of the API server nobody of Calico's or Kubernetes' makes one: such a route is a ban (fail2ban's route action, a script against attackers), a VPN's or a firewall's, in any routing table that a rule leads to.
 The kernel is asked for the way to each; where it refuses, the routes of these types are listed and the narrowest that matches is named, with who made it (its protocol: static or boot is a person, a script or systemd-networkd). Asked too is the gateway of pods, 169.254.1.1: where a route drops what is for it, the node does not answer its pods.
+A route of the type local that the kernel did not make itself delivers packets to the node: for the range of its pods, none of them gets any, and the node drops what they send as forged. Guest agents of clouds (GCE) make such routes, with protocol 66, for alias addresses.
 ok: none. fail: such a route drops what is for one of these. info: a route of its own leads to another node that is on the same link by a gateway or by another interface, which somebody made. Blackhole routes of BIRD and Felix are those of route-blocks.`,
 }
 
 // Facts of route-special.
 const (
 	FactRoute     probe.Fact = "route"      // as 'ip route' shows it
-	FactRouteType probe.Fact = "route_type" // blackhole, unreachable, prohibit; "" = an astray one
+	FactRouteType probe.Fact = "route_type" // blackhole, unreachable, prohibit, local; "" = an astray one
 	FactMeant     probe.Fact = "meant_for"  // list of the targets that it is about
 	FactTowards   probe.Fact = "towards"    // list of the kinds of these: node, pod, service, api, gateway
 )
@@ -100,6 +101,8 @@ func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Targe
 		switch {
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
 			by = narrowest(special, t.Addr)
+		case err == nil && matched != nil && swallowsLocally(*matched):
+			by = matched
 		case err == nil && matched != nil && wordFor[t.Kind] == "node" && astray(links, t.Addr, way, *matched):
 			by = matched
 		}
@@ -108,7 +111,7 @@ func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Targe
 		}
 		i := slices.IndexFunc(out, func(m misled) bool { return m.route.String() == by.String() })
 		if i < 0 {
-			i, out = len(out), append(out, misled{route: *by, astray: err == nil})
+			i, out = len(out), append(out, misled{route: *by, astray: err == nil && by.Type != kernel.Local})
 		}
 		out[i].hits = append(out[i].hits, t.String())
 		if kind := wordFor[t.Kind]; !slices.Contains(out[i].kinds, kind) {
@@ -132,6 +135,13 @@ func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
+// swallowsLocally reports whether a route delivers a packet to this machine although no interface has its address: the
+// kernel makes the routes of its own addresses itself. Guest agents of clouds add such routes for alias ranges, which may be
+// a node's block of pods (cilium/cilium#36817).
+func swallowsLocally(r kernel.Route) bool {
+	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
+}
+
 // astray tells whether the way to a node on the link of one of this node's interfaces is by another interface or
 // through a gateway, for a route that neither the kernel nor a routing daemon made.
 func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
@@ -153,6 +163,10 @@ func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool 
 func (m misled) result() probe.Result {
 	made := kernel.ProtocolName(m.route.Proto)
 	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, some(m.hits))
+	if m.route.Type == kernel.Local {
+		r = probe.Found(probe.Fail, "the route %q (made by %s) delivers to this node itself what is for %s", m.route, made,
+			some(m.hits))
+	}
 	if m.astray {
 		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, some(m.hits))
 	}

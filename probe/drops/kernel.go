@@ -79,7 +79,6 @@ var refusals = []struct {
 	{syscall.ENETUNREACH, KindRoute, "there is no route to %s"},
 	{syscall.EHOSTUNREACH, KindRoute, "an unreachable route rejects packets to %s"},
 	{syscall.EACCES, KindRoute, "a prohibit route rejects packets to %s"},
-	{syscall.EINVAL, KindRoute, "a blackhole route drops packets to %s"},
 	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on the interface they come in by (rp_filter)"},
 }
 
@@ -96,6 +95,11 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 			return []Death{{Where: in.Name, Kind: KindForwarding, By: ByKernel, Reason: name,
 				Place: fmt.Sprintf("what comes in by %s is not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
 		}
+	}
+	var invalid *kernel.Invalid
+	if errors.As(err, &invalid) {
+		return []Death{{Where: in.Name, Kind: KindRoute, By: ByKernel, Reason: string(invalid.Means),
+			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Says())}}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.errno) {

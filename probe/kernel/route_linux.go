@@ -1,10 +1,12 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -13,7 +15,7 @@ import (
 
 // RouteOf asks the kernel what it does with a packet. matched is the entry of its table that says
 // so, nil where the kernel does not tell (before 4.13). An error of the kernel's own wraps its
-// errno, such as EINVAL for a blackhole; ErrNoInterface that there is no p.In.
+// errno; that of EINVAL is an *Invalid. ErrNoInterface reports that there is no p.In.
 func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	to := p.To.Unmap()
 	options := netlink.RouteGetOptions{Iif: p.In}
@@ -24,6 +26,8 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	switch {
 	case errors.As(err, new(netlink.LinkNotFoundError)):
 		return way, nil, ErrNoInterface
+	case errors.Is(err, unix.EINVAL):
+		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, invalid(p))
 	case err != nil:
 		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, err)
 	case len(found) == 0:
@@ -40,6 +44,44 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	}
 	entry := names.route(found[0], to.Is4())
 	return way, &entry, nil
+}
+
+// invalid reads from the tables what the kernel means by EINVAL for a packet.
+func invalid(p Packet) *Invalid {
+	if from := p.From.Unmap(); from.IsValid() {
+		if from.IsMulticast() || from.IsLoopback() || from.IsUnspecified() || from == limitedBroadcast {
+			return &Invalid{Means: MeansMartian}
+		}
+		way, matched, err := RouteOf(Packet{To: from})
+		own := err == nil && way.Type == Local
+		switch {
+		case p.In != "" && own && matched != nil:
+			return &Invalid{Means: MeansOwnSource, By: matched}
+		case p.In == "" && err == nil && !own:
+			return &Invalid{Means: MeansForeignSource}
+		}
+	}
+	to := p.To.Unmap()
+	dropping, err := Routes(familyOf(to), 0, maxCovering, func(r Route) bool {
+		return r.Type == Blackhole && r.To.Contains(to)
+	})
+	if err != nil || len(dropping) == 0 {
+		return &Invalid{}
+	}
+	narrowest := slices.MaxFunc(dropping, func(a, b Route) int { return cmp.Compare(a.To.Bits(), b.To.Bits()) })
+	return &Invalid{Means: MeansBlackhole, By: &narrowest}
+}
+
+var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// maxCovering bounds the blackhole routes that cover one address: a prefix has 129 lengths at most, and a machine few tables.
+const maxCovering = 1000
+
+func familyOf(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
 }
 
 // Routes lists the routes of a family, 4 or 6, and a table, 0 = all, that are wanted, up to a

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,7 +239,6 @@ var refusals = map[syscall.Errno]string{
 	syscall.ENETUNREACH:  "the kernel has no route to %s",
 	syscall.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
 	syscall.EACCES:       "a prohibit route rejects packets to %s",
-	syscall.EINVAL:       "a blackhole route discards packets to %s",
 	syscall.EXDEV: "the kernel drops such a packet to %s: its source is not expected on that device (rp_filter), " +
 		"or is its own",
 }
@@ -248,6 +248,11 @@ func (g getting) refused(err error) probe.Result {
 	if g.from.IsValid() && g.in == "" && !isOwn(g.from) {
 		return probe.Found(probe.Fail,
 			"%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
+	}
+	var invalid *kernel.Invalid
+	if errors.As(err, &invalid) {
+		return probe.Found(probe.Fail, "%s: %s", g.to, invalid.Says()).
+			With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range refusals {
 		if errors.Is(err, errno) {
