@@ -138,12 +138,16 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	if table, ok := r.Facts.Num(checks.FactTable); ok && table > 0 && table != 254 {
 		typed += fmt.Sprintf(" table %.0f", table)
 	}
+	peer := nodeOf(r)
+	if peer == f.Node { // its own pods
+		peer = ""
+	}
 	c := Case{
-		About: r.Target, Peer: nodeOf(r), Family: familyOf(r),
+		About: r.Target, Peer: peer, Family: familyOf(r),
 		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", route, r.Facts.Str(checks.FactRouteProto), hits),
 		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typed, match)},
 		For:  seenOn(r, lost),
-		Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
+		Covers: append(pathFollows(f, familyOf(r), peer), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
 			checks.RouteBlocks.ID)...),
 	}
 	if kind == "local" {

@@ -167,6 +167,23 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	want(t, run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2", probe.Fail, "no answer")
 }
 
+// TestRealRouteSpecial makes each type of route that takes a pod's packets, one of them as a cloud's guest agent does.
+func TestRealRouteSpecial(t *testing.T) {
+	if !nstest.Enter(t, twoNodes+"ip route add local 10.244.1.0/26 dev eth0 table local proto 66\n") {
+		return
+	}
+	pod := func(name, addr string) probe.Target { return at(probe.KindPod, name, addr) }
+	got := run(t, RouteSpecial, &probe.Host{}, pod("kept", "10.244.1.2"), pod("hole", "10.244.3.1"),
+		pod("none", "10.244.4.1"), pod("prohibit", "10.244.5.1"), pod("well", "10.244.77.1"))
+	want(t, got, "local 10.244.1.0/26", probe.Fail, "(made by 66) delivers to this node itself what is for kept 10.244.1.2")
+	want(t, got, "blackhole 10.244.3.0/26", probe.Fail, "drops what is for hole 10.244.3.1")
+	want(t, got, "unreachable 10.244.4.0/26", probe.Fail, "drops what is for none")
+	want(t, got, "prohibit 10.244.5.0/26", probe.Fail, "drops what is for prohibit")
+	if len(got) != 4 {
+		t.Errorf("%d results: %v", len(got), got)
+	}
+}
+
 // TestRealServices makes of a cluster IP and of node ports what kube-proxy does,
 // and then what it does wrong.
 func TestRealServices(t *testing.T) {

@@ -135,9 +135,9 @@ func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
-// swallowsLocally reports whether a route delivers a packet to this machine although no interface has its address: the
-// kernel makes the routes of its own addresses itself. Guest agents of clouds add such routes for alias ranges, which may be
-// a node's block of pods (cilium/cilium#36817).
+// swallowsLocally reports whether a route delivers a packet to this machine although no interface has its address:
+// the kernel makes the routes of its own addresses itself. Guest agents of clouds add such routes for alias ranges,
+// which may be a node's block of pods (cilium/cilium#36817).
 func swallowsLocally(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }

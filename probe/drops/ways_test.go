@@ -93,6 +93,8 @@ var ways = []way{
 	{name: "prohibit", script: "ip route add prohibit 10.9.1.2", kind: KindRoute,
 		says: "a prohibit route rejects packets to 10.9.1.2"},
 	{name: "blackhole, forwarded", script: "ip route add blackhole 10.9.1.2", from: "pod", kind: KindRoute, says: "blackhole"},
+	{name: "pod's address in table local", gate: true, script: "ip route add local 10.244.1.5 dev eth0 table local proto 66", from: "pod",
+		kind: KindRoute, says: "makes its source an address of this machine"},
 	{name: "forwarding off", script: "sysctl -qw net.ipv4.ip_forward=0", from: "pod", kind: KindForwarding, says: "net.ipv4.conf.cali0.forwarding is 0"},
 	{name: "MTU", script: "ip link set eth0 mtu 1400", from: "pod", shape: Shape{Size: 1450},
 		kind: KindMTU, says: "larger than the MTU"},

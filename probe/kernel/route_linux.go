@@ -74,7 +74,8 @@ func invalid(p Packet) *Invalid {
 
 var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// maxCovering bounds the blackhole routes that cover one address: a prefix has 129 lengths at most, and a machine few tables.
+// maxCovering bounds the blackhole routes that cover one address: a prefix has 129 lengths at most, and a machine has
+// few tables.
 const maxCovering = 1000
 
 func familyOf(a netip.Addr) int {
