@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ var CalicoErrors = &probe.Check{
 	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
 warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. What only the run before wrote is history, shown as info and no evidence. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
-The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel), tables (rules of another program that iptables cannot read stand in its tables).`,
+The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel), tables (rules of another program that iptables cannot read stand in its tables), bird-config (BIRD rejects its configuration, and at which line of which file).`,
 }
 
 // Facts of calico-errors, beside those of calico-log.
@@ -29,6 +30,7 @@ const (
 	FactModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
 	FactRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
 	FactNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+	FactAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
 )
 
 func calicoErrors(_ context.Context, p *probe.Pass) {
@@ -151,8 +153,12 @@ func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*st
 }
 
 func (e *standingError) on() string {
-	if e.module != "" {
+	switch {
+	case e.module != "":
 		return e.of.id + " " + e.module
+	case e.of.id == SaysBIRDConfig:
+		program, _, _ := strings.Cut(e.line.Text, ":")
+		return e.of.id + " " + program
 	}
 	return e.of.id
 }
@@ -174,6 +180,15 @@ func (e *standingError) result(now time.Time) probe.Result {
 		With(FactLine, line).With(FactTimes, e.times).With(FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(FactModule, e.module)
+	}
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.id == SaysBIRDConfig {
+		at := inBIRDFile.FindStringSubmatch(says)
+		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
+		family := 4
+		if program == "bird6" {
+			family = 6
+		}
+		r = r.With(FactFile, at[1]).With(FactAtLine, number).With(FactFamily, family)
 	}
 	if e.of.id == SaysTyphaCertificate {
 		r = r.With(FactRemote, remoteAlert.MatchString(e.line.Text)).With(FactNoFile, noTyphaFile.MatchString(e.line.Text))

@@ -146,6 +146,43 @@ func TestStandingErrors(t *testing.T) {
 	}
 }
 
+// TestBIRDRejects has lines as BIRD itself writes them: they have no time and no level of their own.
+func TestBIRDRejects(t *testing.T) {
+	t.Parallel()
+	const refuses = "bird: /etc/calico/confd/config/bird_ipam.cfg:22:20 You may set only variables"
+	for name, c := range map[string]struct {
+		lines []string
+		on    string
+	}{
+		"every second":          {[]string{refuses, refuses}, "bird-config bird"},
+		"of IPv6":               {[]string{"bird6: /etc/calico/confd/config/bird6.cfg:40:9 syntax error"}, "bird-config bird6"},
+		"near: it starts since": {[]string{refuses, "bird: Initializing", "bird: Started"}, ""},
+		"near: loaded since":    {[]string{refuses, "bird: Reconfiguring", "bird: Reconfigured"}, ""},
+		"the other one starts":  {[]string{refuses, "bird6: Started"}, "bird-config bird"},
+		"near: no file yet":     {[]string{"bird: Unable to open configuration file /etc/calico/confd/config/bird.cfg: No such file or directory"}, ""},
+		"near: a peer":          {[]string{"bird: Mesh_10_88_0_11: Received: Peer de-configured"}, ""},
+	} {
+		now := time.Now()
+		var lines []podlog.Line
+		for _, text := range c.lines {
+			lines = append(lines, podlog.Line{Time: now.Add(-time.Minute), Text: text})
+		}
+		found := standingErrors(lines, standings, now)
+		if len(found) != min(1, len(c.on)) {
+			t.Errorf("%s: %d of them", name, len(found))
+			continue
+		}
+		if len(found) == 1 && found[0].on() != c.on {
+			t.Errorf("%s: on %q, want %q", name, found[0].on(), c.on)
+		}
+	}
+	found := standingErrors([]podlog.Line{{Time: time.Now(), Text: refuses}}, standings, time.Now())
+	facts := found[0].result(time.Now()).Facts
+	if facts[FactFile] != "/etc/calico/confd/config/bird_ipam.cfg" || facts[FactAtLine] != 22 || facts[FactFamily] != 4 {
+		t.Errorf("facts: %v", facts)
+	}
+}
+
 // TestCalicoErrors reads the logs of a pod, and looks whether the module has come since.
 func TestCalicoErrors(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ const (
 	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
 	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
-	saysBIRDConfig     = "bird-config"     // BIRD does not take its configuration
+	SaysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
 	saysNoPools        = "no-pools"        // no IP pool fits this node
 	SaysNoRoom         = "no-room"         // no more processes, threads or open files
 	saysOutOfMemory    = "out-of-memory"   // the process got no memory
@@ -100,7 +100,7 @@ var signatures = []*signature{
 	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
 	{SaysTunnelAddress, "node, allocateip.go and main.go", []*regexp.Regexp{byTunnel}, noTunnelAddress},
-	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{SaysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
 	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
 	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
 	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},

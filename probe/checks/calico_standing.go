@@ -66,8 +66,20 @@ func (s *standing) fits(level int, line string) (module string, ok bool) {
 const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupported) certificate|tls: certificate required|` +
 	`tls: unknown certificate authority|tls: handshake failure|peer certificate does not have required`
 
+// birdRejects is what one BIRD writes of its configuration: FILE:LINE:COLUMN and what is wrong there (unix_read_config
+// in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
+func birdRejects(program string) *standing {
+	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
+	return &standing{signature: signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+		inBIRDFile}, least: 1, over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
+}
+
+// inBIRDFile is the place that BIRD names, and what it says of it.
+var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
+
 // standings are asked in order; a line is the first of them that fits.
 var standings = []*standing{
+	birdRejects("bird"), birdRejects("bird6"),
 	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: levelWarning, over: greetTypha, least: 1},

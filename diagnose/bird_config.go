@@ -1,0 +1,51 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// birdConfigRejected is a BIRD that names the line it cannot read.
+var birdConfigRejected = &Rule{
+	ID: "bird-config-rejected", Layer: LayerCalico, Title: "BIRD rejects the configuration that confd wrote",
+	Doc: `confd renders BIRD's configuration from templates and from Calico's resources, and BIRD reads it whole or not at all. It logs the file, the line, the column and what is wrong there. One that starts exits: runit restarts it every second, and no BGP session comes up. One that runs keeps the configuration it has, and follows no change.
+What is wrong is in the template or in a resource. Templates that are mounted over those of the image (a ConfigMap at /etc/calico/confd/templates) are of another version than BIRD after an upgrade: "You may set only variables" is a keyword that this BIRD does not have. A resource brings a value that BIRD cannot parse into a line of its own: BGPPeer, BGPConfiguration, BGPFilter, IPPool.
+Told from a BIRD that is dead or frozen by the line in calico-node's log; from one without a configuration, which logs "Unable to open configuration file".`,
+	Fix: probe.Fix{
+		Says: "Correct what line {atline} of {file} is rendered from: a template mounted over the image's own, or the BGPPeer, BGPConfiguration, BGPFilter or IPPool whose value is in it.",
+		Manifest: []string{
+			"kubectl -n {namespace} exec {pod} -c calico-node -- cat {file} | cat -n | grep -C2 '^ *{atline}\\b'",
+			"kubectl -n {namespace} get ds {daemonset} -o yaml | grep -n confd  # a mount there replaces the image's templates",
+			"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org,bgpfilters.crd.projectcalico.org,ippools.crd.projectcalico.org -o yaml",
+		},
+		OnlyIf: []probe.Conditional{{If: "the DaemonSet mounts templates of another version: remove that mount",
+			Manifest: []string{"kubectl -n {namespace} edit daemonset {daemonset}"}}},
+		Radius: "reading changes nothing; a corrected resource reaches BIRD on every node within seconds; a changed DaemonSet restarts calico-node on one node after the other",
+	},
+	RuledOut: []string{checks.NodeUplink.ID, checks.FelixLive.ID},
+	Explains: []string{"bird-dead", "bird-unfed", "bgp-peers-missing", "calico-ends", "bgp-restart-hold"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range writes(f, checks.SaysBIRDConfig) {
+			family := familyOf(r)
+			down := keep(deaf(f), func(s Finding) bool { return familyOf(s) == family })
+			down = append(down, keep(birdOf(f, checks.BirdConfig.ID, family),
+				func(c Finding) bool { return c.Facts[checks.FactRuns] == false })...)
+			file := r.Facts.Str(checks.FactFile)
+			line, _ := r.Facts.Num(checks.FactAtLine)
+			c := Case{About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, down)...),
+				Args:   map[string]Arg{"file": fileArg(file), "atline": numberArg(line)},
+				Covers: append(pathFollows(f, family, ""), Covers(checks.CalicoErrors.ID, checks.CalicoLog.ID)...)}
+			c.Says = fmt.Sprintf("BIRD for %s on {node} rejects line %.0f of %s: %s", familyName(family), line, file, quotedLine(r))
+			if len(down) == 0 {
+				c.Says += "; it keeps the configuration it had"
+			} else {
+				c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BirdSocket.ID, checks.BGPExpected.ID)...)
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
