@@ -130,5 +130,5 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}
-	return r.With(facts.Restarts, int(c.RestartCount))
+	return s.told.others[p.UID].on(r, c, s.Now).With(facts.Restarts, int(c.RestartCount))
 }

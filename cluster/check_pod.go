@@ -69,7 +69,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, r := range containerState(s, c) {
-			tell(r.With(facts.Container, c.Name))
+			tell(s.told.broken.on(r.With(facts.Container, c.Name), c, s.Now))
 		}
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {

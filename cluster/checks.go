@@ -135,7 +135,7 @@ ok: no run was cut short. fail: the last run was ended from outside (exit 137 or
 		},
 		{
 			ID: facts.CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),
-			Doc: `calico-kube-controllers frees the addresses of nodes and pods that are gone. It is a pod like others: where Calico does not work on its node it has no network, does not reach the API and restarts again and again. That is a consequence and seldom the fault.
+			Doc: `calico-kube-controllers frees the addresses of nodes and pods that are gone. fail: on this node, a liveness or startup probe whose command or flag does not exist has it killed again and again. It is a pod like others: where Calico does not work on its node it has no network, does not reach the API and restarts again and again. That is a consequence and seldom the fault.
 ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. warn too: its Deployment has no pod at all, so nobody frees addresses. skip: the cluster has none where Calico is looked for: in namespace kube-system or calico-system, or in the one that --calico-namespace names.`,
 		},
 		{

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -16,10 +17,12 @@ import (
 
 // told is what the kubelet's events say of a calico-node pod that is not ready.
 type told struct {
-	waits  *corev1.Event   // how far it has come, nil = nothing is said
-	probes probe.Statement // why its liveness or readiness probe failed last, of the present not-ready period
-	limit  string          // the limit of processes or files that one of these failures names, "" = none
-	before probe.Statement // why it failed last before that period, where it has not failed since
+	waits  *corev1.Event              // how far it has come, nil = nothing is said
+	probes probe.Statement            // why its liveness or readiness probe failed last, of the present not-ready period
+	limit  string                     // the limit of processes or files that one of these failures names, "" = none
+	before probe.Statement            // why it failed last before that period, where it has not failed since
+	broken *brokenProbe               // a probe or hook that cannot succeed, nil = none
+	others map[types.UID]*brokenProbe // the same of pods of calico-kube-controllers
 }
 
 // kubeletName is who reports what is quoted of the kubelet's events.
@@ -38,6 +41,20 @@ func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
 		s.unplaced = c.readUnplaced(ctx, s.Node.Name)
 	case !podReady(s.Calico):
 		s.told = c.readTold(ctx, s.Calico)
+	case restartedLately(s.Calico, s.Now):
+		s.told.broken = c.readTold(ctx, s.Calico).broken
+	}
+	for i := range s.controllers {
+		p := &s.controllers[i]
+		if p.Spec.NodeName != s.Node.Name || podReady(p) && !restartedLately(p, s.Now) {
+			continue
+		}
+		if broken := c.readTold(ctx, p).broken; broken != nil {
+			if s.told.others == nil {
+				s.told.others = map[types.UID]*brokenProbe{}
+			}
+			s.told.others[p.UID] = broken
+		}
 	}
 }
 
@@ -49,7 +66,7 @@ func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) told {
 	if err != nil {
 		return told{}
 	}
-	out := told{waits: lastWord(list.Items, pod.Spec.NodeName)}
+	out := told{waits: lastWord(list.Items, pod.Spec.NodeName), broken: brokenIn(list.Items, pod.Spec.NodeName)}
 	for i := range list.Items {
 		e := &list.Items[i]
 		if e.Reason != "Unhealthy" || !fromKubelet(e, pod.Spec.NodeName) {
@@ -149,7 +166,7 @@ func (s *Snapshot) kubeletSays(r probe.Result) probe.Result {
 			return r.With(facts.Starts, starts).With(facts.Message, said.Text)
 		}
 	}
-	if said := s.told.probes; said.Text != "" {
+	if said := s.told.probes; said.Text != "" && r.Facts[facts.BrokenProbe] == nil {
 		r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
 		r = r.With(facts.ProbeSays, said.Text)
 	}

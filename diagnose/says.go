@@ -13,7 +13,8 @@ import (
 // saysRules are those of what the kubelet, calico-node and its init containers say themselves. They
 // stand above what does not work because of it.
 func saysRules() []*Rule {
-	return []*Rule{containerNotStarted, settingRefused, calicoForbidden, resourceMissing, nextStartRefused, calicoEnds}
+	return []*Rule{containerNotStarted, probeBroken, settingRefused, calicoForbidden, resourceMissing,
+		nextStartRefused, calicoEnds}
 }
 
 // withoutStart is what has not even begun where a container of calico-node cannot run.

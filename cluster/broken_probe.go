@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// brokenProbe is a probe or hook that cannot succeed: its command is missing, or does not have its flags.
+type brokenProbe struct {
+	container string
+	kind      string // one of the Probe words of package facts
+	says      string // the kubelet's words, quoted
+	at        time.Time
+}
+
+var (
+	// cannotWork are the words of os/exec and the OCI runtimes for a program that is missing, and those of pflag and flag
+	// for a flag that a program does not have. No state of the container changes that.
+	cannotWork = regexp.MustCompile(`fork/exec \S+: no such file or directory|exec: "[^"]+": (?:stat \S+: no such file or directory|executable file not found)|` +
+		`unknown (?:shorthand )?flag: |flag provided but not defined|unknown command "`)
+	probeOfEvent = regexp.MustCompile(`^(Liveness|Readiness|Startup) probe (?:failed|errored)`)
+	// containerOfEvent is how the kubelet names a container in an event's involvedObject.fieldPath.
+	containerOfEvent = regexp.MustCompile(`^spec\.containers\{([a-z0-9-]+)\}$`)
+)
+
+var probeKinds = map[string]string{"Liveness": facts.ProbeLiveness, "Readiness": facts.ProbeReadiness,
+	"Startup": facts.ProbeStartup}
+
+// brokenIn is the probe or hook that the kubelet's last such event shows to be broken, nil where none does.
+func brokenIn(events []corev1.Event, node string) *brokenProbe {
+	var out *brokenProbe
+	for i := range events {
+		e := &events[i]
+		of := containerOfEvent.FindStringSubmatch(e.InvolvedObject.FieldPath)
+		text := e.Message[:min(len(e.Message), longestEvent)]
+		if of == nil || !fromKubelet(e, node) || !cannotWork.MatchString(text) {
+			continue
+		}
+		b := brokenProbe{container: of[1], says: probe.Quoted(text), at: eventTime(e)}
+		if m := probeOfEvent.FindStringSubmatch(text); m != nil && e.Reason == "Unhealthy" {
+			b.kind = probeKinds[m[1]]
+		} else if e.Reason == "FailedPostStartHook" {
+			b.kind = facts.ProbePostStart
+		}
+		if b.kind != "" && (out == nil || !b.at.Before(out.at)) {
+			out = &b
+		}
+	}
+	return out
+}
+
+// explains reports whether a broken probe is about the present run of a container, or ended the run before that:
+// an older event is history.
+func (b *brokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
+	if b == nil || b.container != c.Name {
+		return false
+	}
+	if run := c.State.Running; run != nil && !b.at.Before(run.StartedAt.Time) {
+		return true
+	}
+	last := c.LastTerminationState.Terminated
+	return last != nil && !b.at.Before(last.StartedAt.Time) && now.Sub(last.FinishedAt.Time) < recent
+}
+
+// killLoop is how often a container has been restarted before that is called a loop.
+const killLoop = 2
+
+// on adds a broken probe to the result about its container. A container that is killed in a loop is a fault.
+func (b *brokenProbe) on(r probe.Result, c corev1.ContainerStatus, now time.Time) probe.Result {
+	if !b.explains(c, now) || r.Status == probe.OK {
+		return r
+	}
+	if b.kind != facts.ProbeReadiness && c.RestartCount >= killLoop {
+		r.Status = probe.Fail
+	}
+	r.Saw += "; the kubelet, " + probe.Age(max(0, now.Sub(b.at))) + " ago: " + b.says
+	return r.With(facts.BrokenProbe, b.kind).With(facts.ProbeSays, b.says).With(facts.Container, c.Name)
+}
+
+// restartedLately reports whether a container of a pod has been restarted, and has not run for long since.
+func restartedLately(p *corev1.Pod, now time.Time) bool {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.RestartCount > 0 && (c.State.Running == nil || now.Sub(c.State.Running.StartedAt.Time) < recent) {
+			return true
+		}
+	}
+	return false
+}
