@@ -217,7 +217,7 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnsaid {
 		return r
 	}
-	v6 := strings.Contains(g.message, "IPv6 address")
+	v6 := aboutIPv6(s, g.message)
 	room, known := roomFor(s, v6)
 	if !known || room.short() == "" && g.starts == facts.StartsUnsaid {
 		return r
@@ -232,6 +232,10 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 	family := 4
 	if v6 {
 		family = 6
+	}
+	if other, _ := roomFor(s, !v6); len(room.pools) == 0 && len(other.pools) > 0 {
+		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, few(other.pools), family)
+		r = r.With(facts.OtherPools, other.pools)
 	}
 	return r.With(facts.AddressesOfPod, family).With(facts.Short, room.short()).With(facts.Pools, room.pools).
 		With(facts.Blocks, room.blocks).With(facts.BlockLimit, room.limit).With(facts.FreeHere, room.here).

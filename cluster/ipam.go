@@ -128,6 +128,17 @@ func roomFor(s *Snapshot, v6 bool) (room, bool) {
 	return r, true
 }
 
+// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family where no pool serves the node
+// (prepareAffinityBlocksForHost in libcalico-go): it is the one without a pool, where the other has one.
+func aboutIPv6(s *Snapshot, message string) bool {
+	if !strings.Contains(message, "no configured Calico pools") {
+		return strings.Contains(message, "IPv6 address")
+	}
+	four, known := roomFor(s, false)
+	six, _ := roomFor(s, true)
+	return known && len(four.pools) > 0 && len(six.pools) == 0
+}
+
 // add counts one block.
 func (r *room) add(s *Snapshot, spec map[string]any, v6 bool) {
 	cidr, ok := cidrOf(spec)

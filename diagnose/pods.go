@@ -13,7 +13,8 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamExhausted, ipamLockHeld, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		ipamFamilyMissing, ipamExhausted, ipamLockHeld, runtimeProxy, podAddressHeld, cniPluginFails, pauseImageMissing,
+		cgroupDriversDiffer,
 		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
 		nodeDNSDown, registryRefuses, podsDoNotEnd}
 }
@@ -83,12 +84,14 @@ Told from a plugin that fails in another way by these words; which of them it is
 	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
 	Explains: append([]string{"cni-plugin-fails", "calico-ends", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
-		told := waitingPods(f, facts.StartsAddresses)
+		told := slices.DeleteFunc(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
 		reckoned := keep(waitingPods(f, facts.StartsUnsaid), func(r Finding) bool { return r.Facts.Str(facts.Short) != "" })
 		own := append(logLines(f, checks.SaysTunnelAddress), writes(f, checks.SaysTunnelAddress)...)
 		switch {
 		case len(own) > 0:
 			return []Case{tunnelUnaddressed(f, own, told)}
+		case len(told) > 0 && hasRoom(f, told[0]):
+			return []Case{addressesGone(told[0], clues(hint, told))}
 		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
 			return []Case{addressesGone(told[0], clues(proof, told))}
 		case len(told) > 0:
@@ -121,6 +124,9 @@ func addressesGone(r Finding, evidence []Clue) Case {
 	why := "IPAM has no address for them: " + r.Facts.Str(facts.Message)
 	switch r.Facts.Str(facts.Short) {
 	case facts.ShortNoPool:
+		if len(listOf(r, facts.OtherPools)) > 0 { // the family is a guess that the CNI configuration refutes
+			break
+		}
 		why = "no enabled IP pool is for this node"
 		c.Fix = &probe.Fix{
 			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",

@@ -35,6 +35,7 @@ const (
 	FactBehind   probe.Fact = "behind"   // Calico's file, when another comes first
 	FactFolder   probe.Fact = "folder"   // that of the plugins, if mounted noexec; that the runtime reads, if not Calico's
 	FactBinaries probe.Fact = "found_in" // where the missing plugins are, and the runtime does not look
+	FactAssigns  probe.Fact = "assigns"  // list of the families that Calico's IPAM assigns a pod: IPv4, IPv6
 )
 
 // Why Calico's network configuration is not used.
@@ -69,6 +70,7 @@ var cniPlaces = []cniPlace{
 type network struct {
 	file    string
 	plugins []string
+	assigns []string // families of addresses, where the IPAM is Calico's
 	err     error
 	unread  bool // the error is this probe's, who could not read it, and perhaps not the runtime's
 }
@@ -249,7 +251,7 @@ func networksIn(h *probe.Host, dir string) ([]network, error) {
 		text, err := h.ReadFile(n.file)
 		n.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 		if err == nil {
-			n.plugins, err = pluginsIn(text)
+			n.plugins, n.assigns, err = pluginsIn(text)
 		}
 		n.err = err
 		out = append(out, n)
@@ -257,12 +259,15 @@ func networksIn(h *probe.Host, dir string) ([]network, error) {
 	return out, nil
 }
 
-// pluginsIn lists the plugins a file names, those for addresses too.
-func pluginsIn(text []byte) ([]string, error) {
+// pluginsIn lists the plugins a file names, those for addresses too, and the families that calico-ipam assigns: IPv4
+// unless assign_ipv4 is "false", IPv6 only where assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
+func pluginsIn(text []byte) (names, assigns []string, err error) {
 	type plugin struct {
 		Type string `json:"type"`
 		IPAM struct {
-			Type string `json:"type"`
+			Type string          `json:"type"`
+			Four json.RawMessage `json:"assign_ipv4"`
+			Six  json.RawMessage `json:"assign_ipv6"`
 		} `json:"ipam"`
 	}
 	var file struct {
@@ -270,17 +275,22 @@ func pluginsIn(text []byte) ([]string, error) {
 		Plugins []plugin `json:"plugins"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []string
 	for _, p := range append([]plugin{file.plugin}, file.Plugins...) {
 		for _, t := range []string{p.Type, p.IPAM.Type} {
 			if t != "" {
-				out = append(out, t)
+				names = append(names, t)
 			}
 		}
+		if p.IPAM.Type == "calico-ipam" && string(p.IPAM.Four) != `"false"` {
+			assigns = append(assigns, familyText(4))
+		}
+		if p.IPAM.Type == "calico-ipam" && string(p.IPAM.Six) == `"true"` {
+			assigns = append(assigns, familyText(6))
+		}
 	}
-	return out, nil
+	return names, assigns, nil
 }
 
 func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Result {
@@ -313,6 +323,9 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 			r = probe.Found(probe.Fail, "%s is mounted noexec (%s), so no plugin in it can be executed", bin, at).
 				With(FactFolder, bin).With(probe.FactReason, CNINoExec)
 		}
+	}
+	if len(first.assigns) > 0 {
+		r = r.With(FactAssigns, first.assigns)
 	}
 	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
 }

@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// ipamFamilyMissing is a plugin that wants an address of a family without a pool.
+var ipamFamilyMissing = &Rule{
+	ID: "ipam-family-missing", Layer: LayerCalico, Title: "the CNI plugin requests addresses of a family that no IP pool serves",
+	Doc: `calico-ipam assigns each pod an IPv4 address unless assign_ipv4 is "false" in the CNI configuration, and an IPv6 address where assign_ipv6 is "true". A pod gets both or none. Where no enabled pool of a requested family serves the node, every new pod fails with "no configured Calico pools for node" or "failed to request IPv6 addresses", however many addresses the other family has left (projectcalico/cni-plugin#598). It happens when the CNI configuration is changed to dual stack before the pool exists, or when the pool is disabled or its nodeSelector leaves the node out.
+Told from pools that are full by the count of pools and blocks in the API; from a namespaceSelector of a pool by the CNI configuration, which requests the family.`,
+	Fix: probe.Fix{
+		Says: "Create or enable an {lacking} pool for this node, or stop requesting {lacking} addresses in the CNI configuration.",
+		Manifest: append([]string{"ssh {node} grep -n assign_ipv {file}",
+			"kubectl -n {namespace} get configmap calico-config -o yaml | grep -n assign_ipv"}, lookAtIPAM...),
+		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.ipPools}'  # the operator sets assign_ipv4 and assign_ipv6 by these pools"},
+		OnlyIf: []probe.Conditional{
+			{If: "pods need {lacking} addresses, and a range is free that nothing else in your network uses",
+				Manifest: []string{"calicoctl create -f pool.yaml  # an IPPool of that range"}},
+			{If: "pods need no {lacking} addresses: set its assign_ipv to \"false\" in cni_network_config, then restart calico-node, whose install-cni writes the file",
+				Manifest: []string{"kubectl -n {namespace} edit configmap calico-config", restartCalico}},
+		},
+		Radius: "reading changes nothing; a new pool touches no pod that runs; " + restartRadius,
+	},
+	RuledOut: []string{checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
+	Explains: []string{"ipam-exhausted", "cni-plugin-fails"},
+	Match: func(f Findings) []Case {
+		told := keep(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
+		if len(told) == 0 {
+			return nil
+		}
+		r := told[0]
+		family, n := familyOf(r), num(told, facts.Pods)
+		lacking := familyName(family)
+		file, weight := "/etc/cni/net.d/10-calico.conflist", strong
+		c := Case{About: lacking, Family: family, Covers: podsUnconnected}
+		if asks := asksFamily(f, lacking); len(asks) > 0 {
+			weight, file = proof, asks[0].Facts.Str(checks.FactFile)
+			c.For = clues(0, asks)
+		}
+		c.For = append(clues(weight, told), c.For...)
+		c.Args = map[string]Arg{"lacking": own(lacking), "file": fileArg(file)}
+		c.Says = fmt.Sprintf("%s on {node} get no address: the CNI configuration (%s) requests an %s address for each, and no enabled %s pool serves the node; %s has",
+			countOf(n, "new pod"), file, lacking, lacking, strings.Join(listOf(r, facts.OtherPools), ", "))
+		return []Case{c}
+	},
+}
+
+// lacksFamily reports whether pods get no address because one family has no pool for the node while the other has: by
+// the API, and unless the CNI configuration does not request that family.
+func lacksFamily(f Findings, r Finding) bool {
+	if r.Facts.Str(facts.Short) != facts.ShortNoPool || len(listOf(r, facts.OtherPools)) == 0 {
+		return false
+	}
+	known := keep(f.Of(checks.CNIConfig.ID), func(c Finding) bool { return len(listOf(c, checks.FactAssigns)) > 0 })
+	return len(known) == 0 || len(asksFamily(f, familyName(familyOf(r)))) > 0
+}
+
+// asksFamily are the answers about a CNI configuration that requests addresses of a family.
+func asksFamily(f Findings, family string) []Finding {
+	return keep(f.Of(checks.CNIConfig.ID), func(r Finding) bool {
+		return slices.Contains(listOf(r, checks.FactAssigns), family)
+	})
+}
+
+// hasRoom reports whether IPAM has an address for a pod by the API's own numbers: what a message says of an earlier
+// try does not hold any more, or is about something else.
+func hasRoom(f Findings, r Finding) bool {
+	short, known := r.Facts[facts.Short]
+	return known && short == "" || len(listOf(r, facts.OtherPools)) > 0 && !lacksFamily(f, r)
+}
