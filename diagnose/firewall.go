@@ -11,7 +11,7 @@ import (
 )
 
 func firewallRules() []*Rule {
-	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade,
+	return []*Rule{uplinkDown, firewallRewritten, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade,
 		policyWithoutDNS, policyForbids}
 }
 
@@ -84,10 +84,7 @@ var firewallUnhooked = &Rule{
 	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
-		return walled(f, func(r Finding) bool { return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0 },
-			func(r Finding) string {
-				return "on {node} " + r.Saw
-			})
+		return walled(f, unhooked, func(r Finding) string { return "on {node} " + r.Saw })
 	},
 }
 

@@ -34,6 +34,8 @@ const (
 	FactRefuses probe.Fact = "refuses"
 	FactPods    probe.Fact = "pods"         // count of pods' interfaces
 	FactChains  probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+	// list of the tables of nftables that no part of Kubernetes, Calico or iptables makes, as "inet NAME"
+	FactForeignTables probe.Fact = "foreign_tables"
 )
 
 // The firewalls of Linux.
@@ -52,6 +54,7 @@ type walls struct {
 	dropsIn  []string       // in which firewall each of these is
 	passes   []string       // chains that drop by policy, and whose rules accept pods
 	refuses  []string       // chains that neither Calico nor kube-proxy made, with a rule that refuses forwarded packets
+	foreign  []string       // tables of nftables that neither they nor iptables made
 	unread   error          // of legacy iptables
 }
 
@@ -65,7 +68,7 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does not use these rules"))
 		return
 	}
-	chains, err := kernel.NFTChains(worthKeeping)
+	chains, err := kernel.NFTChains(func(c kernel.Chain) bool { return worthKeeping(c) || isForeign(c) })
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -149,9 +152,22 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 			look(inNFT, c)
 		default:
 			look(inNative, c)
+			if isForeign(c) {
+				add(&w.foreign, nftFamilies[c.Family]+" "+c.Table)
+			}
 		}
 	}
 	return w
+}
+
+// nftFamilies are the names of nftables' families.
+var nftFamilies = map[int]string{0: "inet", 4: "ip", 6: "ip6"}
+
+// isForeign reports whether a chain is in a table that neither Calico, kube-proxy, the CNI plugin portmap nor iptables
+// creates. Those of iptables are never of the family inet: "inet filter" is what distributions' nftables.conf has.
+func isForeign(c kernel.Chain) bool {
+	return !slices.Contains([]string{"calico", "kube-proxy", "cni_hostport"}, c.Table) &&
+		(c.Family == 0 || !slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, c.Table))
 }
 
 // chainOf is a chain and the firewall that it is in.
@@ -235,7 +251,8 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r.Saw += fmt.Sprintf("; the policy of %s drops, and its rules accept pods", strings.Join(w.passes, " and "))
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
-		With(FactDrops, first(names)).With(FactRefuses, first(w.refuses)).With(FactPods, pods).With(FactChains, w.calico)
+		With(FactDrops, first(names)).With(FactRefuses, first(w.refuses)).
+		With(FactForeignTables, first(w.foreign)).With(FactPods, pods).With(FactChains, w.calico)
 }
 
 // worthKeeping leaves out what no check asks about: kube-proxy's iptables have some

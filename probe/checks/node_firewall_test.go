@@ -22,6 +22,23 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestForeignTables names each table of others once, for the families that it sees.
+func TestForeignTables(t *testing.T) {
+	t.Parallel()
+	chains := []kernel.Chain{
+		{Table: "hardening", Name: "input"}, {Table: "hardening", Name: "output"}, {Table: "filter", Name: "input"},
+		{Family: 4, Table: "filter", Name: "FORWARD", Forward: true}, {Family: 4, Table: "nat", Name: "KUBE-SERVICES"},
+		{Family: 4, Table: "calico", Name: "filter-cali-FORWARD"}, {Family: 4, Table: "kube-proxy", Name: "services"},
+		{Family: 6, Table: "six", Name: "input"}, {Table: "cni_hostport", Name: "hostports"},
+	}
+	if got := fmt.Sprint(wallsOf(4, chains, nil).foreign); got != "[inet hardening inet filter]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(wallsOf(6, chains, nil).foreign); got != "[inet hardening inet filter ip6 six]" {
+		t.Error(got)
+	}
+}
+
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	calico := kernel.Chain{Family: 4, Table: "filter", Name: "cali-FORWARD"}

@@ -1,0 +1,64 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// firewallRewritten is a third party that removes the rules of two others.
+var firewallRewritten = &Rule{
+	ID: "firewall-rewritten", Layer: LayerKernel, Title: "something else rewrites the node's firewall and removes the rules of Calico and kube-proxy",
+	Doc: `Felix and kube-proxy never touch each other's tables. Where both are missing at once, a third party removed them: "flush ruleset" in /etc/nftables.conf or in a script, a restart of nftables.service or firewalld, a security agent, configuration management that loads a whole ruleset (projectcalico/calico#1292). What it wrote afterwards is still there: a table of its own. Restarting calico-node or kube-proxy restores the rules only until it runs again.
+Told from a Felix or a kube-proxy that does not write by the other one, whose rules are gone too.`,
+	Fix: probe.Fix{
+		Says: "Find what writes table {table}, and make it change only that table (flush table {table} instead of flush ruleset).",
+		Manifest: []string{
+			"ssh {node} sudo nft list table {table}  # its comments and addresses often name its owner",
+			"ssh {node} sudo timeout 60 nft monitor | grep generation  # which process changes the ruleset, by number and name",
+			"ssh {node} 'sudo grep -rlE \"flush ruleset|nft -f|iptables-restore|iptables -F\" /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
+			"ssh {node} systemctl list-units nftables.service firewalld.service ufw.service --all",
+		},
+		OnlyIf: []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",
+			Manifest: []string{restartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
+		Radius: "reading changes nothing; " + restartRadius + "; kube-proxy restarts on this node only",
+	},
+	RuledOut: []string{checks.FelixLive.ID, checks.NodeUplink.ID},
+	Explains: slices.Concat([]string{"kube-proxy-rules-lost", "firewall-unhooked"}, kubeProxyRulesLost.Explains,
+		firewallUnhooked.Explains),
+	Match: func(f Findings) []Case {
+		services := keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
+		policy := keep(f.Failed(checks.NodeFirewall.ID), unhooked)
+		var tables []string
+		for _, r := range policy {
+			for _, table := range listOf(r, checks.FactForeignTables) {
+				if !slices.Contains(tables, table) {
+					tables = append(tables, table)
+				}
+			}
+		}
+		if len(services) == 0 || len(tables) == 0 {
+			return nil
+		}
+		family, name, _ := strings.Cut(tables[0], " ")
+		c := Case{For: slices.Concat(clues(strong, services), clues(strong, policy)),
+			Args:   map[string]Arg{"table": checked(tables[0], isWord(family) && isWord(name), "FAMILY TABLE")},
+			Covers: slices.Concat(serviceless, calicoDown),
+			Says: fmt.Sprintf("something else on {node} rewrites the firewall: the rules of Calico and of kube-proxy are gone at once, and a table of neither is left: %s",
+				strings.Join(tables, ", "))}
+		for _, cover := range overPods(f) {
+			if strings.HasPrefix(cover.Check, "pod-") {
+				c.Covers = append(c.Covers, cover)
+			}
+		}
+		return []Case{c}
+	},
+}
+
+// unhooked reports whether no firewall sends forwarded packets to Calico's chains.
+func unhooked(r Finding) bool {
+	return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0
+}
