@@ -38,7 +38,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 			strings.Join(s.calicoIn, " or "))
 		if text := unlabelled(s.Node); text != "" && (s.setsErr != nil || !s.setsRead) {
 			r.Saw += text
-			r = r.With(facts.Skips, facts.SkipsSelector)
+			r = r.With(facts.Skips, facts.SkipsSelector).With(facts.SkippedBy, corev1.LabelOSStable+"=linux")
 		}
 		report(s.skipped(r).With(probe.FactReason, facts.ReasonNoPod))
 		return

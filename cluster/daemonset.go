@@ -85,12 +85,15 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 	}
 	for i := range s.sets {
 		set := &s.sets[i]
-		why, what := skips(set, s.Node)
+		why, what, by := skips(set, s.Node)
 		if why == "" {
 			continue
 		}
 		name := set.Namespace + "/" + set.Name
 		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
+		if by != "" {
+			r = r.With(facts.SkippedBy, by)
+		}
 		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
 	}
 	if s.unplaced != nil {
@@ -108,29 +111,32 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
 }
 
-// skips says why a DaemonSet makes no pod for a node: one of the Skips words, and what it is.
-func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what string) {
+// skips is why a DaemonSet creates no pod for a node: one of the Skips words, that in a sentence, and the one label or
+// taint to change, "" for an affinity.
+func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
 	spec := &set.Spec.Template.Spec
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		want := spec.NodeSelector[key]
 		if have, ok := n.Labels[key]; !ok {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want)
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want),
+				key + "=" + want
 		} else if have != want {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have)
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have),
+				key + "=" + want
 		}
 	}
 	// An affinity that cannot be read fits no node, for the controller too: the error is not needed.
 	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
 		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms)
+		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
 	}
 	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
 		false) // comparing tolerations are an alpha feature
 	if skips {
-		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString()
+		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString(), taint.ToString()
 	}
-	return "", ""
+	return "", "", ""
 }
 
 // byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own

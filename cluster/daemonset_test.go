@@ -59,6 +59,11 @@ func TestSkipped(t *testing.T) {
 		if why := got[0].Facts.Str(facts.Skips); why != c.why {
 			t.Errorf("%s: %q, want %q", name, why, c.why)
 		}
+		by := map[string]string{"another value": "zone=east", "a taint": "dedicated=gpu:NoSchedule",
+			"recorded: a label of a migration": "projectcalico.org/operator-node-migration=pre-operator"}[name]
+		if have := got[0].Facts.Str(facts.SkippedBy); have != by {
+			t.Errorf("%s: skipped by %q, want %q", name, have, by)
+		}
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.setsRead = true

@@ -249,7 +249,7 @@ var peerBirdDead = &Rule{
 	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there accepts BGP connections",
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
-		Says: "Look at the other node.",
+		Says: "Start BIRD on {other}: nothing there listens on port 179. Run calico-probe there for the reason: a calico-node that does not start, or a listenPort that differs.",
 		Manifest: []string{"calico-probe run --node {other}",
 			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
 		Radius: onlyReads,

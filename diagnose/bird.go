@@ -119,7 +119,7 @@ var birdUnfed = &Rule{
 	ID: "bird-unfed", Layer: LayerCalico, Symptom: true, Title: "confd has not written BIRD's configuration",
 	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node. While calico-node starts, or is killed before its start is over, this is no more than a part of that.`,
 	Fix: probe.Fix{
-		Says: "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
+		Says: "Restore what confd waits for: Typha or the API server, as this node reaches it.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=200 | grep -i -e confd -e typha",
 			"kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
 		Radius: onlyReads,

@@ -14,7 +14,7 @@ var controllersEnd = &Rule{
 	Doc: `calico-kube-controllers takes away what Kubernetes no longer has: addresses of pods and nodes that are gone, their blocks, Calico's data of nodes. Nothing of the node breaks while it is away; over days the pools fill with addresses that nobody has, blocks stay with nodes that are gone, and new pods get no address one day. It ends where it lacks a right, its account or a CRD, or does not reach the API server; as a pod of its own it does not where Calico does not work on its node.
 Told from a node whose pods have no network by the others there, which are well.`,
 	Fix: probe.Fix{
-		Says: "Mend what its last line names; it takes up where it left off, and frees what has gathered.",
+		Says: "Correct what its quoted last line names: a right, a ServiceAccount, a CRD or the way to the API server. Once it runs, it frees the addresses of pods that are gone.",
 		Manifest: []string{"kubectl get deployments,pods -A -l k8s-app=calico-kube-controllers -o wide",
 			"kubectl -n {namespace} logs deploy/calico-kube-controllers --tail=30 --previous",
 			"kubectl -n {namespace} describe deploy/calico-kube-controllers | tail -12"},

@@ -109,7 +109,8 @@ const countInPod = "calico-probe shell --node {node} -c 'in {itsnamespace}/{itsp
 var (
 	ruleOfPod = lookAt("See which container of the pod made the rule, as an init container or a sidecar that may change its network "+
 		"does, and change it there.", "kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
-	placeOfPod = lookAt("Look at the place that is named, in the pod's own network.", countInPod)
+	placeOfPod = lookAt("Correct the pod's own network, where its packets are dropped: a container with NET_ADMIN or the CNI plugin sets its routes, rules and queues.",
+		"kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
 )
 
 // inPod has a case bring the fix for a pod, where it is in a pod that packets die.
@@ -171,7 +172,8 @@ var droppedHere = &Rule{
 	ID: "dropped-here", Layer: LayerPaths, Residual: true, Title: "packets die on this node, at a place its counters name",
 	Doc: `The counters of this node grew by as many packets as were lost to a target, burst by burst, and not in the pauses between; or the kernel says itself what it does with them. So they die here, and not on the other node or between: in a queue or by a filter (tc), by IPsec, for want of a route or of a neighbour's MAC address, for their size, by a wrong checksum, in the queue of a socket that listens. What else is known of the place is said by causes of its own; this one is for places that none of them knows.
 docs/drops.md has each place, and what was seen of it.`,
-	Fix: lookAt("Look at the place that is named.", "ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'",
+	Fix: lookAt("Find the setting behind the counter that is named: a tc qdisc or filter for a queue, a missing or odd route, an IPsec policy, the MTU, or the backlog of a listening socket.",
+		"ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'", "ssh {node} 'ip route show table all; ip xfrm policy; ss -ltn'",
 		"calico-probe shell --node {node} -c drops"),
 	Match: func(f Findings) []Case {
 		known := []string{"", checks.PlacePolicy, checks.PlaceRule, checks.PlaceCalico, checks.PlaceRPFilter,

@@ -92,7 +92,7 @@ Told from a DNS that is down by the Service, which answers in the same place.`,
 
 // noCache is what to do about NodeLocal DNSCache.
 var noCache = probe.Fix{
-	Says: "See why the node's DNS cache does not run.",
+	Says: "Start the node's DNS cache again (DaemonSet node-local-dns): its log names the reason.",
 	Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=node-local-dns -o wide --field-selector spec.nodeName={node}",
 		"kubectl -n kube-system logs -l k8s-app=node-local-dns --prefix --tail=20",
 		"ssh {node} ip -br address show nodelocaldns"},

@@ -352,7 +352,7 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 		if wrote := lastError(f); len(wrote) > 0 {
 			c.Says += "; the last error in its log: " + wrote[0].Facts.Str(checks.FactLine)
 			c.For = append(c.For, clues(0, wrote)...)
-			c.Fix = &probe.Fix{Says: "Its log says why it ends, or what it does not get: read the lines before that one.",
+			c.Fix = &probe.Fix{Says: "Correct what the quoted line names, then restart calico-node. Felix logs a panic or a missing dependency before it exits.",
 				Manifest: felixLog.Manifest, OnlyIf: felixLog.OnlyIf, Radius: felixLog.Radius}
 		}
 		return []Case{c}

@@ -305,7 +305,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 
 // refusedFix is for a DaemonSet whose pods the API server does not take.
 var refusedFix = probe.Fix{
-	Says:     "Mend what the API server names: its answer to the DaemonSet says who refuses.",
+	Says:     "Have the API server accept the pod: the quoted event names the webhook, quota, limit range, PodSecurity level or missing object that rejects it.",
 	Manifest: []string{"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its events, in full"},
 	OnlyIf: []probe.Conditional{
 		{If: "a webhook does not answer: bring up the program behind it, or have its namespaceSelector leave that namespace out",
@@ -322,7 +322,7 @@ var calicoPodMissing = &Rule{
 	ID: "calico-pod-missing", Layer: LayerStart, Title: "no calico-node pod is on the node",
 	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
 	Fix: probe.Fix{
-		Says: "See why the DaemonSet skips this node, and put that right.",
+		Says: "Compare the DaemonSet's nodeSelector and tolerations with this node's labels and taints; its events show a pod that was refused.",
 		Manifest: []string{
 			"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its selectors, and what was refused",
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
@@ -332,10 +332,7 @@ var calicoPodMissing = &Rule{
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
 			"# selectors and tolerations of the DaemonSet belong into the Installation",
 		},
-		OnlyIf: []probe.Conditional{
-			{If: "that label is what is missing", Manifest: []string{"kubectl label node {node} kubernetes.io/os=linux"}},
-		},
-		Radius: "this node: calico-node starts on it, which leaves its pods alone",
+		Radius: missingRadius,
 	},
 	Explains: append([]string{"cni-config-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
@@ -351,12 +348,10 @@ var calicoPodMissing = &Rule{
 		if skips != "" && skips != facts.SkipsUnsaid {
 			weight = proof
 		}
-		var fix *probe.Fix
-		if skips == facts.SkipsRefused {
-			fix = &refusedFix
-		}
+		fix, args := missingFix(none[0])
 		return []Case{{
-			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted, Fix: fix,
+			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted,
+			Fix: fix, Args: args,
 			// A node that has just come gets its pod in a moment.
 			Against: clues(strong, f.where(func(r Finding) bool {
 				return r.Check == facts.CheckNodeLease &&

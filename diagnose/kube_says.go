@@ -144,7 +144,7 @@ var coreDNSCutOff = &Rule{
 	Doc: `CoreDNS asks the API server for Services and EndpointSlices by the address of the Service kubernetes, out of its pod. Where that does not answer its pod, or its account is refused, it is not ready ("plugins not ready: kubernetes") or answers SERVFAIL, and names of the cluster resolve nowhere. One that ran before goes on with what it knows.
 Told from a CoreDNS that lacks a right by what the API server answers, which it writes into its log.`,
 	Fix: probe.Fix{
-		Says: "See why its pod does not reach the API server: services on its node, policies in kube-system, or its token.",
+		Says: "Restore CoreDNS's connection to the API server: check services on its node, policies in kube-system, and its token, in this order.",
 		Manifest: []string{"kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=20",
 			"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide  # the nodes they are on: calico-probe run --node NODE",
 			"kubectl -n kube-system get networkpolicies.networking.k8s.io,networkpolicies.crd.projectcalico.org"},

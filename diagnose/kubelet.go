@@ -70,7 +70,7 @@ var kubeletDead = &Rule{
 	ID: "kubelet-dead", Layer: LayerKubelet, Symptom: true, Title: "the kubelet does not run",
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
-		Says: "See why it ended, on the node, and start it.",
+		Says: "Start the kubelet. If it exits again, its journal ends with the reason: a bad flag or configuration, an expired certificate, swap, or no runtime.",
 		Manifest: []string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
 			"ssh {node} sudo systemctl restart {kubelet}"},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",

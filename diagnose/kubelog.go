@@ -41,7 +41,7 @@ var kubeProxyEnds = &Rule{
 	Doc: `kube-proxy writes why it ends in its last line, which is quoted: a setting that it does not take, a right that it lacks, an API server that it does not reach, the size of the connection tracking table that it may not set. Its rules stay and grow old: services that were there go on, new ones and moved pods are not reached.
 Told from one that hangs by that line.`,
 	Fix: probe.Fix{
-		Says: "Mend what the line names; kube-proxy is started again by itself where it is a pod.",
+		Says: "Correct the setting, right or address that the quoted line names in kube-proxy's configuration. A kube-proxy pod restarts automatically.",
 		Manifest: []string{
 			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
 			"kubectl -n kube-system get configmap kube-proxy -o yaml",
@@ -101,7 +101,7 @@ var dnsEnds = &Rule{
 	Doc: `CoreDNS writes why it ends in its last line, which is quoted: a Corefile that it does not take, a port that is taken, an API server that it does not reach, or a loop: it forwards what it does not know to itself, because the resolv.conf it was given names its own service's address or a stub on 127.0.0.53 ("plugin/loop: Loop ... detected"). It is started again and again, and names resolve nowhere.
 Told from a DNS that is not reached by that line.`,
 	Fix: probe.Fix{
-		Says: "Mend what the line names, mostly in the Corefile.",
+		Says: "Correct what the quoted line names in the Corefile (ConfigMap coredns), or free the port that it names.",
 		Manifest: []string{"kubectl -n kube-system get configmap coredns -o yaml",
 			"kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=20 --previous"},
 		Radius: "reading changes nothing; a changed Corefile is taken by every CoreDNS within minutes",

@@ -18,7 +18,7 @@ var networkCondition = &Rule{
 	Doc: `The condition NetworkUnavailable of a Node makes the control plane taint it with node.kubernetes.io/network-unavailable:NoSchedule: pods that run go on, no other is scheduled there. calico-node writes it at its start (CalicoIsUp) and at its end (CalicoIsDown), and not in between. Any other reason is another program's: NoRouteCreated is the route controller of a cloud (cloud-controller-manager, kube-controller-manager), which wants a route for the node's podCIDR in the cloud's network and cannot make it; Calico needs none of these.
 Told from a Calico that is not up by calico-node, which is.`,
 	Fix: probe.Fix{
-		Says: "Turn that program's routes off where Calico makes the network, or mend what keeps it from making them; then have calico-node write the condition anew, which it does at its start.",
+		Says: "Turn off that program's route controller, because Calico makes the network here; or give it the rights and routes that its event names. Then restart calico-node, which writes the condition at its start.",
 		Manifest: []string{
 			`kubectl get node {node} -o jsonpath='{.status.conditions[?(@.type=="NetworkUnavailable")]}'; kubectl describe node {node} | tail -20`,
 			"kubectl get pods -A -o yaml | grep -e configure-cloud-routes -e allocate-node-cidrs  # of the controller managers",

@@ -12,9 +12,10 @@ var peerNodePorts = &Rule{
 	ID: "peer-nodeports", Layer: LayerPaths, Symptom: true, Title: "another node does not answer at its node ports, and others do",
 	Doc: `A node port is served by the node it is asked at: by kube-proxy's rules there, and from there by the way to the pods. Where one node's own addresses fail and the same service answers at others, what is broken is on that node. Told from a node that is down by its answer to a ping, from a service without pods by the nodes that do answer.`,
 	Fix: probe.Fix{
-		Says:     "Look at the other node.",
-		Manifest: []string{"calico-probe run --node {other}"},
-		Radius:   onlyReads,
+		Says: "Repair services on {other}: check its kube-proxy first, which answers its node ports.",
+		Manifest: []string{"calico-probe run --node {other} --checks service",
+			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={other}"},
+		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.KubeProxyHealth.ID, checks.ServiceClusterIP.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {

@@ -115,7 +115,7 @@ var snapshotterMissing = &Rule{
 	Doc: `containerd unpacks images by a snapshotter, overlayfs where nobody chose another. Where the configuration names one that is not loaded (stargz or nydus whose daemon is away, zfs or devmapper without their setup, overlayfs in a kernel without the module overlay) no sandbox is made for any pod. Pods that run go on.
 Told from a pause image that is missing by the words.`,
 	Fix: probe.Fix{
-		Says: "See why it is not loaded, or name another one; then restart the runtime.",
+		Says: "Load the snapshotter (its daemon, or the kernel module overlay), or configure one that is loaded. Then restart the runtime.",
 		Manifest: []string{"ssh {node} 'sudo ctr plugins ls | grep -i snapshotter; grep -rn -i snapshotter /etc/containerd'",
 			"ssh {node} 'grep -w overlay /proc/filesystems || sudo modprobe -n -v overlay'"},
 		OnlyIf: []probe.Conditional{{If: "the configuration is right now", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},

@@ -173,7 +173,7 @@ var peerPods = &Rule{
 	ID: "peer-pods", Layer: LayerPaths, Symptom: true, Title: "pods on one other node are unreachable, although this node has the route there",
 	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
 	Fix: probe.Fix{
-		Says: "Look at the other node: what it does with packets for its pods, and whether it has the route back.",
+		Says: "Repair forwarding on {other}: its FORWARD policy, its route back to this node's pods, or its tunnel interface.",
 		Manifest: []string{"calico-probe run --node {other}",
 			"ssh {other} 'sudo iptables -S FORWARD | head; ip route show proto bird; ip -br link | grep -e vxlan -e tunl'"},
 		Radius: "a probe on that node; the others only read",

@@ -101,7 +101,7 @@ var probeRejected = &Rule{
 	ID: "probe-rejected", Layer: LayerPlacement, Title: "the kubelet rejects the probe's pod",
 	Doc: `The pod is bound to the node without the scheduler, and the kubelet judges it itself: it has no room (OutOfpods, OutOfcpu), is under pressure (Evicted, "The node had condition: DiskPressure"), or its admission refuses. It is alive and says why; every new pod of the node meets the same.`,
 	Fix: probe.Fix{
-		Says: "Mend what the kubelet names; until then use an access method that needs no new pod.",
+		Says: "Free what the kubelet names (pods, CPU, memory, disk) on {node}. Until then use an access method that needs no new pod.",
 		Manifest: []string{"calico-probe run --node {node} --via ephemeral",
 			"kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
 		Radius: "the probe only",

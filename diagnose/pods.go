@@ -238,7 +238,7 @@ var cniPluginFails = &Rule{
 	Doc: `For each new pod the runtime starts the CNI plugins of /etc/cni/net.d, and they say why they fail; the kubelet puts it into an event of the pod ("failed to setup network for sandbox ..."). Calico's plugin needs its file calico-kubeconfig and a token in it, the API server, the file /var/lib/calico/nodename, ClusterInformation ready, and an address. Pods that run are well.
 It is quoted as it is where no other cause explains it.`,
 	Fix: probe.Fix{
-		Says:     "The message says what the plugin lacks. The plugin's log on the node has the lines before it.",
+		Says:     "Provide what the quoted message says the plugin lacks: its kubeconfig and token, the API server, the nodename file, or an address.",
 		Manifest: []string{lookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
 		Radius:   onlyReads,
 	},

@@ -74,7 +74,7 @@ var containerdDead = &Rule{
 	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
 Told from a containerd that hangs by its socket, which refuses connections. A containerd that is just restarting looks the same for a second: run this again.`,
 	Fix: probe.Fix{
-		Says: "See why it ended, and start it.",
+		Says: "Start containerd. If it exits again, its journal ends with the reason: its configuration, its disk, or a plugin.",
 		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager",
 			"ssh {node} sudo systemctl restart {containerd}"},
 		Radius: "this node only; running containers are found again and stay{together}",
@@ -101,7 +101,7 @@ var containerdWithoutCRI = &Rule{
 	Doc: `containerd goes on when one of its plugins does not load, and answers its version and its health as if all were well. Without the CRI plugin the kubelet gets "unknown service runtime.v1.RuntimeService" and calls its runtime down. The package of docker disables the plugin in /etc/containerd/config.toml (disabled_plugins = ["cri"]); or it failed at containerd's start, as when the machine has no inotify instances left ("too many open files"), which its journal says.
 Told from a containerd that hangs or is dead by all its other answers.`,
 	Fix: probe.Fix{
-		Says: "See why the plugin was not loaded, mend that, and restart containerd.",
+		Says: "Enable the CRI plugin: remove \"cri\" from disabled_plugins, or correct the error that its journal shows for it. Then restart containerd.",
 		Manifest: []string{
 			"ssh {node} sudo ctr plugins ls | grep cri; ssh {node} grep disabled_plugins /etc/containerd/config.toml",
 			`ssh {node} "sudo journalctl -u {containerd} | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,

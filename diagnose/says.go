@@ -30,7 +30,7 @@ var containerNotStarted = &Rule{
 	Doc: `The image is there and the runtime cannot start the container: its command does not exist, a file or folder that it mounts is missing or of another kind, a ConfigMap or Secret that it names is not there, a security profile is unknown, or the program is for another architecture. The kubelet has the runtime's own words in the container's state (StartError, ContainerCannotRun, CreateContainerConfigError, RunContainerError). Such a run never began, so it has no log, and its time of start is zero.
 Told from a program that starts and ends by that state, and by the missing log.`,
 	Fix: probe.Fix{
-		Says: "The message names what is missing: put it right in the pod's template, or on the node.",
+		Says: "Provide what the quoted message names: the file or directory on the node, the ConfigMap or Secret, or an image for this CPU; or correct its name in the pod's template.",
 		Manifest: []string{
 			"kubectl -n {namespace} describe pod {pod}  # state and message of each container",
 			"kubectl -n {namespace} rollout history ds {daemonset}  # whether the template was changed lately",
@@ -195,7 +195,7 @@ var calicoEnds = &Rule{
 	Doc: `The last line of the run that ended, or of the one before, is the reason in the component's own words; it is quoted as it is where no rule knows it better. What does not work on the node follows from it.
 Told from a container that is killed from outside by that line: one that is killed has none.`,
 	Fix: probe.Fix{
-		Says:     "Read the lines before it.",
+		Says:     "Correct what the quoted line names. Where it names a symptom alone (a timeout, a refused connection), the log has the address and the component.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c {container} --tail=50", "kubectl -n {namespace} logs {pod} -c {container} --tail=50 --previous"},
 		Radius:   onlyReads,
 	},

@@ -162,7 +162,7 @@ var kubeProxyDead = &Rule{
 	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
 Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof. Where it cleaned up as it ended, or never came up, nothing is there: then it is told by Services that do not answer while their servers do.`,
 	Fix: probe.Fix{
-		Says:     "See why it ended, and start it; where it was removed on purpose, its rules are left over ('kube-proxy --cleanup', or a reboot).",
+		Says:     "Start kube-proxy again; its log ends with the reason. Where it was removed on purpose, remove its old rules ('kube-proxy --cleanup', or a reboot).",
 		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}", "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20"},
 		Radius:   "this node only",
 	},

@@ -66,7 +66,7 @@ var calicoPodWaits = &Rule{
 	Doc: `The pod is bound to the node, and not one container of it has begun: a volume cannot be mounted (a hostPath that is of another kind than the pod wants, such as a directory where /run/xtables.lock should be a file; a ConfigMap or Secret that does not exist), or the runtime makes no sandbox for it. The pod stands in Init:0/3 or ContainerCreating and its log is empty, for there is none; only the kubelet's events say why.
 Told from an init container that hangs by that: none was started. A volume whose ConfigMap is on its way is no fault in the first two minutes.`,
 	Fix: probe.Fix{
-		Says: "Mend what the message names; the kubelet tries again by itself, at the latest after two minutes.",
+		Says: "Provide the volume, ConfigMap, Secret or sandbox that the quoted message names. The kubelet retries within two minutes.",
 		Manifest: []string{
 			"kubectl -n {namespace} describe pod {pod} | tail -12  # the kubelet's words, in full",
 			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it mounts",
@@ -298,7 +298,7 @@ var nodeUninitialized = &Rule{
 	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
 Told from a taint that somebody set by its name.`,
 	Fix: probe.Fix{
-		Says: "See why the controller that owns the taint has not taken it away: whether it runs, and what it logs of this node.",
+		Says: "Start the controller that owns the taint, or correct what its log shows for this node: its rights, or a providerID that it does not find.",
 		Manifest: []string{
 			"kubectl get pods -A -o wide | grep -E 'cloud-controller|csi|karpenter|capi'",
 			"kubectl get node {node} -o jsonpath='{.spec.providerID}{\"\\n\"}{.spec.taints}{\"\\n\"}'",

@@ -120,7 +120,8 @@ const (
 	ShutOut        probe.Fact = "shut_out"        // true: nothing the node itself sends is let out, but to failsafe ports
 	ShutPorts      probe.Fact = "shut_ports"      // list of the TCP ports of the node that nothing lets in
 	Skips          probe.Fact = "skips"           // why a DaemonSet makes no pod for the node: one of the Skips words
-	SkippedFor     probe.Fact = "skipped_for"     // the selector or the taint
+	SkippedFor     probe.Fact = "skipped_for"     // the selector or the taint, in a sentence
+	SkippedBy      probe.Fact = "skipped_by"      // the label KEY=VALUE that is missing, or the taint
 	Short          probe.Fact = "short"           // why there is no address: one of the Short words
 	TakenPorts     probe.Fact = "taken_ports"     // list of the ports of the node that a Service takes
 	Starts         probe.Fact = "starts"          // what keeps pods from starting: one of the Starts words
