@@ -44,7 +44,7 @@ func TestServiceClaims(t *testing.T) {
 		"BGP":                         {of(179, "TCP", "10.0.0.1"), probe.Fail, "TCP 179 (BGP)"},
 		"VXLAN":                       {of(4789, "UDP", "10.0.0.1"), probe.Fail, "UDP 4789"},
 		"an API server here":          {of(6443, "TCP", "10.0.0.1"), probe.Fail, "TCP 6443 (the API server's)"},
-		"a tenant's": {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn, "the kubelet's"},
+		"a tenant's":                  {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn, "the kubelet's"},
 		"ssh":                         {of(22, "TCP", "10.0.0.1"), probe.Warn, "TCP 22 (sshd's)"},
 		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "none of 1 service"},
 		"near: by UDP":                {of(10250, "UDP", "10.0.0.1"), probe.OK, ""},

@@ -56,13 +56,13 @@ func TestForgedEvent(t *testing.T) {
 		change       func(*corev1.Pod) // of the pod of the other namespace
 		want         probe.Status
 	}{
-		"another has started":         {eventSandbox, saidToken, func(*corev1.Pod) {}, probe.Warn},
-		"another, no configuration":   {eventNetwork, saidNoCNI, func(*corev1.Pod) {}, probe.Warn},
+		"another has started":       {eventSandbox, saidToken, func(*corev1.Pod) {}, probe.Warn},
+		"another, no configuration": {eventNetwork, saidNoCNI, func(*corev1.Pod) {}, probe.Warn},
 		"another has started earlier": {eventSandbox, saidToken,
 			func(p *corev1.Pod) { p.Status.StartTime = new(ago(time.Hour)) }, probe.Fail},
 		"another of the host's": {eventSandbox, saidToken,
 			func(p *corev1.Pod) { p.Spec.HostNetwork = true }, probe.Fail},
-		"another of the tenant's":     {eventSandbox, saidToken, func(p *corev1.Pod) { p.Namespace = "team-a" }, probe.Fail},
+		"another of the tenant's": {eventSandbox, saidToken, func(p *corev1.Pod) { p.Namespace = "team-a" }, probe.Fail},
 		"another has not begun": {eventSandbox, saidToken,
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }, probe.Fail},
 	} {
