@@ -19,7 +19,7 @@ import (
 const slowFactor = 3
 
 // patiently reads within a limit, and once more within a longer one where the API server took a connection and did not
-// answer in time. Before that it tells whoever waits.
+// answer in time. Before that it calls Slow.
 func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Context, limit time.Duration) (T, error),
 ) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestSlowAPI wants an API server that takes connections and answers late waited for, with a word to whoever waits,
+// TestSlowAPI wants an API server that takes connections and answers late waited for, with a message to the user,
 // and told from one that takes none.
 func TestSlowAPI(t *testing.T) {
 	t.Parallel()
