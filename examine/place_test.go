@@ -26,6 +26,37 @@ import (
 	"github.com/calico-probe/calico-probe/ui"
 )
 
+// TestNoTimeToPlace has the time of a run end before a probe is put on the node, and wants that said, and no verdict on
+// what the API alone says.
+func TestNoTimeToPlace(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(TimeoutError(12 * time.Second))
+	var got seenEvents
+	r := newTestRun(Options{}, io.Discard, &got)
+	good := probe.Found(probe.OK, "Ready")
+	good.Check = facts.CheckNodeReady
+	open := func(context.Context, injector.Options) (*injector.Session, error) {
+		t.Error("it was tried")
+		return nil, io.EOF
+	}
+	steps := []injector.Method{{Name: injector.MethodPod, Open: open}}
+	err := r.Add(injector.MethodAPI, probe.Event{Type: probe.EventResult, Result: &good})
+	if err == nil {
+		err = r.placeBy(ctx, steps, nil, func() bool { return true }, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := got[len(got)-1].Result
+	if last.Check != probe.CheckPlaced || !strings.HasPrefix(last.Saw, "not tried: --timeout 12s is over;") {
+		t.Errorf("%+v", last)
+	}
+	if v := r.Tally.Verdict(false); v.Exit != report.ExitIncomplete {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestPatientInTheEnd has a pod given up early and a connection by ssh on which no word
 // comes, and wants the pod tried once more, under another name and with
 // all the time there is. The access methods are stand-ins, the sessions are real.

@@ -99,6 +99,9 @@ func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
 		}
 		failed, before = append(failed, *failure), append(before, this)
 	}
+	if len(failed) == 0 { // else the run passes for one that asked the node
+		failed = append(failed, Failure{Method: methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
+	}
 	return failed, nil
 }
 
