@@ -45,7 +45,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
 		// no more than Ready already does.
-		if c.Type == corev1.NodeReady || c.Status != corev1.ConditionTrue {
+		if c.Type == corev1.NodeReady || c.Type == ownCondition || c.Status != corev1.ConditionTrue {
 			continue
 		}
 		status := probe.Warn // conditions of other tools, whose meaning is theirs
@@ -62,6 +62,10 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		report(r)
 	}
 }
+
+// ownCondition is the one that 'calico-probe conditions' writes. It repeats what an earlier run concluded, and True is
+// good news.
+const ownCondition corev1.NodeConditionType = "CalicoHealthy"
 
 // writerOf is what last wrote a condition of a node, by the name it gave the API server, "" = not known.
 func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/calico-probe/calico-probe/conditions"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -87,6 +88,7 @@ func TestNodeReady(t *testing.T) {
 	s.Node.Status.Conditions = append(s.Node.Status.Conditions,
 		corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"},
 		corev1.NodeCondition{Type: "SomebodysOwn", Status: corev1.ConditionTrue},
+		corev1.NodeCondition{Type: conditions.Type, Status: corev1.ConditionTrue},
 		corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse})
 	got := ask(t, s, "node-ready")
 	if len(got) != 3 || got[1].Status != probe.Fail || got[2].Status != probe.Warn {
