@@ -134,6 +134,9 @@ func (u unended) result(s *Snapshot) probe.Result {
 		r = r.With(facts.Corroborated, true)
 	}
 	if err := s.placed.endsErr; err != nil && u.Message == "" {
+		if failed(err) {
+			r.Status = probe.Unknown
+		}
 		r.Saw += "; their events could not be read: " + probe.OneLine(err.Error())
 	}
 	return r

@@ -50,7 +50,10 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	case s.Calico == nil || s.backend == "vxlan" || s.backend == "none":
 		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
 		return
-	case len(s.Nodes) < 2 || s.poolErr != nil || !byBIRD(s):
+	case s.poolErr != nil:
+		report(unread(s.poolErr))
+		return
+	case len(s.Nodes) < 2 || !byBIRD(s):
 		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
 		return
 	}

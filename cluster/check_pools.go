@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -110,7 +111,7 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 		report(unread(s.poolErr))
 		return
 	}
-	found := false
+	found, unseen := false, errors.Join(s.blockErr, s.serviceErr, s.apiErr) // what a pool may overlap with
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		spec := s.pools[name]
 		cidr, ok := cidrOf(spec)
@@ -119,7 +120,11 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 			continue
 		}
 		found = true
-		report(onePool(s, cidr, spec).On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
+		r := onePool(s, cidr, spec)
+		if unseen != nil && (r.Status == probe.OK || r.Status == probe.Info) {
+			r = unread(unseen)
+		}
+		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
 	}
 	if !found {
 		report(probe.Found(probe.Skip, "no enabled IP pool of Calico's is known"))

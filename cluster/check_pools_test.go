@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -69,6 +73,31 @@ func TestIPPools(t *testing.T) {
 		}
 		if c.told != nil && got[0].Facts[facts.APIOutside] != true {
 			t.Errorf("%s: the API server is outside: %v", name, got[0].Facts)
+		}
+	}
+}
+
+// TestPoolsUnread wants nothing said of tunnels and sessions where the pools that need them could not be read.
+func TestPoolsUnread(t *testing.T) {
+	s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
+	s.Calico, s.backend, s.poolErr = calico(3), "bird", errors.New("the server is busy")
+	for _, check := range []string{facts.CheckTunnelSettings, facts.CheckBGPPeering, facts.CheckIPPools} {
+		wantFirst(t, ask(t, s, check), probe.Unknown, "busy")
+	}
+}
+
+// TestFailed tells calls that failed from those that the user may not make, and from policies that are not worked out.
+func TestFailed(t *testing.T) {
+	busy := errors.New("busy")
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "tiers"}, "", errors.New("no"))
+	for want, all := range map[bool][]error{
+		true:  {busy, fmt.Errorf("listing: %w", busy), errors.Join(denied, busy)},
+		false: {nil, denied, errors.Join(nil, denied, fmt.Errorf("there are some, %w", errNotWorkedOut))},
+	} {
+		for _, err := range all {
+			if failed(err) != want {
+				t.Errorf("%v: %v", err, !want)
+			}
 		}
 	}
 }

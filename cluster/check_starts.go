@@ -156,6 +156,9 @@ func (g group) result(s *Snapshot) probe.Result {
 			With(facts.Registries, registries[:min(len(registries), imagesMost)])
 	}
 	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
+		if failed(s.placed.eventsErr) { // the reason may be the pods' own
+			r.Status = probe.Unknown
+		}
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
 	}
 	return g.addresses(s, g.sandbox.On(r))

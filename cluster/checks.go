@@ -62,7 +62,7 @@ Where pods get no address, IPAM is reckoned up: the pools for this node, its blo
 			ID: facts.CheckPodsEnd, Asks: "do the pods of the node that shall end do so?", Run: bind(podsEnd),
 			Doc: `A pod that is deleted gets its grace, is killed, loses its network, and goes when its volumes are unmounted. One that is there a minute after its grace is stuck: kubectl shows Terminating, and whatever waits for it (a drain, a StatefulSet, a rolling update) waits on. Pods with finalizers are left out: those wait for somebody else, and may have ended on the node long ago. What keeps them is told by the last event FailedKillPod of the six that are due longest, or by what of them still runs.
 ok: none is late. fail: for two minutes or more the CNI plugin does not remove the network (cni), or the runtime does not stop containers (runtime), of pods of two namespaces or of the cluster's own. warn: the same of one tenant's, or earlier; nothing runs any more and the kubelet is not done with volumes or cgroups (clean), which only its log explains; or it says nothing (unsaid).
-unknown: the kubelet is silent, so nothing ends and nobody says so.`,
+unknown: the kubelet is silent, so nothing ends and nobody says so; or the events that say why could not be read.`,
 		},
 	}
 }
@@ -149,7 +149,7 @@ What usually breaks it: a new NIC, a bridge made by docker network create, autod
 			ID: facts.CheckHostEndpoints, Asks: "does a HostEndpoint shut ports that Kubernetes needs?", Run: bind(hostEndpoints),
 			Doc: `A HostEndpoint makes Calico's policies hold for an interface of a node itself. From then on all that no policy allows there is dropped, but for Felix's failsafe ports (ssh, BGP, etcd, Typha, the API server's 6443; not the kubelet's 10250): one that was made without a policy, or before it, cuts the node off at once.
 For each HostEndpoint of the node the policies that select it are gone through in Calico's order, for TCP 10250, 6443, 179 and 22 towards the node, and for TCP 443 from the node itself: a policy of Ingress alone lets nothing out.
-ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy, or nothing is let out. info: there is one, and what policies come to is not known. skip: you may not list HostEndpoints.`,
+ok: there is none, or none of these ports is surely shut: a rule with conditions may let it in. warn: one or more is neither failsafe nor let in by any policy, or nothing is let out. info: there is one, and what policies come to is not known. unknown: the same, because a list failed. skip: you may not list HostEndpoints.`,
 		},
 	}
 }

@@ -115,8 +115,12 @@ func hostEndpoints(s *Snapshot, report func(probe.Result)) {
 	case len(own) == 0:
 		report(probe.Found(probe.OK, "no HostEndpoint is about this node"))
 	case unknown != nil:
-		report(probe.Found(probe.Info, "%s about this node; what policies do there is not known: %s",
-			plural(len(own), "HostEndpoint"), probe.OneLine(unknown.Error())))
+		r := probe.Found(probe.Info, "%s about this node; what policies do there is not known: %s",
+			plural(len(own), "HostEndpoint"), probe.OneLine(unknown.Error()))
+		if failed(unknown) {
+			r.Status = probe.Unknown
+		}
+		report(r)
 	default:
 		for _, h := range own[:min(len(own), 20)] { // one for each interface
 			report(s.judgeHost(h).On(h.name))

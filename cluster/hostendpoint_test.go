@@ -79,7 +79,7 @@ func TestHostEndpoints(t *testing.T) {
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.hostEndpoints, s.policies.err = []hostEndpoint{recorded}, errors.New("refused")
-	wantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Info, "is not known: refused")
+	wantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is not known: refused")
 }
 
 // TestFailsafe reads Felix's variable.

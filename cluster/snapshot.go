@@ -321,3 +321,12 @@ func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.
 
 // denied tells whether err is the API refusing for lack of rights.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// failed reports whether err, or one of the errors it joins, is a call that failed: one that the user may make, and
+// that another time may answer.
+func failed(err error) bool {
+	if all, joined := err.(interface{ Unwrap() []error }); joined {
+		return slices.ContainsFunc(all.Unwrap(), failed)
+	}
+	return err != nil && !denied(err) && !errors.Is(err, errNotWorkedOut)
+}

@@ -73,7 +73,11 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 		report(r.On(setting.key).With(facts.Differs, []string{setting.key + "=" + here, setting.key + "=" + value}).
 			With(facts.Elsewhere, others[:min(len(others), sampled)]))
 	}
-	if !found {
+	switch {
+	case found:
+	case s.poolErr != nil: // which tunnels are used is not known
+		report(unread(s.poolErr))
+	default:
 		report(probe.Found(probe.OK, "the settings of tunnels are the same as those of the other nodes"))
 	}
 }
