@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,10 +26,12 @@ type world struct {
 	maps      []corev1.ConfigMap
 	policies  []any
 	events    []corev1.Event
+	hooks     []admissionv1.ValidatingWebhookConfiguration
 	resources map[string]map[string]map[string]any // Calico's: kind, name, spec
 	group     string                               // path of the group that has them
 	calico    calicoNode
-	etcd      bool // Calico's resources are in an etcd of its own
+	lease     time.Duration // how old that of the first node is
+	etcd      bool          // Calico's resources are in an etcd of its own
 }
 
 // served is a service and what stands behind it.
@@ -178,6 +181,9 @@ func (w *world) server() *apiServer {
 		lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease,
 			Name: w.nodes[i].Name}}
 		lease.Spec.RenewTime = new(metav1.NowMicro())
+		if i == 0 {
+			lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-w.lease)))
+		}
 		s.add(apiLeases+"/leases", lease)
 		if w.calico.daemonSet != "" && !slices.Contains(w.calico.notOn, w.nodes[i].Name) {
 			s.add(apiCore+"/pods", w.calicoPod(w.nodes[i].Name))
@@ -194,6 +200,9 @@ func (w *world) server() *apiServer {
 	}
 	for _, e := range w.events {
 		s.add(apiCore+"/events", e)
+	}
+	for _, h := range w.hooks {
+		s.add(apiAdmission+"/validatingwebhookconfigurations", h)
 	}
 	for _, svc := range w.services {
 		s.add(apiCore+"/services", svc.Service)
