@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -262,5 +263,38 @@ func TestIntakeKnowsNodes(t *testing.T) {
 			let[0].Result.Facts.Str(FactNode) != node {
 			t.Errorf("about node %q: %+v, %v, want the state %q", node, let, err, want)
 		}
+	}
+}
+
+// TestNewerProbe reads a probe of a later version: its events, fields and statuses are passed over, and what it says of
+// checks in its own way leaves them without an answer, so that the run is incomplete.
+func TestNewerProbe(t *testing.T) {
+	t.Parallel()
+	d := NewLiveDecoder(strings.NewReader(`{"seq":0,"type":"start","later":1,"start":{"v":1,"version":"9.0.0","later":{"a":[1]}}}
+{"seq":1,"type":"gauge","gauge":{"of":"felix"}}
+{"seq":2,"type":"result","result":{"check":"felix-live","status":"ok","saw":"lives","weight":3}}
+{"seq":3,"type":"result","result":{"check":"pod-ping","status":"critical","saw":"of a later status"}}
+{"seq":4,"type":"end","end":{"results":2,"counts":{"ok":1,"critical":1},"elapsed_ns":1}}
+`))
+	i := NewIntake(asking)
+	var got []string
+	for {
+		ev, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, taken(t, i, ev)...)
+	}
+	text := strings.Join(got, "\n")
+	for _, want := range []string{"result felix-live ok", "result probe-answered unknown " + ReasonUnspoken} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "critical") {
+		t.Errorf("a status that is not known came through:\n%s", text)
 	}
 }
