@@ -34,7 +34,7 @@ BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages others chromium screenshots faults soak demo bench lint fuzz vuln clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine pages others chromium screenshots faults soak sweep demo bench lint fuzz vuln clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -149,7 +149,7 @@ machine: # what takes a machine to itself: what every cluster on it feels, what 
 	go test -tags e2e -count=1 -timeout 15m ./e2e/many   # twelve that are real
 
 # What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
-SLOW := ^Test(APIRefusesInMidRun|Conditions|ByKubelet|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits|Capture(HasFewRights|ByEachMethod))$$
+SLOW := ^Test(APIRefusesInMidRun|Conditions|ByKubelet|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits|Capture(HasFewRights|ByEachMethod)|Older(Probe|Client))$$
 # One fault of each family.
 GATE_FAULTS := ^(upgrade-ipam-hangs|containerd-frozen|swap-before-reboot|cni-config-missing|bgp-passive-second-nic|bgp-port-dropped|route-missing|small-mtu|forward-drop|felix-hangs|services-flushed|dns-dead|token-old)$$
 GATE_SESSIONS := ^Test(ShellProbeHangsOnItsLine|ShellWatch|Sh|ShLeft|ShCommand|ShTools|ShellTools|ShellOnTerminal|ShellPicks|ShellScript)$$
@@ -212,6 +212,10 @@ endif
 accuracy: $(if $(CALICO),build image sandbox) ## docs/accuracy.md, of what TestRealFaults sees: CALICO=DIR (forty minutes)
 	ACCURACY=$(CURDIR)/docs/accuracy.md CALICO=$(abspath $(CALICO)) E2E_CLUSTER=$(E2E_CLUSTER)-real \
 		go test -tags e2e -count=1 -timeout 80m -run '^TestRealFaults$$' ./e2e
+
+sweep: build image sandbox ## let each call of the API fail once in each way, and write docs/sweep.md (two hours)
+	SWEEP=all go test -count=1 -timeout 30m -run '^TestEachCallFails$$' ./examine ./cmd/calico-probe
+	SWEEP=all go test -tags e2e -count=1 -timeout 240m -run '^TestSweep$$' ./e2e
 
 soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
 	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e

@@ -25,6 +25,7 @@ func inFront(t testing.TB, answer func(proxy *httputil.ReverseProxy, w http.Resp
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.NextProtos = []string{"http/1.1"} // an upgrade to SPDY goes by no other
 	next, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
