@@ -43,7 +43,10 @@ type podNews struct {
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
-	if err != nil { // a watch would try that again and again
+	switch { // a watch would try that again and again
+	case err != nil && !apierrors.IsForbidden(err):
+		return nil, unread("which pods there are in namespace "+common.Namespace, err)
+	case err != nil:
 		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
 	}

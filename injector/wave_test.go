@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestNeverEnds gives up a probe that runs, and of whose end the kubelet says nothing.
@@ -52,6 +53,31 @@ func TestLogHangs(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// refusing answers everything with one status.
+type refusing int
+
+func (status refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: int(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+}
+
+// TestWaveRefused tells a missing right from a list that failed.
+func TestWaveRefused(t *testing.T) {
+	t.Parallel()
+	for status, reason := range map[int]facts.Reason{
+		http.StatusForbidden: facts.ReasonRBAC, http.StatusInternalServerError: facts.ReasonAPI,
+	} {
+		c, err := NewClient(&rest.Config{Host: "http://api", Transport: refusing(status)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.StartWave(t.Context(), Options{Namespace: "kube-system"})
+		pe, is := errors.AsType[*PlacementError](err)
+		if !is || pe.Reason != reason || (reason == facts.ReasonRBAC) != strings.Contains(pe.Text, "no right") {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
 }
 
 // waveAPI is an API server that answers within the process: it keeps pods and jobs, and its watches say nothing.
