@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -70,9 +71,11 @@ func sweptVerbs() []sweptVerb {
 		{"run --all-nodes --via api --timeout 2s", fault, fleet},
 		{"conditions --at-most 2 --timeout 2s", []int{report.ExitHealthy, report.ExitTool, report.ExitIncomplete},
 			func(t *testing.T) (string, func(int, string) string) {
-				kubeconfig, written := writable(t, "")
-				return kubeconfig, func(int, string) string {
-					if got := written()["worker-b"]; strings.HasSuffix(got, "=True") {
+				a := newHealthAPI(t, 3)
+				a.breaks(1)
+				a.pending[nodeNumber(0)] = "False since " + time.Now().Add(-5*time.Minute).UTC().Format(time.RFC3339)
+				return a.kubeconfig, func(int, string) string {
+					if got := a.status(nodeNumber(0)); got == "True" {
 						return "a node that is silent is called " + got
 					}
 					return ""
