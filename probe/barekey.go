@@ -68,8 +68,9 @@ func padding(line string, at, end int) int {
 // writeWithoutIDs writes a long word without the parts of it that are letters and digits alone, such as
 // a key in hexadecimal, but for the IDs of containers and the digests of images.
 func writeWithoutIDs(b *strings.Builder, line string, at, end int) {
+	start := at
 	for _, part := range longID.FindAllStringIndex(line[at:end], -1) {
-		from, to := at+part[0], at+part[1]
+		from, to := start+part[0], start+part[1]
 		id := line[from:to]
 		if strings.ContainsAny(id, "0123456789") && (!containerID.MatchString(id) ||
 			!beforeID.MatchString(line[max(0, from-40):from])) {
