@@ -38,13 +38,14 @@ func TestServiceClaims(t *testing.T) {
 		status  probe.Status
 		saw     string
 	}{
-		"recorded: externalIPs":       {of(10250, "TCP", "10.0.0.1"), probe.Fail, saw + "externalIPs"},
-		"no protocol":                 {of(10250, "", "10.0.0.1"), probe.Fail, saw},
-		"a load balancer":             {balanced(nil), probe.Fail, saw + "its load balancer"},
-		"BGP":                         {of(179, "TCP", "10.0.0.1"), probe.Fail, "TCP 179 (BGP)"},
-		"VXLAN":                       {of(4789, "UDP", "10.0.0.1"), probe.Fail, "UDP 4789"},
-		"an API server here":          {of(6443, "TCP", "10.0.0.1"), probe.Fail, "TCP 6443 (the API server's)"},
-		"a tenant's":                  {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn, "the kubelet's"},
+		"recorded: externalIPs": {of(10250, "TCP", "10.0.0.1"), probe.Fail, saw + "externalIPs"},
+		"no protocol":           {of(10250, "", "10.0.0.1"), probe.Fail, saw},
+		"a load balancer":       {balanced(nil), probe.Fail, saw + "its load balancer"},
+		"BGP":                   {of(179, "TCP", "10.0.0.1"), probe.Fail, "TCP 179 (BGP)"},
+		"VXLAN":                 {of(4789, "UDP", "10.0.0.1"), probe.Fail, "UDP 4789"},
+		"an API server here":    {of(6443, "TCP", "10.0.0.1"), probe.Fail, "TCP 6443 (the API server's)"},
+		"a tenant's": {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn,
+			"the kubelet's"},
 		"ssh":                         {of(22, "TCP", "10.0.0.1"), probe.Warn, "TCP 22 (sshd's)"},
 		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "none of 1 service"},
 		"near: by UDP":                {of(10250, "UDP", "10.0.0.1"), probe.OK, ""},

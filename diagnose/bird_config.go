@@ -16,7 +16,7 @@ Told from a BIRD that is dead or frozen by the line in calico-node's log; from o
 	Fix: probe.Fix{
 		Says: "Correct what line {atline} of {file} is rendered from: a template mounted over the image's own, or the BGPPeer, BGPConfiguration, BGPFilter or IPPool whose value is in it.",
 		Manifest: []string{
-			"kubectl -n {namespace} exec {pod} -c calico-node -- cat {file} | cat -n | grep -C2 '^ *{atline}\\b'",
+			"kubectl -n {namespace} exec {pod} -c calico-node -- cat {file} | head -{atline} | tail -1",
 			"kubectl -n {namespace} get ds {daemonset} -o yaml | grep -n confd  # a mount there replaces the image's templates",
 			"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org,bgpfilters.crd.projectcalico.org,ippools.crd.projectcalico.org -o yaml",
 		},

@@ -19,7 +19,7 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		Manifest: []string{
 			"ssh {node} sudo nft list table {table}  # its comments and addresses often name its owner",
 			"ssh {node} sudo timeout 60 nft monitor | grep generation  # which process changes the ruleset, by number and name",
-			"ssh {node} 'sudo grep -rlE \"flush ruleset|nft -f|iptables-restore|iptables -F\" /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
+			"ssh {node} 'sudo grep -rl -e \"flush ruleset\" -e iptables-restore /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
 			"ssh {node} systemctl list-units nftables.service firewalld.service ufw.service --all",
 		},
 		OnlyIf: []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -194,6 +195,9 @@ func lostBy(f Findings, r Finding) []Finding {
 // routeArg is a route to be deleted: its type, which has to be one that drops, its range and its table.
 func routeArg(kind, route, match string) Arg {
 	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit", "local"}, kind)
+	if address, err := netip.ParsePrefix(match); kind == "local" && err == nil && address.IsSingleIP() {
+		known = false // it may be an address of the node's own, without which nobody reaches it
+	}
 	return checked(route, known && isBlock(match), "ROUTE")
 }
 

@@ -19,14 +19,11 @@ func missingFix(r Finding) (*probe.Fix, map[string]Arg) {
 	case facts.SkipsSelector:
 		key, _, _ := strings.Cut(by, "=")
 		if key != "" {
-			return &selectorFix, map[string]Arg{"label": labelArg(by), "key": labelArg(key),
-				"pointer": checked(strings.ReplaceAll(key, "/", "~1"), isWord(key), "KEY")}
+			return &selectorFix, map[string]Arg{"label": labelArg(by), "key": labelArg(key)}
 		}
 	case facts.SkipsTaint:
-		key, effect, _ := strings.Cut(by, ":")
-		key, _, _ = strings.Cut(key, "=")
-		if key != "" && effect != "" {
-			return &taintFix, map[string]Arg{"taint": labelArg(by), "key": labelArg(key), "effect": labelArg(effect)}
+		if by != "" {
+			return &taintFix, map[string]Arg{"taint": labelArg(by)}
 		}
 	case facts.SkipsAffinity:
 		return &affinityFix, nil
@@ -46,7 +43,7 @@ var selectorFix = probe.Fix{
 	OnlyIf: []probe.Conditional{
 		{If: "this node lost the label", Manifest: []string{"kubectl label node {node} --overwrite {label}"}},
 		{If: "the nodeSelector should not have {key} (a migration to the operator that was not completed leaves one)",
-			Manifest: []string{`kubectl -n {namespace} patch daemonset {daemonset} --type json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector/{pointer}"}]'`},
+			Manifest: []string{"kubectl -n {namespace} edit daemonset {daemonset}  # spec.template.spec.nodeSelector: remove that line"},
 			Operator: []string{"kubectl edit installation default  # spec.calicoNodeDaemonSet: the operator sets the DaemonSet from here"}},
 	},
 	Radius: missingRadius,
@@ -59,7 +56,7 @@ var taintFix = probe.Fix{
 	OnlyIf: []probe.Conditional{
 		{If: "the taint is not meant for this node", Manifest: []string{"kubectl taint node {node} {taint}-"}},
 		{If: "the taint is meant, as for a dedicated node: Calico's own manifest tolerates every taint",
-			Manifest: []string{`kubectl -n {namespace} patch daemonset {daemonset} --type json -p '[{"op":"add","path":"/spec/template/spec/tolerations/-","value":{"key":"{key}","operator":"Exists","effect":"{effect}"}}]'`},
+			Manifest: []string{`kubectl -n {namespace} patch daemonset {daemonset} --type json -p '[{"op":"add","path":"/spec/template/spec/tolerations","value":[{"operator":"Exists"}]}]'`},
 			Operator: []string{"kubectl edit installation default  # spec.calicoNodeDaemonSet: the operator sets the DaemonSet from here"}},
 	},
 	Radius: missingRadius,

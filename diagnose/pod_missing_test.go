@@ -18,10 +18,10 @@ func TestMissingFix(t *testing.T) {
 	}{
 		"a label": {facts.SkipsSelector, "projectcalico.org/operator-node-migration=pre-operator", []string{
 			"kubectl label node node-a --overwrite projectcalico.org/operator-node-migration=pre-operator",
-			"/nodeSelector/projectcalico.org~1operator-node-migration\""}},
+			"edit daemonset calico-node  # spec.template.spec.nodeSelector"}},
 		"the system's": {facts.SkipsSelector, "kubernetes.io/os=linux", []string{"kubectl label node node-a --overwrite kubernetes.io/os=linux"}},
 		"a taint": {facts.SkipsTaint, "dedicated=db:NoExecute", []string{"kubectl taint node node-a dedicated=db:NoExecute-",
-			`"key":"dedicated","operator":"Exists","effect":"NoExecute"`}},
+			`/tolerations","value":[{"operator":"Exists"}]`}},
 		"a taint without a value": {facts.SkipsTaint, "dedicated:NoSchedule", []string{"kubectl taint node node-a dedicated:NoSchedule-"}},
 		"an affinity":             {facts.SkipsAffinity, "", []string{".spec.template.spec.affinity.nodeAffinity"}},
 		"no DaemonSet":            {facts.SkipsNoSet, "", []string{"kubectl get tigerastatus"}},

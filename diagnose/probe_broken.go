@@ -26,7 +26,7 @@ Told from a container that is ill by the kubelet's event: a program that runs an
 			Manifest: []string{"kubectl -n {of} edit {owner}"}}},
 		Radius: "reading changes nothing; a changed template restarts these pods, calico-node on one node after the other; running pods keep their routes",
 	},
-	Explains: append([]string{"calico-ends", "controllers-end", "calico-starting", "start-under-load", "bird-probe"},
+	Explains: append([]string{"calico-ends", "controllers-end", "calico-starting", "bird-probe"},
 		afterLog...),
 	Match: func(f Findings) []Case {
 		var out []Case
@@ -51,11 +51,17 @@ Told from a container that is ill by the kubelet's event: a program that runs an
 					countOf(n, "restart"), kind, r.Facts.Str(facts.ProbeSays))
 			}
 			c.For = clues(weight, []Finding{r})
-			c.Args = map[string]Arg{"kind": own(kind), "container": checked(container, isName(container), "CONTAINER"),
+			c.Args = map[string]Arg{"kind": probeKind(kind), "container": checked(container, isName(container), "CONTAINER"),
 				"of": checked(namespace, isName(namespace), "NAMESPACE"), "itspod": podArg(pod),
 				"owner": checked(owner, isName(name), "daemonset NAME")}
 			out = append(out, c)
 		}
 		return out
 	},
+}
+
+// probeKind is which of the kubelet's calls a cause is about.
+func probeKind(s string) Arg {
+	known := []string{facts.ProbeLiveness, facts.ProbeReadiness, facts.ProbeStartup, facts.ProbePostStart}
+	return checked(s, slices.Contains(known, s), "liveness")
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestWriteCondition wants one condition and one annotation in the request and nothing else, as a strategic merge patch.
-// Any other patch of a list replaces the whole list, and with it the kubelet's conditions.
+// TestWriteCondition wants one condition and one annotation in the request, and nothing else. It is a strategic merge
+// patch: any other patch of a list replaces the whole list, and with it the kubelet's conditions.
 func TestWriteCondition(t *testing.T) {
 	t.Parallel()
 	var asked string

@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealInvalid has the kernel answer EINVAL in each way that RouteOf tells apart.
+// TestRealInvalid has the kernel answer EINVAL in each way that RouteOf distinguishes, but for MeansForeignSource:
+// Linux 6.18 answers ENETUNREACH there.
 func TestRealInvalid(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip link add d0 type veth peer name d1
@@ -32,7 +33,7 @@ ip route add blackhole 10.8.0.0/16
 		"blackhole":      {Packet{To: netip.MustParseAddr("10.8.1.1")}, MeansBlackhole, "blackhole 10.8.0.0/16"},
 		"own source":     {Packet{To: near, From: kept, In: "d1"}, MeansOwnSource, "local 10.244.1.64/26 dev d0"},
 		"martian source": {Packet{To: near, From: netip.MustParseAddr("127.0.0.1"), In: "d1"}, MeansMartian, ""},
-		"foreign source": {Packet{To: near, From: netip.MustParseAddr("10.77.0.1")}, MeansForeignSource, ""},
+		"group's source": {Packet{To: near, From: netip.MustParseAddr("224.0.0.1")}, MeansMartian, ""},
 	} {
 		_, _, err := RouteOf(c.packet)
 		var invalid *Invalid
