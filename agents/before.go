@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -61,15 +62,15 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 
 // What a person is asked before something is created; "" = nothing is. The arguments were checked before.
 
-func (s *Server) confirmRun(_ context.Context, in runArguments) (string, error) {
+func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {
-		return "", nil
+		return ""
 	}
 	return fmt.Sprintf("Put a read-only probe pod on node %s, and where something is wrong there on a few healthy nodes to "+
-		"compare? Each ends by itself.", in.Node), nil
+		"compare? Each ends automatically.", in.Node)
 }
 
-func (s *Server) confirmMesh(ctx context.Context, in nodesArguments) (string, error) {
+func confirmMesh(in nodesArguments) string {
 	const most = 10
 	where := "every node of the cluster"
 	if n := len(in.Nodes); n > 0 {
@@ -81,20 +82,30 @@ func (s *Server) confirmMesh(ctx context.Context, in nodesArguments) (string, er
 	if in.Selector != "" {
 		where += fmt.Sprintf(" with the labels %q", probe.Cut(probe.Line(in.Selector), 200))
 	}
-	if s.world.Scope != nil {
-		scope, err := s.world.Scope(ctx, in.Nodes, in.Selector)
-		if err != nil {
-			return "", err
-		}
-		where += ", " + scope
-	}
-	return "Put a read-only probe pod on " + where + "? Each ends by itself.", nil
+	return "Put a read-only probe pod on " + where + "? Each ends automatically."
 }
 
-func confirmRunbook(_ context.Context, in runbookArguments) (string, error) {
-	if in.Name == "" || in.Node == "" {
+// scopeLimit bounds how long the nodes of a question may take to count.
+const scopeLimit = 30 * time.Second
+
+// scopeMesh names the nodes that a mesh is about, as part of its question: "" if the world does not count them.
+func (s *Server) scopeMesh(ctx context.Context, in nodesArguments) (string, error) {
+	if s.world.Scope == nil {
 		return "", nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, scopeLimit)
+	defer cancel()
+	scope, err := s.world.Scope(ctx, in.Nodes, in.Selector)
+	if err != nil {
+		return "", err
+	}
+	return " That is " + scope + ".", nil
+}
+
+func confirmRunbook(in runbookArguments) string {
+	if in.Name == "" || in.Node == "" {
+		return ""
+	}
 	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
-		"Webhooks that it names are told.", in.Name, in.Node), nil
+		"It notifies the webhooks that it names.", in.Name, in.Node)
 }

@@ -115,3 +115,24 @@ func overHTTP(t *testing.T, world World, o *mcp.ClientOptions, protocol string) 
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
+
+// TestYesIsForItsQuestion sends a yes that nobody was asked for, as for other arguments: the person is asked.
+func TestYesIsForItsQuestion(t *testing.T) {
+	t.Parallel()
+	var ran, asked atomic.Int64
+	world := liar(t)
+	world.Run = func(context.Context, string, How) (report.Run, report.Document, error) {
+		ran.Add(1)
+		return report.Run{}, report.Document{}, nil
+	}
+	client := overHTTP(t, world, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			asked.Add(1)
+			return &mcp.ElicitResult{Action: "decline"}, nil
+		}}, "2026-07-28")
+	r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "run", Arguments: map[string]any{"node": "worker-3"},
+		RequestState: "forged", InputResponses: mcp.InputResponseMap{"confirm": &mcp.ElicitResult{Action: "accept"}}})
+	if err != nil || !r.IsError || asked.Load() != 1 || ran.Load() != 0 {
+		t.Errorf("asked %d times, ran %d times: %v, %v", asked.Load(), ran.Load(), r, err)
+	}
+}

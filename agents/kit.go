@@ -66,7 +66,7 @@ func (s *Server) addTools() error {
 		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Try the paths between nodes", creates: true, asks: true,
 			do: s.mesh, text: "Puts a probe pod on every node (or some), which try the paths to each other, and says what those " +
 				"that fail have in common.",
-			check: checkNodesOf, confirm: s.confirmMesh, many: true}))
+			check: checkNodesOf, confirm: confirmMesh, scope: s.scopeMesh}))
 	}
 	if len(w.Runbooks) > 0 {
 		text := "Lists the runbooks, or shows one: what to ask, in which order, and what to make of it."

@@ -14,10 +14,11 @@ import (
 const maxMessage = 4 << 20
 
 // parseError is JSON-RPC's answer to what is no message (section 5.1): the request, and so its ID, is not known.
-const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: the line is no JSON-RPC message"}}` + "\n"
+const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: the line is not a JSON-RPC message"}}` + "\n"
 
 // messages reads whole lines that are messages. Any other line, such as what a shell that started us printed, is
-// answered with an error and left out: the SDK ends the session at the first.
+// answered with an error and left out: the SDK ends the session at the first. So is a batch, which only the protocol of
+// 2025-03-26 has.
 type messages struct {
 	lines *bufio.Reader
 	in    io.Closer
@@ -31,7 +32,7 @@ func (m *messages) Read(into []byte) (int, error) {
 	for len(m.rest) == 0 {
 		line, err := m.line()
 		if text := bytes.TrimSpace(line); len(text) > 0 {
-			if _, bad := jsonrpc.DecodeMessage(text); bad == nil || text[0] == '[' {
+			if _, bad := jsonrpc.DecodeMessage(text); bad == nil {
 				m.rest = append(text, '\n')
 				break
 			}

@@ -2,6 +2,9 @@ package agents
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,10 +30,11 @@ type tool[In any] struct {
 	creates           bool // it puts pods on nodes
 	asks              bool // it asks nodes or the API, and waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
-	many              bool              // its question names all nodes that get a pod, however many
-	check             func(in In) error // refuses arguments before anybody is asked anything, nil = none
-	// what is asked of a person before, "" = nothing
-	confirm func(ctx context.Context, in In) (string, error)
+	check             func(in In) error  // refuses arguments before anybody is asked anything, nil = none
+	confirm           func(in In) string // what is asked of a person before, "" = nothing
+	// scope ends the question with the number of nodes and their cluster, nil = the tool places few pods. A yes then
+	// holds for all of them.
+	scope func(ctx context.Context, in In) (string, error)
 }
 
 // refusal is an error in calico-probe's own words; of any other the text may be a node's or the API's.
@@ -64,10 +68,10 @@ func offer[In any](s *Server, t tool[In]) error {
 		if err == nil && t.confirm != nil {
 			var asked *mcp.CallToolResult
 			var agreed bool
-			if asked, agreed, err = s.confirmed(req, func() (string, error) { return t.confirm(ctx, in) }); asked != nil {
+			if asked, agreed, err = s.confirmed(req, t.name, t.confirm(in), t.scoped(ctx, in)); asked != nil {
 				return asked, nil, nil
 			}
-			if agreed && t.many {
+			if agreed && t.scope != nil {
 				ctx = context.WithValue(ctx, agreedKey{}, true)
 			}
 		}
@@ -89,12 +93,23 @@ func offer[In any](s *Server, t tool[In]) error {
 		err = probe.Recovered(func() error { out, short, err = one(ctx, req, in); return err })
 		if crash, is := errors.AsType[*probe.Crash](err); is { // one call is no reason to lose the others
 			s.log.Error("a call met a fault of this program", "tool", t.name, "fault", crash.Text, "stack", crash.Stack)
+			s.audit(req, t.name, in, "", crash, 0)
 			return failed(fmt.Errorf("a fault of this program: %w", crash)), nil, nil
 		}
 		return out, short, err
 	}
 	mcp.AddTool(s.mcp, described, answered)
 	return nil
+}
+
+// scoped returns what ends the question about a call.
+func (t tool[In]) scoped(ctx context.Context, in In) func() (string, error) {
+	return func() (string, error) {
+		if t.scope == nil {
+			return "", nil
+		}
+		return t.scope(ctx, in)
+	}
 }
 
 // call does something in its turn and time.
@@ -165,11 +180,13 @@ func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 // child gave it --allow-probes. By HTTP the client is anybody with a token, so a request that cannot be asked about
 // creates nothing. That is every request of a protocol before 2026-07-28: without sessions its capabilities are
 // unknown, and there is no way back to the client.
-func (s *Server) confirmed(req *mcp.CallToolRequest, question func() (string, error)) (asked *mcp.CallToolResult,
-	agreed bool, err error) {
-	text, err := question()
-	if err != nil || text == "" {
-		return nil, false, err
+//
+// A yes holds for the very question that was asked: the client returns its signature, which covers the tool, the
+// arguments and the number of nodes. Any other yes makes the server ask again.
+func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope func() (string, error)) (
+	asked *mcp.CallToolResult, agreed bool, err error) {
+	if text == "" {
+		return nil, false, nil
 	}
 	if p := req.Session.InitializeParams(); p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
 		if s.byHTTP {
@@ -178,17 +195,34 @@ func (s *Server) confirmed(req *mcp.CallToolRequest, question func() (string, er
 		}
 		return nil, false, nil
 	}
+	more, err := scope()
+	if err != nil {
+		return nil, false, err
+	}
+	text += more
 	const id = "confirm"
+	state := s.signed(tool, string(req.Params.Arguments), text)
 	if said, ok := req.Params.InputResponses[id].(*mcp.ElicitResult); ok {
-		if said.Action == "accept" {
+		switch {
+		case said.Action != "accept":
+			return nil, false, refuse("the person was asked and did not agree")
+		case hmac.Equal([]byte(req.Params.RequestState), []byte(state)):
 			return nil, true, nil
 		}
-		return nil, false, refuse("the person was asked and did not agree")
 	}
-	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: &mcp.ElicitParams{
+	return &mcp.CallToolResult{RequestState: state, InputRequests: mcp.InputRequestMap{id: &mcp.ElicitParams{
 		Mode: "form", Message: text,
 		RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
 	}}}, false, nil
+}
+
+// signed signs a question with the secret of this process.
+func (s *Server) signed(parts ...string) string {
+	mac := hmac.New(sha256.New, s.secret[:])
+	for _, part := range parts {
+		fmt.Fprintf(mac, "%d %s", len(part), part)
+	}
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // audit writes one line for each call.
