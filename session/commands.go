@@ -208,3 +208,14 @@ func (c *Session) cameTo(outcome probe.Result) error {
 	}
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: outcome.Saw}
 }
+
+// recovered makes a panic cost one command, not the session and its probes.
+func recovered(all []*prompt.Command) []*prompt.Command {
+	for _, command := range all {
+		run := command.Run
+		command.Run = func(ctx context.Context, call *prompt.Call) error {
+			return probe.Recovered(func() error { return run(ctx, call) })
+		}
+	}
+	return all
+}

@@ -92,7 +92,7 @@ func (c *Session) Run(ctx context.Context) error {
 		Typed:      c.typed,
 		Failed:     func(_ prompt.Line, err error) { c.failed("", err) },
 	}
-	all := c.Commands()
+	all := recovered(c.Commands())
 	s.Commands = c.completed(slices.Insert(all, len(all)-1, s.Help()))
 	if !interactive {
 		if err := s.Check(script); err != nil { // before anything is put anywhere

@@ -105,7 +105,7 @@ func (o *conditionFlags) write(ctx context.Context) error {
 	}
 	for {
 		round, cancel := o.Deadline(ctx)
-		err := o.round(round, client)
+		err := probe.Recovered(func() error { return o.round(round, client) })
 		if over, late := errors.AsType[examine.TimeoutError](context.Cause(round)); late && err != nil {
 			err = over
 		}
