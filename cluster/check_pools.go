@@ -121,7 +121,7 @@ func ipPools(s *Snapshot, report func(probe.Result)) {
 		}
 		found = true
 		r := onePool(s, cidr, spec)
-		if unseen != nil && (r.Status == probe.OK || r.Status == probe.Info) {
+		if failed(unseen) && (r.Status == probe.OK || r.Status == probe.Info) {
 			r = unread(unseen)
 		}
 		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
