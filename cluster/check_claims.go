@@ -86,11 +86,11 @@ func ignored(svc *corev1.Service) bool {
 		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone
 }
 
-// byTenant reports whether a Service's owner may have chosen its address: the status of a load balancer is a
-// controller's, and the cluster's own namespaces are no tenant's. Then the node's own answers show whether kube-proxy
-// follows it.
-func byTenant(svc *corev1.Service, by string) bool {
-	return by == fieldExternalIPs && svc.Namespace != metav1.NamespaceSystem
+// byTenant reports whether a tenant may have chosen a Service's address: in its spec, or in the status of a load
+// balancer, which every right in a namespace covers. The cluster's own namespaces are no tenant's. The node's own answers
+// show whether kube-proxy follows the Service.
+func byTenant(s *Snapshot, svc *corev1.Service) bool {
+	return svc.Namespace != metav1.NamespaceSystem && !slices.Contains(s.calicoIn, svc.Namespace)
 }
 
 // serviceClaims says which services take an address of the node with a port that the node needs.
@@ -114,7 +114,7 @@ func serviceClaims(s *Snapshot, report func(probe.Result)) {
 				}
 				ports = append(ports, n.port)
 				taken = append(taken, fmt.Sprintf("%s %d (%s)", n.protocol, n.port, n.what))
-				if !n.people && !byTenant(svc, by) {
+				if !n.people && !byTenant(s, svc) {
 					status = probe.Fail
 				}
 			}

@@ -60,7 +60,7 @@ func SandboxFailed(text string) Sandbox {
 		s.Plugin = cmp.Or(m[1], m[2])
 	}
 	switch {
-	case noAddress.MatchString(s.Message):
+	case outsideOfPods(noAddress, s.Message) != nil:
 		s.Starts = StartsAddresses
 		return s
 	case s.Plugin != "" || networkOf.MatchString(s.Message):

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestTenantsLoadBalancer writes a node's address into the status of a tenant's Service: every right in a namespace
+// covers services/status.
+func TestTenantsLoadBalancer(t *testing.T) {
+	t.Parallel()
+	s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
+	svc := corev1.Service{}
+	svc.Namespace, svc.Name = "team-a", "mine"
+	svc.Spec.Type, svc.Spec.ClusterIP = corev1.ServiceTypeLoadBalancer, "10.96.0.77"
+	svc.Spec.Ports = []corev1.ServicePort{{Port: 10250, Protocol: corev1.ProtocolTCP}}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
+	s.allServices = []corev1.Service{svc}
+	wantFirst(t, ask(t, s, facts.CheckServiceClaims), probe.Warn, "team-a/mine")
+}
+
+// TestTenantsPools has a pod's annotation repeat what Calico's IPAM says of its pools.
+func TestTenantsPools(t *testing.T) {
+	t.Parallel()
+	const says = saidSandbox + `plugin type="calico" failed (add): error parsing pool "no configured Calico pools": ` +
+		`invalid CIDR address: no configured Calico pools`
+	s := placedOn(eventSandbox, says, ofTenant(time.Hour, "ContainerCreating", "")...)
+	fullPool(s, func(_, _, _ map[string]any) {})
+	for _, r := range ask(t, s, facts.CheckPodsStart) {
+		if r.Status == probe.Fail {
+			t.Errorf("one tenant's annotation is a fault: %v", r)
+		}
+	}
+}
