@@ -48,7 +48,7 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 // a quoted value belongs to a name.
 func padding(line string, at, end int) int {
 	pad := 0
-	for end+pad < len(line) && line[end+pad] == '=' {
+	for end > at && pad < 3 && end+pad < len(line) && line[end+pad] == '=' {
 		pad++
 	}
 	before, after := byte(' '), byte(' ')
