@@ -177,16 +177,14 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 // those that have one, in order, and how many questions were not answered.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
-	next := make(chan int)
+	next := make(chan int, len(all)) // filled before, so that a worker that panics leaves nobody waiting
+	for i := range all {
+		next <- i
+	}
+	close(next)
 	pids := make([]int, len(all))
 	var mu sync.Mutex
 	var workers probe.Workers
-	workers.Go(func() {
-		defer close(next)
-		for i := range all {
-			next <- i
-		}
-	})
 	for range atATime {
 		workers.Go(func() {
 			for i := range next {
