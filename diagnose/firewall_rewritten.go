@@ -47,7 +47,7 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		c := Case{For: slices.Concat(clues(strong, services), clues(strong, policy)),
 			Args:   map[string]Arg{"table": checked(tables[0], isWord(family) && isWord(name), "FAMILY TABLE")},
 			Covers: slices.Concat(serviceless, calicoDown),
-			Says: fmt.Sprintf("something else on {node} rewrites the firewall: the rules of Calico and of kube-proxy are gone at once, and a table of neither is left: %s",
+			Says: fmt.Sprintf("something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone, and a table that belongs to neither is there: %s",
 				strings.Join(tables, ", "))}
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {

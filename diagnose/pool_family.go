@@ -23,7 +23,7 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		OnlyIf: []probe.Conditional{
 			{If: "pods need {lacking} addresses, and a range is free that nothing else in your network uses",
 				Manifest: []string{"calicoctl create -f pool.yaml  # an IPPool of that range"}},
-			{If: "pods need no {lacking} addresses: set its assign_ipv to \"false\" in cni_network_config, then restart calico-node, whose install-cni writes the file",
+			{If: "pods need no {lacking} addresses: set assign_ipv6 (or assign_ipv4) to \"false\" in cni_network_config, then restart calico-node, whose install-cni writes the file",
 				Manifest: []string{"kubectl -n {namespace} edit configmap calico-config", restartCalico}},
 		},
 		Radius: "reading changes nothing; a new pool touches no pod that runs; " + restartRadius,
@@ -46,8 +46,12 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		}
 		c.For = append(clues(weight, told), c.For...)
 		c.Args = map[string]Arg{"lacking": own(lacking), "file": fileArg(file)}
-		c.Says = fmt.Sprintf("%s on {node} get no address: the CNI configuration (%s) requests an %s address for each, and no enabled %s pool serves the node; %s has",
-			countOf(n, "new pod"), file, lacking, lacking, strings.Join(listOf(r, facts.OtherPools), ", "))
+		requests := fmt.Sprintf("the CNI configuration (%s) requests an %s address for each", file, lacking)
+		if weight < proof {
+			requests = fmt.Sprintf("the CNI configuration, which was not read, probably requests an %s address for each", lacking)
+		}
+		c.Says = fmt.Sprintf("%s on {node} get no address: %s, and no enabled %s pool serves the node; the pool of the other family is %s",
+			countOf(n, "new pod"), requests, lacking, strings.Join(listOf(r, facts.OtherPools), ", "))
 		return []Case{c}
 	},
 }
