@@ -87,8 +87,8 @@ func ignored(svc *corev1.Service) bool {
 }
 
 // byTenant reports whether a tenant may have chosen a Service's address: in its spec, or in the status of a load
-// balancer, which every right in a namespace covers. The cluster's own namespaces are no tenant's. The node's own answers
-// show whether kube-proxy follows the Service.
+// balancer, which every right in a namespace covers. The cluster's own namespaces belong to no tenant. The node's own
+// answers show whether kube-proxy follows the Service.
 func byTenant(s *Snapshot, svc *corev1.Service) bool {
 	return svc.Namespace != metav1.NamespaceSystem && !slices.Contains(s.calicoIn, svc.Namespace)
 }
