@@ -180,7 +180,7 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
 	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
 	same("helm for conditions", template("--set-json", `ways=["conditions"]`, "--set-json",
-		`subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"},{"kind":"User","name":"jane"}]`),
+		`subjects=[{"kind":"User","name":"jane"},{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
 		"--ways", "conditions", "--service-account", "ops:c", "--user", "jane")
 	same("helm for conditions elsewhere", template("--set", "namespace.name=ops", "--set-json", `ways=["conditions"]`,
 		"--set-json", `subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
