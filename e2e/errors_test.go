@@ -62,7 +62,7 @@ func TestOneClearLine(t *testing.T) {
 		{"capture on itself", "capture --node node-a --peer node-a 10.0.0.1", 2, "--peer node-a is the node itself"},
 		{"capture in no time", "capture --node node-a --timeout 5s 10.0.0.1", 2, "leaves no time beside --seconds 10"},
 		{"capture for too long", "capture --node node-a --seconds 301 10.0.0.1", 2, "--seconds takes 1s to 5m0s"},
-		{"capture into a folder", "capture --node node-a 10.0.0.1 -w /", 2, "it is a folder"},
+		{"capture into a folder", "capture --node node-a 10.0.0.1 -w /", 1, "it is a folder"},
 		{"unknown verb", "fix", 2, `unknown command "fix"`},
 		{"another way's check", "run --node node-a --via api --checks node-ready,bgp-session", 2, "--via api cannot ask bgp-session"},
 		{"a kubelet's check", "run --node node-a --via kubelet --checks node-swap,felix-live", 2, "--via kubelet cannot ask felix-live"},
