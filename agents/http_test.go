@@ -116,7 +116,7 @@ func overHTTP(t *testing.T, world World, o *mcp.ClientOptions, protocol string) 
 	return client
 }
 
-// TestYesIsForItsQuestion sends a yes that nobody was asked for, as for other arguments: the person is asked.
+// TestYesIsForItsQuestion sends a forged yes, as for other arguments: the server asks the user.
 func TestYesIsForItsQuestion(t *testing.T) {
 	t.Parallel()
 	var ran, asked atomic.Int64

@@ -98,7 +98,7 @@ func TestStopCleansUp(t *testing.T) {
 	}
 }
 
-// TestPanic has a tool crash with words of a node: the caller is told in quotes, and the next call is answered.
+// TestPanic has a tool crash with words of a node: the caller gets them quoted, and the next call is answered.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := liar(t)

@@ -30,7 +30,7 @@ type Client struct {
 
 	limit time.Duration // of the first try of Read and ReadAll
 	// Slow is called where the API server took a connection and did not answer: how long that was waited for, and how long
-	// the second try may take. nil = nobody waits.
+	// the second try may take. nil = it is not announced.
 	Slow func(waited, more time.Duration)
 }
 
