@@ -9,6 +9,6 @@ go list -f '{{$p := .}}{{range .TestGoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{
 while read -r package file; do
   for target in $(sed -nE 's/^func (Fuzz\w+)\(.*/\1/p' "$file"); do
     echo "fuzz $package $target"
-    go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-5000x}" "$package" >"$log" 2>&1 </dev/null || { cat "$log"; exit 1; }
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-5000x}" -fuzzminimizetime 1s "$package" >"$log" 2>&1 </dev/null || { cat "$log"; exit 1; }
   done
 done
