@@ -150,7 +150,45 @@ func share(folder, copied string, but ...string) error {
 	return nil
 }
 
-// judge reads the output of 'go test -json' and reports whether the test failed, and its first words.
+// control returns why tests fail in the tree as it is, by package and test. Such a test says nothing about its mutants.
+func control(ctx context.Context, all []mutant) map[[2]string]string {
+	tests := map[string][]string{}
+	for _, m := range all {
+		if !slices.Contains(tests[m.pkg], m.test) {
+			tests[m.pkg] = append(tests[m.pkg], m.test)
+		}
+	}
+	broken := map[[2]string]string{}
+	for pkg, names := range tests {
+		args := []string{"test", "-count=1", "-vet=off", "-json", "-timeout", wholeLimit.String(),
+			"-run", "^(" + strings.Join(names, "|") + ")$", "-tags", all[0].lane, pkg}
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.WaitDelay = time.Minute
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		out, err := cmd.Output()
+		for _, name := range names {
+			if !passes(out, name) {
+				_, why := judge(bytes.NewReader(out), name)
+				broken[[2]string{pkg, name}] = fmt.Sprintf("without the mutant the test fails too (%v): %s", err, why)
+			}
+		}
+	}
+	return broken
+}
+
+// passes reports whether a test passed in the output of 'go test -json'.
+func passes(output []byte, test string) bool {
+	for line := range bytes.Lines(output) {
+		var event struct{ Action, Test string }
+		if json.Unmarshal(line, &event) == nil && event.Test == test && event.Action == "pass" {
+			return true
+		}
+	}
+	return false
+}
+
+// judge reads the output of 'go test -json' and reports whether the test failed, and its first words. A test that timed
+// out has not noticed.
 func judge(output io.Reader, test string) (killed bool, why string) {
 	text, err := io.ReadAll(output)
 	if err != nil {
@@ -167,6 +205,8 @@ func judge(output io.Reader, test string) (killed bool, why string) {
 		switch {
 		case own && event.Action == "run":
 			ran = true
+		case own && strings.HasPrefix(event.Output, "panic: test timed out"): // the machine may be too slow for it
+			return false, "the test timed out"
 		case own && said == "" && failure.MatchString(event.Output):
 			said = probe.Cut(strings.TrimSpace(event.Output), longestWhy)
 		case event.Action == "fail" && (event.Test == test || event.Test == "" && ran): // the latter: it crashed

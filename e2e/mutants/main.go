@@ -6,8 +6,8 @@
 //	mutants.txtar --parse--> mutant --apply--> one changed file --go test--> killed, or why not
 //
 // The working tree does not change: unit tests are built with an overlay, the client and the probe in a copy. A mutant
-// counts as killed when its test ran and failed. One that does not compile, or whose test did not run, does not count.
-// Mutants does not check that the tests pass without a mutant: 'make test-all' does.
+// counts as killed when its test passes without it, and runs and fails with it. One that does not compile, or whose test
+// did not run or timed out, does not count.
 package main
 
 import (
@@ -91,6 +91,7 @@ func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (a
 	if all[0].lane == laneE2E {
 		turns = make(chan struct{}, 1)
 	}
+	broken := control(ctx, all)
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for i, m := range all {
@@ -98,7 +99,10 @@ func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (a
 		running.Go(func() {
 			defer func() { <-turns }()
 			began := time.Now()
-			killed, why := m.run(ctx, filepath.Join(scratch, fmt.Sprint(i)))
+			killed, why := false, broken[[2]string{m.pkg, m.test}]
+			if why == "" {
+				killed, why = m.run(ctx, filepath.Join(scratch, fmt.Sprint(i)))
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			word := "killed"

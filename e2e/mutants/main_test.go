@@ -30,14 +30,16 @@ func TestJudge(t *testing.T) {
 	const runs = `{"Action":"run","Test":"TestX"}` + "\n"
 	const broken = `{"Action":"build-output","Output":"x.go:1: undefined\n"}` + "\n" + `{"Action":"build-fail"}` + "\n"
 	for output, want := range map[string]bool{
-		runs + `{"Action":"fail","Test":"TestX"}`:                                            true,
-		runs + `{"Action":"output","Output":"panic: x\n"}` + "\n" + `{"Action":"fail"}`:      true, // in a goroutine
-		runs + `{"Action":"pass","Test":"TestX"}` + "\n" + `{"Action":"fail"}`:               false,
-		runs + `{"Action":"skip","Test":"TestX"}` + "\n" + `{"Action":"pass"}`:               false,
-		broken + `{"Action":"fail"}`:                                                         false,
-		`{"Action":"fail"}`:                                                                  false, // as without a cluster
-		`{"Action":"pass"}`:                                                                  false, // no test has the name
-		"go: no such flag\n":                                                                 false,
+		runs + `{"Action":"fail","Test":"TestX"}`:                                       true,
+		runs + `{"Action":"output","Output":"panic: x\n"}` + "\n" + `{"Action":"fail"}`: true, // in a goroutine
+		runs + `{"Action":"pass","Test":"TestX"}` + "\n" + `{"Action":"fail"}`:          false,
+		runs + `{"Action":"output","Test":"TestX","Output":"panic: test timed out after 10m0s\n"}` + "\n" +
+			`{"Action":"fail","Test":"TestX"}`: false,
+		runs + `{"Action":"skip","Test":"TestX"}` + "\n" + `{"Action":"pass"}`: false,
+		broken + `{"Action":"fail"}`: false,
+		`{"Action":"fail"}`:          false, // as without a cluster
+		`{"Action":"pass"}`:          false, // no test has the name
+		"go: no such flag\n":         false,
 		`{"Action":"run","Test":"TestY"}` + "\n" + `{"Action":"fail","Test":"TestY"}` + "\n": false,
 	} {
 		if killed, why := judge(strings.NewReader(output), "TestX"); killed != want {
