@@ -75,9 +75,9 @@ func kubeletFrom(n *corev1.Node) int {
 	return port
 }
 
-// Outside is what the node's neighbours are to ask about it: its InternalIPs, the
-// address Calico registered where that is another one, and a workload pod of it.
-func Outside(s *Snapshot) []probe.Target {
+// Outside returns what a probe on another node, the witness, tests: the node's InternalIPs, the address Calico
+// registered where that is another one, a workload pod of it, and for comparison the kubelet of a third node.
+func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)
 	var out []probe.Target
@@ -100,5 +100,16 @@ func Outside(s *Snapshot) []probe.Target {
 	if len(pods) == 0 {
 		pods = s.unready
 	}
-	return append(out, podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies)...)
+	out = append(out, podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies)...)
+	for _, third := range BaselineNodes(s, 2, nil) {
+		if third.Name == witness {
+			continue
+		}
+		for _, a := range InternalIPs(third) {
+			out = append(out, probe.Target{Kind: probe.KindOutside, Name: third.Name, Node: third.Name, Addr: a,
+				Port: kubeletFrom(third), Attrs: map[string]string{probe.AttrReference: "true"}})
+		}
+		break
+	}
+	return out
 }

@@ -391,8 +391,9 @@ func TestOutside(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.9.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
 	asked := func() string {
 		var out []string
-		for _, o := range Outside(s) {
-			out = append(out, fmt.Sprintf("%s %s %d %s", o.Name, o.Addr, o.Port, o.Attrs[probe.AttrScope]))
+		for _, o := range Outside(s, "b") {
+			out = append(out, fmt.Sprintf("%s %s %d %s", o.Name, o.Addr, o.Port,
+				o.Attrs[probe.AttrScope]+o.Attrs[probe.AttrReference]))
 		}
 		return strings.Join(out, ",")
 	}
@@ -407,6 +408,10 @@ func TestOutside(t *testing.T) {
 	s.unready = []corev1.Pod{pod}
 	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10255 ,a 10.9.0.1 0 ,a 10.9.0.1 1790 bgp,default/x 10.244.0.1 0 " {
 		t.Errorf("%s", got)
+	}
+	s = snapshot(node("a", "10.1.0.1", ""), node("b", "10.1.0.2", ""), node("c", "10.1.0.3", ""))
+	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10250 ,c 10.1.0.3 10250 true" {
+		t.Errorf("without a third node's kubelet for comparison: %s", got)
 	}
 }
 

@@ -19,8 +19,12 @@ const (
 
 // Comparison compares the node in question with its baseline nodes in a few lines: what is bad here
 // and ok there, what is bad on both, what of the node answers when asked from there, and both ends
-// of the BGP sessions between them. Without an answer from a baseline node there are no lines.
+// of the BGP sessions between them. Without an answer from a baseline node there are no lines, nor for a node that
+// answered itself and has nothing bad.
 func Comparison(f Findings) []string {
+	if isFine(f) {
+		return nil
+	}
 	var baseline []string
 	for _, node := range f.Others() {
 		if slices.ContainsFunc(f.At(node).where(everything), func(r Finding) bool { return answered(r.Status) }) {
@@ -52,6 +56,11 @@ func Comparison(f Findings) []string {
 		head = "compared with baseline nodes "
 	}
 	return append([]string{head + strings.Join(baseline, ", ") + ":"}, append(lines, sessions(f, baseline)...)...)
+}
+
+// isFine reports whether a probe on the node answered, and nothing is bad.
+func isFine(f Findings) bool {
+	return len(good(f, probe.CheckPlaced)) > 0 && len(f.where(func(r Finding) bool { return bad(r.Status) })) == 0
 }
 
 func everything(Finding) bool { return true }
@@ -120,7 +129,7 @@ func seenFrom(f Findings, node string) []string {
 	answers, mute := map[string]bool{}, map[string]bool{}
 	silent, at := map[string][]string{}, map[string][]string{}
 	for _, r := range f.At(node).Of(checks.NeighbourReach.ID) {
-		if r.Status == probe.Skip {
+		if r.Status == probe.Skip || r.Facts[checks.FactReference] == true {
 			continue
 		}
 		kind, addr := splitAddr(strings.TrimPrefix(r.Target, f.Node+" "))

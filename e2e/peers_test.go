@@ -54,8 +54,9 @@ func TestContrast(t *testing.T) {
 	calicoReady(t, "node-b")
 	// How busy this machine is says nothing of the node.
 	good, a := saved(t, "good.ndjson", "run", "--node", "node-b", "--skip", "node-load,startup-budget", "-o", "ndjson")
-	if a.exit != 0 || strings.Contains(a.stdout, `"way":"neighbour"`) {
-		t.Errorf("a healthy node: exit %d, and its peers are left alone\n%s", a.exit, a.stderr)
+	if a.exit != 0 || !strings.Contains(a.stdout, "tested from outside, by probes on node-a") ||
+		strings.Contains(a.stdout, `"type":"comparison"`) {
+		t.Errorf("a healthy node: exit %d, a view from outside and no comparison\n%s", a.exit, a.stderr)
 	}
 	broken(t, "bird-dead")
 	bad, a := saved(t, "bad.json", "run", "--node", "node-b", "--skip", "node-load,startup-budget", "-o", "json")
@@ -94,6 +95,43 @@ func TestContrast(t *testing.T) {
 	}
 	if a := call(t, "diff", stream, good); a.exit != 0 || !strings.Contains(a.stdout, "better   bird-socket") {
 		t.Errorf("the other way round: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	nothingLeft(t)
+}
+
+// TestClosedToOthers closes parts of a node to others, while everything works from inside: each rule is named.
+func TestClosedToOthers(t *testing.T) {
+	calicoReady(t, "node-b")
+	run := []string{"run", "--node", "node-b", "--skip", "node-load,startup-budget"}
+	a := call(t, append(run, "--peers", "0")...)
+	if a.exit != 0 || !strings.Contains(a.stdout, "no other node tested this one: --peers 0") {
+		t.Errorf("--peers 0: exit %d\n%s", a.exit, a.stdout)
+	}
+	for name, c := range map[string]struct {
+		status     probe.Status
+		saw, cause string
+		rule       []string
+	}{
+		"kubelet": {probe.Warn, "10.88.0.12 tcp 10250 from node-a (timeout)", "dport 10250 drop",
+			[]string{"-t", "filter", "-I", "INPUT", "-p", "tcp", "--dport", "10250", "-s", "10.88.0.11", "-j", "DROP"}},
+		"pods": {probe.Fail, "pod default/workload-b", "daddr 10.244.0.0/16 drop",
+			[]string{"-t", "raw", "-I", "PREROUTING", "-s", "10.88.0.11", "-d", "10.244.0.0/16", "-j", "DROP"}},
+		"node ports": {probe.Fail, "node-b 10.88.0.12:30080 from node-a (timeout)", "tcp saddr 10.88.0.11 drop",
+			[]string{"-t", "mangle", "-I", "PREROUTING", "-p", "tcp", "--dport", "30000:32767", "-s", "10.88.0.11", "-j", "DROP"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			iptables := func(with string) {
+				rule := strings.Split(strings.Replace(strings.Join(c.rule, " "), "-I", with, 1), " ")
+				mustSandbox(t, "exec", append([]string{"node-b", "--", "iptables"}, rule...)...)
+			}
+			iptables("-I")
+			t.Cleanup(func() { iptables("-D") })
+			d, a := report(t, run...)
+			d.want(t, "neighbour-reach", c.status, "other nodes cannot reach it: ", c.saw)
+			if len(d.Causes) == 0 || !strings.Contains(d.Causes[0].Says, c.cause) {
+				t.Errorf("exit %d, %v", a.exit, d.Causes)
+			}
+		})
 	}
 	nothingLeft(t)
 }

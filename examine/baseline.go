@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +36,7 @@ func troubled(seen diagnose.Findings) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
-	return bad || len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0
+	return bad || len(diagnose.Unreached(seen)) > 0 || len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
@@ -100,7 +99,7 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 		asked := false
 		for _, ev := range l.events {
 			r := ev.Result
-			if r == nil || r.Check != checks.NeighbourReach.ID {
+			if r == nil || r.Check != checks.NeighbourReach.ID || r.Facts[checks.FactReference] == true {
 				continue
 			}
 			switch {
@@ -119,7 +118,11 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 
 // compare asks the baseline nodes now; the result has to be waited for.
 func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
-	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, preferred(r.Seen))
+	prefer := preferred(r.Seen)
+	if r.view != nil {
+		prefer = append(prefer, cluster.Addresses(r.view.node)...)
+	}
+	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
 	suite := r.picked
 	if !slices.Contains(suite, checks.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
 		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: checks.NodeState.ID}}, snap)...)
@@ -131,13 +134,7 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	for i, node := range nodes {
 		r.client.Progress("comparison: putting a probe on %s", node.Name)
 		all.Go(func() {
-			crash := probe.Recovered(func() error {
-				answers[i] = r.askBaseline(ctx, client, snap, node, asked)
-				return nil
-			})
-			if crash != nil {
-				answers[i] = baseline{node: node.Name, err: crash, events: []probe.Event{Unanswered(crash)}}
-			}
+			answers[i] = r.askSafely(ctx, client, snap, node, r.view.without(node, asked))
 		})
 	}
 	return func() []baseline {
@@ -147,9 +144,11 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	}
 }
 
-// reportBaselines reports what the baseline nodes answered. The verdict does not count it,
-// unless nothing else was asked, or none of them could answer what the user named.
+// reportBaselines reports what the baseline nodes answered, and what follows from it about the node.
 func (r *Run) reportBaselines(all []baseline) error {
+	if r.view != nil && !slices.ContainsFunc(all, func(l baseline) bool { return l.node == r.view.node.Name }) {
+		all = append([]baseline{{node: r.view.node.Name, err: r.view.wait().err}}, all...)
+	}
 	var from, failed []string
 	for _, l := range all {
 		if l.err != nil {
@@ -158,33 +157,27 @@ func (r *Run) reportBaselines(all []baseline) error {
 		} else {
 			from = append(from, l.node)
 		}
-	}
-	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
-	switch {
-	case len(all) == 0:
-		res.Status, res.Saw = probe.Skip, "no other node is ready to test it from"
-	case len(from) == 0:
-		if slices.Contains(r.opts.Checks, checks.NeighbourReach.ID) {
-			res.Status = probe.Unknown
-		}
-		res.Saw = "could not be tested from outside: " + strings.Join(failed, "; ")
-	}
-	res.Check = checks.NeighbourReach.ID
-	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
-		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
-		res.Saw = "no probe was put on the node itself; " + res.Saw
-	}
-	if err := r.Add(injector.MethodNeighbour, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
-		return err
-	}
-	for _, l := range all {
 		for _, ev := range l.events {
 			if err := r.AddOf(l.node, injector.MethodNeighbour, ev); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return r.Add(injector.MethodNeighbour, r.fromOutside(from, failed, len(all) == 0))
+}
+
+// askSafely is askBaseline; a panic costs this one answer.
+func (r *Run) askSafely(
+	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
+) (out baseline) {
+	crash := probe.Recovered(func() error {
+		out = r.askBaseline(ctx, client, snap, node, asked)
+		return nil
+	})
+	if crash != nil {
+		out = baseline{node: node.Name, err: crash, events: []probe.Event{Unanswered(crash)}}
+	}
+	return out
 }
 
 // askBaseline asks one baseline node, and the API about it.
@@ -244,7 +237,7 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked [
 		Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
 	}
 	plan.Targets, plan.Gaps = cluster.Targets(theirs)
-	plan.Targets = append(plan.Targets, cluster.Outside(snap)...)
+	plan.Targets = append(plan.Targets, cluster.Outside(snap, node.Name)...)
 	plan.Now = theirs.Now.Add(time.Since(theirs.Read))
 	return plan
 }

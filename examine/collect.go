@@ -79,6 +79,9 @@ func (c *Collector) Conclude() error {
 	}
 	v := c.Tally.Verdict(c.Strict)
 	v.Unexplained = found.Unexplained
+	if v.Word == report.WordHealthy || v.Word == report.WordWarnings {
+		v.Outside = diagnose.Unseen(c.Seen)
+	}
 	if c.Elapsed != nil {
 		v.Elapsed = *c.Elapsed
 	}

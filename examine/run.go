@@ -42,6 +42,7 @@ type Run struct {
 
 	followed []*probe.Check // those of picked that only the causes found so far wanted
 	about    string         // the node that the proof of encapsulation is to be made with, "" = any
+	view     *view          // from outside, nil = none
 }
 
 // New returns the Run that options stand for; they are completed and validated.
@@ -142,6 +143,8 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
 	if r.opts.Via == injector.MethodNeighbour || snap != nil && cluster.KubeletSilent(snap) {
 		compare()
+	} else {
+		r.view = r.look(ctx, client, snap)
 	}
 	// A node that gives its baseline nodes no answer is not slow, and need not be waited for.
 	alive := func() bool {
@@ -154,11 +157,17 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 	if err == nil {
 		err = r.lookAgain(ctx, client, snap)
 	}
+	err = errors.Join(err, r.reportView())
 	if err == nil && ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
 		compare()
 	}
-	if compared != nil {
+	switch {
+	case compared != nil:
 		err = errors.Join(err, r.reportBaselines(compared()))
+	case r.view != nil:
+		err = errors.Join(err, r.reportBaselines(nil))
+	case r.leavesOthersOut():
+		err = errors.Join(err, r.Add(injector.MethodNeighbour, unseen()))
 	}
 	return err
 }

@@ -52,6 +52,9 @@ func (r *Run) Converse(
 ) (whole bool, err error) {
 	whole, err = r.answers(ctx, method, r.Plan(method, snap), ask, begin)
 	for whole {
+		if err := r.reportView(); err != nil {
+			return false, err
+		}
 		next := r.followUp(method, snap)
 		if next == nil {
 			break

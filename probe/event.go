@@ -140,6 +140,8 @@ type Verdict struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Unexplained are the checks with bad answers that no cause explains.
 	Unexplained []string `json:"unexplained,omitempty"`
+	// Outside is why no other node tested this one, "" where one did, and beside what is worse than a warning.
+	Outside string `json:"outside,omitempty"`
 }
 
 // Encoder writes events, each as one whole line in one Write. It is safe for

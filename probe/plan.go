@@ -104,6 +104,10 @@ const (
 	AttrSetBy      = "set_by"
 )
 
+// AttrReference is "true" on a KindOutside target of a third node: what a probe cannot reach there either, the network
+// between nodes does not allow.
+const AttrReference = "reference"
+
 // AttrScheme is http or https on a KindDatastore target that is etcd.
 const AttrScheme = "scheme"
 

@@ -91,6 +91,9 @@ func (d Document) notes() []string {
 	if len(d.Causes) > 0 && len(d.Unexplained) > 0 {
 		out = append(out, "Not accounted for: "+strings.Join(d.Unexplained, ", "))
 	}
+	if d.Outside != "" {
+		out = append(out, notFromOutside(d.Outside))
+	}
 	skipped := map[string]bool{} // checks with no answer but skip
 	for _, r := range d.own() {
 		was, had := skipped[r.Check]

@@ -42,6 +42,10 @@ func writeMarkdown(w io.Writer, d Document) error {
 	if len(d.Unexplained) > 0 {
 		fmt.Fprintf(&b, "\nNot accounted for: %s\n", codes(d.Unexplained))
 	}
+	if d.Outside != "" {
+		fmt.Fprint(&b, "\n")
+		fence(&b, "text", []string{notFromOutside(d.Outside)})
+	}
 	d.badTable(&b)
 	if len(d.Contrast) > 0 {
 		fmt.Fprint(&b, "\n")

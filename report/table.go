@@ -286,7 +286,13 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "only the API was asked, not the node itself")
 	}
+	if v.Outside != "" {
+		fmt.Fprint(b, t.indented(0, notFromOutside(v.Outside)))
+	}
 }
+
+// notFromOutside says that the verdict has no view from other nodes, and why.
+func notFromOutside(why string) string { return "no other node tested this one: " + printable(why) }
 
 // badness orders checks by the worst of their answers about the node: 0 is fail.
 func (t *table) badness(check string) int {

@@ -91,8 +91,8 @@ are put together.
 // others are the flags of what else is asked where something is wrong.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask for comparison when something is wrong: "+
-		"their answers, whether they reach the node, both ends of BGP sessions; 0 = none")
+	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes to compare with when something is wrong. "+
+		"One of them tests this node from outside in every run with --profile standard; 0 = no other node is used")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"do not ask on where not everything is explained yet: what the likeliest causes want to know beyond --profile")
 }

@@ -21,10 +21,10 @@ import (
 var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "is the node reachable from other nodes?", From: probe.FromNode, In: probe.Standard,
 	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
-	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not tried while a session is up (skip): BIRD would take that for a restart, and a session stays up for minutes after the other end has died.
+	Doc: `Probes on other nodes test the node in question: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod on it answer a ping? One healthy node does so in every standard run, more when something is wrong or no probe can be placed on the node. The kubelet of a third node is tried too, for comparison. BGP's port is not tried while a session is up (skip): BIRD would take that for a restart, and a session stays up for minutes after the other end has died.
 ok: it answers. On the kubelet's port it also says whether the kubelet answered a request (with 401, mostly) or only the kernel accepted the connection, as for a kubelet that is frozen. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
-unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
+unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to test from, or --peers 0. The verdict counts one result that sums these up. fail: others cannot reach a pod or a NodePort of the node, or its kubelet although they reach another node's. warn: one node cannot reach the kubelet, and there is no third node to compare with.`,
 }
 
 func neighbourReach(ctx context.Context, p *probe.Pass) {
@@ -41,7 +41,9 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 	}
 	up, err := speaking(bgp...)
 	got := askedOutside(ctx, p, targets, up, err)
-	alive := slices.ContainsFunc(got, func(s seenFrom) bool { return s.t.Name == s.t.Node && answers(s.r) })
+	alive := slices.ContainsFunc(got, func(s seenFrom) bool {
+		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && answers(s.r)
+	})
 	for f, pinged := range splitByFamily(pingable(targets)) {
 		table := onLink(ctx, pinged, f, alive)
 		for i, s := range got {
@@ -57,6 +59,9 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 		r := excused(t, got[i].r, alive)
 		if t.Port > 0 {
 			r = r.With(FactPort, t.Port)
+		}
+		if t.Attrs[probe.AttrReference] != "" {
+			r = r.With(FactReference, true)
 		}
 		p.Report(r.On(outsideName(t, targets)))
 	}
@@ -109,6 +114,9 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 
 // portKubelet is where the kubelet answers the API server.
 const portKubelet = 10250
+
+// FactReference is true on a result about a third node, for comparison.
+const FactReference probe.Fact = "reference"
 
 // FactSpeaks is whether who accepted a connection also answered a request there.
 const FactSpeaks probe.Fact = "speaks"

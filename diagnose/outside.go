@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// ReasonUnseen is the reason of a neighbour-reach result of a node that no other node tested.
+const ReasonUnseen = "unseen"
+
+// Unseen returns why no other node tested this one, "" where one did or none was to.
+func Unseen(f Findings) string {
+	for _, r := range f.With(checks.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
+		return r.Saw
+	}
+	return ""
+}
+
+// Unreached returns the results of other nodes that cannot reach this one: its kubelet, a pod on it, or a NodePort at
+// its address. Left out is what such a node cannot reach elsewhere either, and what it has no route for.
+func Unreached(f Findings) []Finding {
+	var out []Finding
+	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
+		port, _ := r.Facts.Num(checks.FactPort)
+		pod := strings.HasPrefix(r.Target, f.Node+" pod ")
+		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) {
+			out = append(out, r)
+		}
+	}
+	for _, r := range f.Elsewhere(checks.ServiceNodePort.ID) {
+		if failsToReach(f, r) && len(sameService(f, r)) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// failsToReach reports whether another node failed to reach this one, for a reason that is not its own.
+func failsToReach(f Findings, r Finding) bool {
+	return r.Status == probe.Fail && nodeOf(r) == f.Node && reasonOf(r) != noWay
+}
+
+// third returns the results of the same node about the kubelet of a third node that have a status.
+func third(f Findings, r Finding, status probe.Status) []Finding {
+	return keep(f.At(r.Node).Of(r.Check), func(o Finding) bool {
+		return o.Facts[checks.FactReference] == true && o.Status == status && familyOf(o) == familyOf(r)
+	})
+}
+
+// sameService returns the good results of the same node about the same NodePort service at other nodes.
+func sameService(f Findings, r Finding) []Finding {
+	service, _, _ := strings.Cut(r.Target, " ")
+	return keep(f.At(r.Node).Of(r.Check), func(o Finding) bool {
+		return o.Status == probe.OK && nodeOf(o) != f.Node && strings.HasPrefix(o.Target, service+" ") &&
+			familyOf(o) == familyOf(r)
+	})
+}
+
+// Grade returns how bad it is that other nodes cannot reach this one. A network may close kubelets to other nodes: only
+// where another kubelet is open, or two nodes agree, is a closed one a fault.
+func Grade(f Findings, unreached []Finding) probe.Status {
+	for _, r := range unreached {
+		if port, _ := r.Facts.Num(checks.FactPort); port != kubeletPort || len(third(f, r, probe.OK)) > 0 {
+			return probe.Fail
+		}
+	}
+	if len(askers(unreached)) > 1 {
+		return probe.Fail
+	}
+	return probe.Warn
+}
+
+// Places names what other nodes cannot reach of this one, each with who cannot and why.
+func Places(f Findings, unreached []Finding) string {
+	var out []string
+	for _, r := range unreached {
+		place := strings.TrimPrefix(r.Target, f.Node+" ") + " from " + r.Node
+		if why := reasonOf(r); why != "" {
+			place += " (" + why + ")"
+		}
+		if !slices.Contains(out, place) {
+			out = append(out, place)
+		}
+	}
+	if more := len(out) - mostNamed; more > 0 {
+		out = append(out[:mostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,74 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestUnreached wants a node that is closed to others recognised by what others reach elsewhere. What they cannot reach
+// anywhere, have no route for, or what a policy may forbid says nothing about the node.
+func TestUnreached(t *testing.T) {
+	t.Parallel()
+	kubelet := probe.Facts{checks.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, probe.FactReason: "timeout"}
+	reference := probe.Facts{checks.FactNode: "c", checks.FactPort: 10250, checks.FactFamily: 4, checks.FactReference: true}
+	pod := probe.Facts{checks.FactNode: "b", checks.FactFamily: 4, probe.FactReason: "timeout"}
+	nodePort := probe.Facts{checks.FactNode: "b", checks.FactPort: 30080, checks.FactFamily: 4, probe.FactReason: "timeout"}
+	elsewhere := probe.Facts{checks.FactNode: "a", checks.FactPort: 30080, checks.FactFamily: 4}
+	noRoute := probe.Facts{checks.FactNode: "b", checks.FactFamily: 4, probe.FactReason: noWay}
+	type seen struct {
+		from, check, target string
+		status              probe.Status
+		facts               probe.Facts
+	}
+	reach, service := checks.NeighbourReach.ID, checks.ServiceNodePort.ID
+	for name, c := range map[string]struct {
+		seen  []seen
+		want  string
+		grade probe.Status
+	}{
+		"all well": {[]seen{{"a", reach, "b tcp 10250", probe.OK, kubelet}}, "", ""},
+		"kubelet, by one": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet}},
+			"tcp 10250 from a (timeout)", probe.Warn},
+		"kubelet, by two": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
+			{"c", reach, "b tcp 10250", probe.Fail, kubelet}},
+			"tcp 10250 from a (timeout), tcp 10250 from c (timeout)", probe.Fail},
+		"kubelet, and another's is open": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
+			{"a", reach, "c tcp 10250", probe.OK, reference}}, "tcp 10250 from a (timeout)", probe.Fail},
+		"every kubelet is closed": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
+			{"a", reach, "c tcp 10250", probe.Fail, reference}}, "", ""},
+		"pod":                         {[]seen{{"a", reach, "b pod default/x", probe.Fail, pod}}, "pod default/x from a (timeout)", probe.Fail},
+		"pod that a policy may close": {[]seen{{"a", reach, "b pod default/x", probe.Warn, pod}}, "", ""},
+		"no route there":              {[]seen{{"a", reach, "b pod default/x", probe.Fail, noRoute}}, "", ""},
+		"node port": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
+			{"a", service, "default/x a 10.0.0.1:30080", probe.OK, elsewhere}},
+			"default/x b 10.0.0.2:30080 from a (timeout)", probe.Fail},
+		"node port that answers nowhere": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
+			{"a", service, "default/x a 10.0.0.1:30080", probe.Fail, elsewhere}}, "", ""},
+		"node port of another service": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
+			{"a", service, "default/xy a 10.0.0.1:30081", probe.OK, elsewhere}}, "", ""},
+	} {
+		f := Findings{Node: "b"}
+		for _, s := range c.seen {
+			f.Add(probe.Event{Type: probe.EventResult, Node: s.from, Way: "neighbour",
+				Result: &probe.Result{Check: s.check, Target: s.target, Status: s.status, Facts: s.facts}})
+		}
+		got := Unreached(f)
+		if places := Places(f, got); places != c.want {
+			t.Errorf("%s: %q, want %q", name, places, c.want)
+		}
+		if len(got) > 0 && Grade(f, got) != c.grade {
+			t.Errorf("%s: %s, want %s", name, Grade(f, got), c.grade)
+		}
+	}
+	f := Findings{Node: "b"}
+	for _, from := range strings.Fields("a c d e f g") {
+		f.Add(probe.Event{Type: probe.EventResult, Node: from, Way: "neighbour",
+			Result: &probe.Result{Check: reach, Target: "b pod default/x", Status: probe.Fail, Facts: pod}})
+	}
+	if got := Places(f, Unreached(f)); !strings.HasSuffix(got, ", and 2 more") {
+		t.Errorf("six nodes: %q", got)
+	}
+}
