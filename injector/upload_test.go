@@ -271,6 +271,31 @@ func TestCutWhileCarrying(t *testing.T) {
 	eventuallyNoLeft(t, o)
 }
 
+// TestShellKilled kills the shell of a probe that runs: its trap removes nothing then, so the probe must have done so.
+func TestShellKilled(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	const killer = `#!/bin/sh
+[ "$1" != version ] || exit 0
+case "$*" in *--unlink*) rm -r "${0%/*}";; esac
+read plan
+kill -9 $PPID
+`
+	o := laden(t, killer)
+	s, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, here("sh"), anywhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Ask(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}, func(probe.Event) bool { return true })
+	if err == nil {
+		t.Error("the probe's shell was killed, and its answer is whole")
+	}
+	noLeft(t, o)
+	if err := s.Close(); err != nil {
+		t.Log(err)
+	}
+}
+
 func TestScriptIsOneLine(t *testing.T) {
 	t.Parallel()
 	s := scriptFor(laden(t, standIn), "ssh", view{root: "/", proc: "/proc"}, 7)

@@ -171,7 +171,9 @@ func TestALostClientsCallsEnd(t *testing.T) {
 				r := &Runner{Host: &Host{}, Tools: []*Tool{talker(began)}}
 				in, feed := io.Pipe()
 				ended := make(chan error, 1)
-				go func() { ended <- r.Serve(t.Context(), in, io.Discard) }()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*Silence)
+				defer cancel()
+				go func() { ended <- r.Serve(ctx, in, io.Discard) }()
 				start := time.Now()
 				for id := range int64(2) {
 					if _, err := io.WriteString(feed,
