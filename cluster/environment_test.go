@@ -68,6 +68,21 @@ func TestEnvironment(t *testing.T) {
 	if target, _ := calicoTarget(s); target.Attrs[probe.AttrMethod] != "can-reach=10.0.0.1" {
 		t.Errorf("%+v", target.Attrs)
 	}
+	if target, _ := calicoTarget(s); target.Attrs[probe.AttrRunFolder]+target.Attrs[probe.AttrLibFolder] != "" {
+		t.Errorf("usual folders: %+v", target.Attrs)
+	}
+	host := func(name, path string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
+	}
+	s.Calico.Spec.Volumes = []corev1.Volume{host("run", "/var/run/calico/"), host("lib", "/opt/calico/lib"), host("rel", "x")}
+	spec.VolumeMounts = []corev1.VolumeMount{{Name: "run", MountPath: "/var/run/calico"}, {Name: "lib", MountPath: "/var/lib/calico/"}}
+	if target, _ := calicoTarget(s); target.Attrs[probe.AttrRunFolder]+target.Attrs[probe.AttrLibFolder] != "/opt/calico/lib" {
+		t.Errorf("moved folder: %+v", target.Attrs)
+	}
+	spec.VolumeMounts[1].Name = "rel"
+	if target, _ := calicoTarget(s); target.Attrs[probe.AttrLibFolder] != "" {
+		t.Errorf("no absolute path: %+v", target.Attrs)
+	}
 	if backend, err := readBackend(s.Calico, env); backend != "vxlan" || err != nil {
 		t.Errorf("%q, %v", backend, err)
 	}

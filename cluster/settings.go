@@ -3,10 +3,13 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -28,7 +31,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 		internal = append(internal, a.String())
 	}
 	env := s.environment()
-	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
+	attrs := map[string]string{
 		probe.AttrIP: env.given("IP"), probe.AttrIP6: env.given("IP6"),
 		probe.AttrMethod:   env.given("IP_AUTODETECTION_METHOD"),
 		probe.AttrMethod6:  env.given("IP6_AUTODETECTION_METHOD"),
@@ -36,7 +39,37 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 		probe.AttrBudget:  strconv.Itoa(int(budget.Seconds())),
 		probe.AttrLogs:    s.Calico.Namespace + "_" + s.Calico.Name + "_" + string(s.Calico.UID),
 		probe.AttrAccount: s.Calico.Namespace + ":" + cmp.Or(s.Calico.Spec.ServiceAccountName, "default"),
-	}}, true
+	}
+	for attr, mount := range map[string]string{probe.AttrRunFolder: probe.PlaceRun, probe.AttrLibFolder: probe.PlaceLib} {
+		if folder := folderOf(s.Calico, spec, mount); folder != "" && folder != mount {
+			attrs[attr] = folder
+		}
+	}
+	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: attrs}, true
+}
+
+// folderOf returns the node's folder that a container has mounted, "" where that is none.
+func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
+	for _, m := range spec.VolumeMounts {
+		if inRun(m.MountPath) != mount || m.SubPath != "" || m.SubPathExpr != "" {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == m.Name && v.HostPath != nil && path.IsAbs(v.HostPath.Path) {
+				return inRun(v.HostPath.Path)
+			}
+		}
+	}
+	return ""
+}
+
+// inRun returns the clean form of a path; /var/run is a link to /run.
+func inRun(name string) string {
+	name = path.Clean(name)
+	if rest, ok := strings.CutPrefix(name, "/var/run/"); ok {
+		return "/run/" + rest
+	}
+	return name
 }
 
 // given is how an address is set, "(from elsewhere)" where that is not known.

@@ -47,8 +47,8 @@ func thisMachine(root string) (machine, error) {
 		return machine{}, fmt.Errorf("asking for this host's name: %w", err)
 	}
 	m := machine{hostname: host, has: addressHere}
-	const file = "/var/lib/calico/nodename"
 	node := &probe.Host{Root: root}
+	file := checks.NodenameFile(node)
 	text, err := node.ReadFile(file)
 	m.nodename = strings.TrimSpace(string(text))
 	if _, kubelet := node.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,6 +41,33 @@ type Host struct {
 
 	Far   Elsewhere     // has the files in place of Root, which then shows nothing; nil = they are below Root
 	Ahead time.Duration // by how much the node's clock is ahead of this machine's
+
+	places atomic.Pointer[map[string]string] // Calico's folders that are elsewhere, by their usual names
+}
+
+// Calico's folders on a node, unless calico-node's volumes say otherwise: its sockets, and what it keeps.
+const (
+	PlaceRun = "/run/calico"
+	PlaceLib = "/var/lib/calico"
+)
+
+// Place returns where the node has one of Calico's folders. MicroK8s, and the operator's calicoRunHostPath and
+// calicoLibHostPath, move them. Inside calico-node's container they have their usual names.
+func (h *Host) Place(usual string) string {
+	if moved := h.places.Load(); moved != nil && h.Only == nil && h.Far == nil {
+		return cmp.Or((*moved)[usual], usual)
+	}
+	return usual
+}
+
+// learn takes from a plan where Calico's folders are.
+func (h *Host) learn(targets []Target) {
+	for _, t := range targets {
+		if t.Kind == KindCalico {
+			moved := map[string]string{PlaceRun: t.Attrs[AttrRunFolder], PlaceLib: t.Attrs[AttrLibFolder]}
+			h.places.Store(&moved)
+		}
+	}
 }
 
 // Elsewhere has files of a node that no file system of this machine shows. Its errors wrap fs.ErrNotExist or
@@ -54,6 +83,11 @@ type File interface {
 	io.Closer
 	Name() string // the path on the node
 	Stat() (fs.FileInfo, error)
+}
+
+// At returns the same node, whose files are elsewhere.
+func (h *Host) At(far Elsewhere) *Host {
+	return &Host{Node: h.Node, Root: h.Root, Proc: h.Proc, Only: h.Only, Far: far, Ahead: h.Ahead}
 }
 
 // Now is the time by the node's clock.

@@ -30,7 +30,10 @@ const (
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
 	AttrLogs     = "logs"      // folder of the logs of calico-node's pod, or a KindLogs target's: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
-	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
+	// the node's folders that calico-node has as /var/run/calico and /var/lib/calico, where they have other names
+	AttrRunFolder = "run_folder"
+	AttrLibFolder = "lib_folder"
+	AttrBudget    = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
 
 // AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node

@@ -32,6 +32,7 @@ type Runner struct {
 // different versions work together and nothing passes for answered.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
+	r.Host.learn(plan.Targets)
 	start := Start{
 		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Way: plan.Way,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,

@@ -45,13 +45,13 @@ type daemon struct {
 
 func daemons() []daemon { return []daemon{{4, "bird.ctl"}, {6, "bird6.ctl"}} }
 
-// folders are where the sockets are: Calico's, and that of BIRD on its own,
-// which Calico's tools try too.
-var folders = []string{"/run/calico", "/run/bird"}
+// birdFolders returns where the sockets are: Calico's folder, and that of BIRD on its own, which Calico's tools try too.
+func birdFolders(h *probe.Host) []string { return []string{h.Place(probe.PlaceRun), "/run/bird"} }
 
 // talk opens a conversation with a daemon and gives the socket's path on the node.
 func (d daemon) talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, error) {
 	var first error
+	folders := birdFolders(h)
 	for _, folder := range folders {
 		name := folder + "/" + d.name
 		c, err := DialBIRD(ctx, h, name)
@@ -115,6 +115,7 @@ func runsNoBIRD(p *probe.Pass) bool {
 
 // alone tells whether the daemon of the other family has a socket.
 func (d daemon) alone(h *probe.Host) bool {
+	folders := birdFolders(h)
 	for _, o := range daemons() {
 		if o.family != d.family {
 			_, err := findSocket(h, []string{folders[0] + "/" + o.name, folders[1] + "/" + o.name})

@@ -163,7 +163,7 @@ func podMTU(h *probe.Host) (mtu int, from string) {
 			}
 		}
 	}
-	const file = "/var/lib/calico/mtu"
+	file := h.Place(probe.PlaceLib) + "/mtu"
 	text, err := h.ReadFile(file)
 	if err != nil {
 		return 0, ""

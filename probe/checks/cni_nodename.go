@@ -1,11 +1,13 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ var CNINodename = &probe.Check{
 	Tags: []string{tagCNI}, Access: []string{"var/lib/calico", "etc/cni/net.d", "proc"}, Run: probe.Once(cniNodename),
 	Doc: `calico-node writes the node's name to /var/lib/calico/nodename at the end of its start-up; Calico's CNI plugin reads it for every pod.
 ok: the file has the name Kubernetes uses. fail: it is missing ("check that the calico/node container is running and has mounted /var/lib/calico/"), so no pod gets a network; or it has another name, so addresses are allocated to a node that does not exist.
-The plugin prefers the nodename of its own configuration, where that has one, and so is that judged then.
+The plugin prefers the nodename of its own configuration, and reads the file that nodename_file there names, as MicroK8s sets it.
 info: the name is another one, and calico-node is set to that (CALICO_K8S_NODE_REF names the Node of Kubernetes); or the node's name in Kubernetes is not known here. skip: not visible by this access method.`,
 }
 
@@ -28,11 +30,14 @@ info: the name is another one, and calico-node is set to that (CALICO_K8S_NODE_R
 const factName probe.Fact = "name"
 
 func cniNodename(_ context.Context, h *probe.Host) probe.Result {
-	const file = "/var/lib/calico/nodename"
+	set, from := pluginSettings(h)
+	file, kept := set.nodenameFile(), h.Place(probe.PlaceLib)+"/nodename"
 	text, written, err := nodename(h, file)
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		return unseen(err)
+	case errors.Is(err, fs.ErrNotExist) && file != kept && set.Nodename == "":
+		return unlikePlaces(h, file, kept)
 	case errors.Is(err, fs.ErrNotExist):
 		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).
 			With(probe.FactReason, "missing")
@@ -40,8 +45,8 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 		return probe.Failed(err)
 	}
 	name, told := strings.TrimSpace(string(text)), ""
-	if set, from := nodenameSet(h); set != "" && set != name {
-		name, told = set, " by "+from
+	if set.Nodename != "" && set.Nodename != name {
+		name, told = set.Nodename, " by "+from
 	}
 	r := probe.Found(probe.OK, "%q%s, the name Kubernetes uses", name, told)
 	switch {
@@ -60,36 +65,69 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// nodenameSet is the name that the configuration of Calico's plugin has, and the file it is in.
-func nodenameSet(h *probe.Host) (name, file string) {
+// unlikePlaces is the result where the CNI plugin's file is missing, and calico-node writes another one.
+func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
+	r := probe.Found(probe.Fail, "no %s, which the CNI plugin reads, and no %s, which calico-node writes: calico-node has not finished its start-up on this node", file, kept)
+	if _, err := h.Stat(kept); err == nil {
+		r = probe.Found(probe.Fail, "no %s, which the CNI plugin reads: calico-node writes %s", file, kept)
+	}
+	return r.With(probe.FactReason, "missing")
+}
+
+// pluginSet are settings of Calico's plugin that say where it keeps things (cni-plugin, types.NetConf).
+type pluginSet struct {
+	Type         string `json:"type"`
+	Nodename     string `json:"nodename"`
+	NodenameFile string `json:"nodename_file"`
+	LockFile     string `json:"ipam_lock_file"`
+}
+
+func (s pluginSet) nodenameFile() string { return cmp.Or(s.NodenameFile, probe.PlaceLib+"/nodename") }
+
+// NodenameFile returns the file from which Calico's CNI plugin reads the node's name.
+func NodenameFile(h *probe.Host) string {
+	set, _ := pluginSettings(h)
+	return set.nodenameFile()
+}
+
+// pluginSettings returns what the configuration of Calico's plugin sets, and the file it is in.
+func pluginSettings(h *probe.Host) (set pluginSet, file string) {
 	for _, place := range cniPlaces {
 		networks, err := networksIn(h, place.config)
 		if err != nil {
 			continue
 		}
 		for _, n := range networks {
-			if !slices.Contains(n.plugins, "calico") {
-				continue
+			if slices.Contains(n.plugins, "calico") {
+				return settingsIn(h, n.file), n.file
 			}
-			var list struct {
-				Plugins []struct {
-					Type     string `json:"type"`
-					Nodename string `json:"nodename"`
-				} `json:"plugins"`
-			}
-			text, err := h.ReadFile(n.file)
-			if err != nil || json.Unmarshal(text, &list) != nil {
-				return "", ""
-			}
-			for _, p := range list.Plugins {
-				if p.Type == "calico" && p.Nodename != "" && !strings.HasPrefix(p.Nodename, "__") { // a template's own
-					return p.Nodename, n.file
-				}
-			}
-			return "", ""
 		}
 	}
-	return "", ""
+	return pluginSet{}, ""
+}
+
+// settingsIn reads the settings of Calico's plugin in a file. A template's own placeholder is no name.
+func settingsIn(h *probe.Host, file string) pluginSet {
+	var list struct {
+		Plugins []pluginSet `json:"plugins"`
+	}
+	text, err := h.ReadFile(file)
+	if err != nil || json.Unmarshal(text, &list) != nil {
+		return pluginSet{}
+	}
+	for _, p := range list.Plugins {
+		if p.Type != "calico" {
+			continue
+		}
+		if strings.HasPrefix(p.Nodename, "__") {
+			p.Nodename = ""
+		}
+		if path.Base(p.NodenameFile) != "nodename" { // no other file is quoted
+			p.NodenameFile = ""
+		}
+		return p
+	}
+	return pluginSet{}
 }
 
 // isNodeRef tells whether calico-node is set to have another name than its Node in Kubernetes.

@@ -137,6 +137,38 @@ func TestCNINodename(t *testing.T) {
 	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not finished its start-up")
 }
 
+// TestMovedFolders lays Calico's folders as MicroK8s and the operator's calicoRunHostPath and calicoLibHostPath do.
+func TestMovedFolders(t *testing.T) {
+	t.Parallel()
+	const lib, args = "var/snap/microk8s/current/var/lib/calico", "var/snap/microk8s/current/args/cni-network/"
+	moved := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{
+		probe.AttrLibFolder: "/" + lib, probe.AttrRunFolder: "/var/snap/microk8s/current/var/run/calico"}}
+	list := func(file string) string {
+		return strings.Replace(calicoList, `{"type":"calico",`, `{"type":"calico","nodename_file":"`+file+`",`, 1)
+	}
+	named := func(files map[string]string) []probe.Result {
+		h := node(t, files)
+		h.Node = "worker-3"
+		return run(t, CNINodename, h, moved)
+	}
+	want(t, named(map[string]string{lib + "/nodename": "worker-3",
+		args + "10-calico.conflist": list("/" + lib + "/nodename")}), "", probe.OK, `"worker-3"`)
+	want(t, named(map[string]string{lib + "/nodename": "worker-3", "etc/cni/net.d/10-calico.conflist": calicoList}), "",
+		probe.Fail, "no /var/lib/calico/nodename, which the CNI plugin reads: calico-node writes /"+lib+"/nodename")
+	want(t, named(map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}), "", probe.Fail,
+		"which calico-node writes: calico-node has not finished its start-up")
+	want(t, named(map[string]string{"etc/passwd": "worker-3", "var/lib/calico/nodename": "worker-3",
+		"etc/cni/net.d/10-calico.conflist": list("/etc/passwd")}), "", probe.OK, `"worker-3"`)
+	h := node(t, map[string]string{"x": ""})
+	h.Node = "worker-3"
+	if r := run(t, BirdSocket, h, moved); len(r) == 0 || !strings.HasPrefix(r[0].Target, "/var/snap/microk8s/current/var/run/calico/") {
+		t.Errorf("%+v", r)
+	}
+	h = node(t, map[string]string{"var/lib/calico/nodename": "worker-3"}) // as in calico-node's own container
+	h.Node, h.Only = "worker-3", []string{"/var/lib/calico", "/etc/cni/net.d"}
+	want(t, run(t, CNINodename, h, moved), "", probe.OK, `"worker-3"`)
+}
+
 func TestIPAMFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -156,7 +156,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 
 // calicoHere tells whether the node shows any trace of Calico.
 func calicoHere(h *probe.Host) bool {
-	for _, name := range []string{"/run/calico", "/var/lib/calico", "/etc/cni/net.d/10-calico.conflist"} {
+	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
 		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // then nobody can tell
 			return true
 		}

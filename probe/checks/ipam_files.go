@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,12 @@ const lockPause = time.Second
 // TargetPluginLock is the target of ipam-files about the lock that the CNI plugin takes.
 const TargetPluginLock = "lock"
 
-// pluginLock is the lock that calico-ipam holds while it assigns or frees an address (cni-plugin, ipam_lock_linux.go).
-const pluginLock = "/run/calico/ipam.lock"
+// pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
+// ipam_lock_linux.go).
+func pluginLock(h *probe.Host) string {
+	set, _ := pluginSettings(h)
+	return cmp.Or(set.LockFile, "/run/calico/ipam.lock")
+}
 
 // pluginSlow is how long one call of the plugin may hold its lock: its own calls to the API take seconds at most.
 const pluginSlow = 10 * time.Second
@@ -63,25 +68,26 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 
 // heldByOne tells whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
 func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
-	held, first, err := lockHeld(h, pluginLock)
+	lock := pluginLock(h)
+	held, first, err := lockHeld(h, lock)
 	if err != nil {
 		return probe.Result{}, false
 	}
 	if !held {
-		_, err := h.Stat(pluginLock)
-		return probe.Found(probe.OK, "nobody holds %s", pluginLock), err == nil
+		_, err := h.Stat(lock)
+		return probe.Found(probe.OK, "nobody holds %s", lock), err == nil
 	}
 	select {
 	case <-ctx.Done():
 		return probe.Result{}, false
 	case <-time.After(lockPause):
 	}
-	held, holder, err := lockHeld(h, pluginLock)
+	held, holder, err := lockHeld(h, lock)
 	if err != nil || !held || holder != first {
-		return probe.Found(probe.OK, "%s is held for a moment by one after the other", pluginLock), err == nil
+		return probe.Found(probe.OK, "%s is held for a moment by one after the other", lock), err == nil
 	}
 	name, age := whoIs(h, holder)
-	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", pluginLock, byWhom(h, holder)).
+	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", lock, byWhom(h, holder)).
 		With(FactHolder, holder)
 	switch {
 	case name == "":

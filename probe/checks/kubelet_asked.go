@@ -198,9 +198,8 @@ func (k *Kubelet) Checks() []*probe.Check {
 				it.run(k, ctx, p)
 				return
 			}
-			pass, host := *p, *p.Host
-			host.Far = &kubeletLogs{k, ctx}
-			pass.Host = &host
+			pass := *p
+			pass.Host = p.Host.At(&kubeletLogs{k, ctx})
 			it.check.Run(ctx, &pass)
 		}
 		out = append(out, &own)

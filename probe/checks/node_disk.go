@@ -53,8 +53,8 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-		"/var/lib/containers", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/cni/networks", "/var/lib/calico",
-		"/var/log", "/var/log/pods", "/etc", "/run", "/run/containerd", "/run/calico"} {
+		"/var/lib/containers", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/cni/networks", p.Host.Place(probe.PlaceLib),
+		"/var/log", "/var/log/pods", "/etc", "/run", "/run/containerd", p.Host.Place(probe.PlaceRun)} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":

@@ -77,6 +77,7 @@ var errEnough = errors.New("enough")
 func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
+	a.socket = strings.Replace(a.socket, probe.PlaceRun, j.Host.Place(probe.PlaceRun), 1)
 	conn, err := checks.DialBIRD(limited, j.Host, a.socket)
 	if errors.Is(err, probe.ErrNotVisible) {
 		return unread(err)
