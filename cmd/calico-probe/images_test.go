@@ -51,3 +51,16 @@ func TestVersionJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestDigestsOfARelease wants a release to name its images by digest: a tag can be moved.
+func TestDigestsOfARelease(t *testing.T) {
+	const one, two = "sha256:1", "sha256:2"
+	probeDigest, toolboxDigest = one, two
+	defer func() { probeDigest, toolboxDigest = "", "" }()
+	_, out, _ := call(t, "version", "-o", "json")
+	var got identity
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Image != probe.Image+"@"+one ||
+		got.Toolbox != probe.Toolbox+"@"+two {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -189,6 +189,9 @@ func TestInside(t *testing.T) {
 	}
 	uid := unique(1)
 	web := pod(t, "d/web", uid, "kubepods-besteffort-pod"+strings.ReplaceAll(uid, "-", "_")+".slice", "10.244.0.7/32")
+	name := os.Args[0] // a probe that was uploaded has removed its file by now
+	os.Args[0] = "/nowhere/probe"
+	t.Cleanup(func() { os.Args[0] = name })
 	home, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)

@@ -84,10 +84,31 @@ func TestKilled(t *testing.T) {
 	if seen == 0 {
 		t.Error("nothing of it was ever seen in the kernel: the look for it sees nothing")
 	}
+	t.Logf("seen %d times while it lived", seen)
+	gone(t)
+}
+
+// TestEnded ends a trace in a process that goes on: nothing of it stays.
+func TestEnded(t *testing.T) {
+	trace, err := looks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(loaded(t)) == 0 {
+		t.Error("nothing of it is seen in the kernel")
+	}
+	if _, _, err := trace.End(); err != nil {
+		t.Error(err)
+	}
+	gone(t)
+}
+
+// gone wants nothing of a trace in the kernel, which frees it a while after its end.
+func gone(t *testing.T) {
+	t.Helper()
 	var left []string
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		if left = loaded(t); len(left) == 0 {
-			t.Logf("seen %d times while it lived, and nothing a while after", seen)
 			return
 		}
 	}
