@@ -120,17 +120,26 @@ Multus comes first by intent and is not meant here.`,
 
 // cniPluginMissing is a program that is not there.
 var cniPluginMissing = &Rule{
-	ID: "cni-plugin-missing", Layer: LayerCalico, Title: "a CNI plugin that the configuration names is not there",
-	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.`,
+	ID: "cni-plugin-missing", Layer: LayerCalico, Title: "a CNI plugin that the configuration names is missing or cannot run",
+	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.
+A plugin for another CPU, or an empty one as a full disk leaves it, is there and cannot start: "fork/exec /opt/cni/bin/calico: exec format error".`,
 	Fix: probe.Fix{
-		Says: "Have install-cni copy them again, by starting calico-node anew on this node; others come with the package kubernetes-cni.",
+		Says: "Restart calico-node on this node: install-cni copies its plugins again. Others come with the package kubernetes-cni.",
 		Manifest: []string{
 			"ssh {node} ls -l /opt/cni/bin",
 			"kubectl delete pod -n {namespace} {pod}",
 		},
-		Radius: "this node only: BGP sessions of the node end and come back within seconds; running pods are not touched",
+		Radius: "this node only: BGP sessions of the node close and come back within seconds; running pods are not touched",
 	},
+	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
+		if alien := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIAlien)); len(alien) > 0 {
+			return []Case{{
+				Says: fmt.Sprintf("no new pod gets a network on {node}: %s", strings.Join(listOf(alien[0], checks.FactAlien), ", ")),
+				For:  clues(proof, alien), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
+				Fix: &runnablePlugins,
+			}}
+		}
 		missing := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIPlugins))
 		if len(missing) == 0 {
 			return nil
@@ -141,6 +150,17 @@ var cniPluginMissing = &Rule{
 			For: clues(proof, missing), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
 		}}
 	},
+}
+
+// runnablePlugins replaces plugins that are there and cannot start.
+var runnablePlugins = probe.Fix{
+	Says: "Replace the plugin by one for this CPU. Restart calico-node if it is one of Calico's: install-cni copies them again. Else reinstall the package that it came with.",
+	Manifest: []string{
+		"ssh {node} 'uname -m; sudo file /opt/cni/bin/*'",
+		"kubectl delete pod -n {namespace} {pod}",
+		"ssh {node} 'sudo apt-get install --reinstall kubernetes-cni || sudo dnf reinstall -y kubernetes-cni'",
+	},
+	Radius: "this node only: BGP sessions of the node close and come back within seconds; running pods keep their network",
 }
 
 // cniNoExec is cni-plugin#891.

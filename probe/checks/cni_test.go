@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"debug/elf"
 	"fmt"
 	"maps"
 	"os"
@@ -17,7 +18,7 @@ const calicoList = `{"name":"k8s-pod-network","cniVersion":"0.3.1","plugins":[{"
 
 func TestCNIConfig(t *testing.T) {
 	t.Parallel()
-	bins := map[string]string{"opt/cni/bin/calico": "", "opt/cni/bin/calico-ipam": "", "opt/cni/bin/portmap": ""}
+	bins := map[string]string{"opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"}
 	with := func(files map[string]string, without string) *probe.Host {
 		all := map[string]string{}
 		for name, text := range bins {
@@ -58,8 +59,8 @@ func TestCNIConfig(t *testing.T) {
 		"CRI-O's own beside": {map[string]string{"etc/cni/net.d/100-crio-bridge.conflist": `{"plugins":[{"type":"bridge"}]}`,
 			"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "", probe.Info, "00-multus.conf is used: Multus"},
 		"k3s": {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList,
-			"var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "",
-			"var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
+			"var/lib/rancher/k3s/data/current/bin/calico": "#!", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "#!",
+			"var/lib/rancher/k3s/data/current/bin/portmap": "#!"}, "", probe.OK, "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, run(t, CNIConfig, with(c.files, c.without),
@@ -135,6 +136,30 @@ func TestCNINodename(t *testing.T) {
 	want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
 		"CALICO_K8S_NODE_REF")
 	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not finished its start-up")
+}
+
+// TestAlienPlugins wants a program that the kernel refuses named, and no other file.
+func TestAlienPlugins(t *testing.T) {
+	t.Parallel()
+	header := func(machine elf.Machine) string {
+		return elf.ELFMAG + "\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00" + string([]byte{byte(machine), 0}) + "..."
+	}
+	own, other := machines[runtime.GOARCH], elf.EM_AARCH64
+	if own == other {
+		other = elf.EM_X86_64
+	}
+	for text, why := range map[string]string{
+		header(own): "", "#!/bin/sh": "", "": "is empty", "\x7fELF": "is no program", "<html>504 Gateway Time-out</html>": "is no program",
+		header(other): "is for another CPU",
+	} {
+		h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "opt/cni/bin/calico": text,
+			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
+		r := run(t, CNIConfig, h)[0]
+		if status := map[bool]probe.Status{true: probe.OK, false: probe.Fail}[why == ""]; r.Status != status ||
+			!strings.Contains(r.Saw, why) {
+			t.Errorf("%q: %+v", text, r)
+		}
+	}
 }
 
 // TestMovedFolders lays Calico's folders as MicroK8s and the operator's calicoRunHostPath and calicoLibHostPath do.

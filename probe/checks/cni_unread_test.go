@@ -26,8 +26,8 @@ func TestCNIUnread(t *testing.T) {
 		"CRI-O says nothing": {"", true, time.Hour, false},
 		"it fails otherwise": {"cni config load failed: failed to load CNI config list file", true, time.Hour, false},
 	} {
-		h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "opt/cni/bin/calico": "",
-			"opt/cni/bin/calico-ipam": "", "opt/cni/bin/portmap": ""})
+		h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "opt/cni/bin/calico": "#!",
+			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
 		written := time.Now().Add(-c.age)
 		for _, file := range []string{"etc/cni/net.d/10-calico.conflist", "etc/cni/net.d"} {
 			if err := os.Chtimes(filepath.Join(h.Root, file), written, written); err != nil {

@@ -193,7 +193,7 @@ func TestCNIConfigElsewhere(t *testing.T) {
 	t.Parallel()
 	const conflist = `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`
 	told := cniPlace{"/var/lib/rancher/k3s/agent/etc/cni/net.d", []string{"/opt/cni/bin"}}
-	h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "", "opt/cni/bin/calico-ipam": "",
+	h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!",
 		"var/lib/rancher/k3s/agent/etc/cni/net.d/.keep": ""})
 	r := foundElsewhere(h, networksAt(h, []cniPlace{told}, true), told)
 	if r.Facts.Str(probe.FactReason) != CNIElsewhere || !strings.Contains(r.Saw, told.config) ||
@@ -205,7 +205,7 @@ func TestCNIConfigElsewhere(t *testing.T) {
 		t.Errorf("%v: Calico's file is nowhere", r)
 	}
 	bins := cniPlace{"/etc/cni/net.d", []string{"/usr/lib/cni"}}
-	h = node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "", "opt/cni/bin/calico-ipam": "",
+	h = node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!",
 		"usr/lib/cni/loopback": ""})
 	if r := foundElsewhere(h, networksAt(h, []cniPlace{bins}, true), bins); r.Facts.Str(FactBinaries) != "/opt/cni/bin" {
 		t.Errorf("%v: the folder with the plugins is to be named", r)
