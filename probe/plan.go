@@ -33,7 +33,7 @@ const (
 	// the node's folders that calico-node has as /var/run/calico and /var/lib/calico, where they have other names
 	AttrRunFolder = "run_folder"
 	AttrLibFolder = "lib_folder"
-	AttrBudget    = "budget_s"  // seconds from a start to the first good answer that its probe allows
+	AttrBudget    = "budget_s" // seconds from a start to the first good answer that its probe allows
 )
 
 // AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node
