@@ -284,7 +284,7 @@ func reasonOf(w waiter) group {
 func uncreated(w waiter) group {
 	says := general(w, w.says)
 	broken := facts.ContainerFailed(says)
-	hangs := w.reason == "CreateContainerError" && runtimeHangs.MatchString(says)
+	hangs := w.reason == "CreateContainerError" && runtimeHangs.MatchString(facts.WithoutOwners(says))
 	if broken.Obstacle == "" && !hangs {
 		return own(w)
 	}

@@ -47,7 +47,7 @@ func unpulled(w waiter) group {
 		says = general(w, w.pull.Message)
 	}
 	switch broken := facts.ContainerFailed(says); {
-	case diskFull.MatchString(says):
+	case diskFull.MatchString(facts.WithoutOwners(says)):
 		return group{starts: facts.StartsContainer, message: says}
 	case broken.Obstacle != "":
 		return group{starts: facts.StartsContainer, message: says, sandbox: broken}

@@ -37,3 +37,19 @@ func TestTenantsPools(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantsRegistry has a tenant's registry reply in the words of a node that is out of files or of disk.
+func TestTenantsRegistry(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"too many open files", "no space left on device"} {
+		says := `Failed to pull image "evil.example/x:1": failed to resolve reference "evil.example/x:1": unexpected status ` +
+			`from HEAD request to https://evil.example/v2/x/manifests/1: 500 ` + words
+		for _, reason := range []string{"ErrImagePull", "CreateContainerError"} {
+			got := ask(t, placedOn("", "", ofTenant(time.Hour, reason, says)...), facts.CheckPodsStart)
+			wantFirst(t, got, probe.Info, "")
+			if got[0].Facts[facts.Obstacle] != nil || got[0].Facts.Str(facts.Starts) == facts.StartsContainer {
+				t.Errorf("%s, %s: %v", reason, words, got[0])
+			}
+		}
+	}
+}

@@ -112,23 +112,45 @@ func outsideOfPods(find *regexp.Regexp, text string) []string {
 // ContainerFailed reads what the runtime says of a container that it could not make or start, or of its image.
 // Most of that is the pod's own, such as a program that is not there: then there is no Obstacle.
 func ContainerFailed(text string) Sandbox {
-	said := quotedWord.ReplaceAllStringFunc(processOwn.ReplaceAllString(text, ""), func(word string) string {
+	s := Sandbox{Starts: StartsContainer, Message: text}
+	s.Obstacle, s.At = obstacleOf(s.Starts, WithoutOwners(text), false)
+	return s
+}
+
+// WithoutOwners returns the part of such a message that only the runtime and the kernel write. A tenant chooses the
+// image, and with it the registry. So the part ends where the registry's reply begins.
+func WithoutOwners(text string) string {
+	if at := registryWords.FindStringIndex(text); at != nil {
+		text = text[:at[0]]
+	}
+	text = layerFile.ReplaceAllString(processOwn.ReplaceAllString(text, ""), "$1$2")
+	return quotedWord.ReplaceAllStringFunc(text, func(word string) string {
 		if runtimeName.MatchString(word) {
 			return word
 		}
 		return `""` // the pod's: an image, a command, a path
 	})
-	s := Sandbox{Starts: StartsContainer, Message: text}
-	s.Obstacle, s.At = obstacleOf(s.Starts, said, false)
-	return s
 }
 
-// processOwn is what runc says of the program in a container, and quotedWord what may hold a name of the pod's.
+// processOwn is runc's error about the program in a container or its user. layerFile is a path in a layer of the image,
+// up to the kernel's error. quotedWord may hold a name of the pod's.
 var (
-	processOwn  = regexp.MustCompile(`unable to start container process: (?:exec|chdir|error (?:during|mounting)).*`)
-	quotedWord  = regexp.MustCompile(`"[^"]*"`)
-	runtimeName = regexp.MustCompile(`^"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
+	processOwn = regexp.MustCompile(`(?:unable to start container process: (?:exec|chdir|error (?:during|mounting))|` +
+		`container init caused: |unable to find (?:user|group) ).*`)
+	layerFile  = regexp.MustCompile(`(/snapshots/\d+/fs|/containerd-mount\d+|/overlay2?/\w+/diff| stderr: \w+ )/.*(: [^:]*)$`)
+	quotedWord = regexp.MustCompile(`\\"[^"\\]*\\"|"(?:[^"\\]|\\.)*"`)
+
+	runtimeName = regexp.MustCompile(`^\\?"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
 )
+
+// registryWords is where a message begins to repeat a registry's reply. The registry chooses the phrase behind an HTTP
+// status and the names in its certificate. The words are from containerd (core/remotes/docker, core/remotes/errors),
+// containers/image (docker/errors.go), Docker and Go, the codes from the OCI distribution specification.
+var registryWords = regexp.MustCompile(`(?i)unexpected (?:http )?status|unexpected media ?type|unsupported media ?type|` +
+	`status ?code|http status|response body|server message|x509: |tls: |malformed|error parsing|invalid character|` +
+	`\bdenied\b|insufficient_scope|authorization failed|authentication required|\b[45]\d\d [a-z]|` +
+	`\b(?:unknown|denied|unauthorized|toomanyrequests|unavailable|unsupported|too many requests|` +
+	`(?:manifest|name|digest|size|tag|range|blob)(?: upload)? (?:invalid|unknown|unverified)): `)
 
 // obstacleOf is the first obstacle that a message names, and what it is about. What the kubelet fails in
 // itself has no code of the runtime's.

@@ -113,3 +113,44 @@ func TestContainerFailed(t *testing.T) {
 		}
 	}
 }
+
+// TestContainerFailedByOwner has the registry, the image and the pod of a tenant write the node's words.
+func TestContainerFailedByOwner(t *testing.T) {
+	t.Parallel()
+	const (
+		words  = "too many open files"
+		pulls  = `failed to pull and unpack image "x": failed to resolve reference "x": `
+		layers = `failed to pull and unpack image "x": failed to extract layer sha256:ID: `
+		began  = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+	)
+	for _, text := range []string{
+		pulls + "unexpected status from HEAD request to https://evil.example/v2/x/manifests/1: 500 " + words,
+		pulls + "pull access denied, repository does not exist or may require authorization: server message: " + words,
+		pulls + "failed to fetch oauth token: unexpected status: 500 " + words,
+		pulls + `failed to do request: Head "https://evil.example/v2/": tls: failed to verify certificate: x509: certificate is valid for ` + words + ", not evil.example",
+		`initializing source docker://evil.example/x:1: reading manifest 1 in evil.example/x: unknown: ` + words,
+		`initializing source docker://evil.example/x:1: pinging container registry evil.example: received unexpected HTTP status: 500 ` + words,
+		`Error response from daemon: toomanyrequests: ` + words,
+		`Error response from daemon: Get "https://evil.example/v2/": 503 ` + words,
+		layers + `open /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/12/fs/` + words + `/a: not a directory`,
+		layers + `mount callback failed on /var/lib/containerd/tmpmounts/containerd-mount12: mkdir /var/lib/containerd/tmpmounts/containerd-mount12/` + words + `/a: not a directory: unknown`,
+		layers + `failed to Lchown "/a\" ` + words + ` \"b" for UID 1: invalid argument`,
+		`failed to register layer: ApplyLayer exit status 1 stdout:  stderr: mkdir /` + words + `/a: read-only file system`,
+		`failed to generate container spec: unable to find user ` + words + `: no matching entries in passwd file`,
+		began + `container_linux.go:380: starting container process caused: process_linux.go:545: container init caused: mkdir /` + words + `: read-only file system`,
+	} {
+		if got := ContainerFailed(text); got.Obstacle != "" {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		pulls + `failed to do request: Head "https://hub.example/v2/": dial tcp: lookup hub.example on 10.0.0.53:53: dial udp 10.0.0.53:53: socket: ` + words: ObstacleOpenFiles,
+		layers + `open /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/12/fs/usr/bin/a: ` + words:                                        ObstacleOpenFiles,
+		layers + `failed to get reader from content store: blob not found: unexpected status: 404`:                                                            ObstacleStore,
+		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): exec: \"runc\": executable file not found in $PATH`:      ObstacleOCI,
+	} {
+		if got := ContainerFailed(text); got.Obstacle != want {
+			t.Errorf("%s: %+v, want %q", text, got, want)
+		}
+	}
+}
