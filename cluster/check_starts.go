@@ -132,7 +132,8 @@ func (g group) result(s *Snapshot) probe.Result {
 	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
-	case g.nodes() && !g.refuted(s), g.corroborated(s) && (len(g.pods) > 1 || age > patience):
+	case g.nodes() && !g.refuted(s) && (g.corroborated(s) || age > patience),
+		g.corroborated(s) && (len(g.pods) > 1 || age > patience):
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
@@ -167,13 +168,15 @@ func (g group) result(s *Snapshot) probe.Result {
 // nodes reports whether the message names what no pod can cause: then one pod says enough.
 func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
 
-// refuted reports whether a pod of another namespace has started on the node since the first of the group waits. Then
-// what the group's events say is not true of the node: anybody who may create events can write them.
+// refuted reports whether a pod of another namespace started on the node since shortly before the first of the group
+// began to wait. Then the group's events are not true of the node: anybody who may create events can forge them. The
+// time before counts because a tenant can delete and recreate a pod, and its wait begins again.
 func (g group) refuted(s *Snapshot) bool {
+	since := g.pods[0].since.Add(-patience)
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
 	return !g.corroborated(s) && slices.ContainsFunc(s.placed.pods, func(p corev1.Pod) bool {
 		return p.Namespace != g.pods[0].pod.Namespace && p.Status.StartTime != nil &&
-			p.Status.StartTime.After(g.pods[0].since) && begun(&p) && !(network && p.Spec.HostNetwork)
+			p.Status.StartTime.After(since) && begun(&p) && !(network && p.Spec.HostNetwork)
 	})
 }
 

@@ -78,6 +78,32 @@ func TestForgedEvent(t *testing.T) {
 	}
 }
 
+// TestForgedEventRenewed has a tenant delete and recreate the pod of a forged event, after which nothing else started.
+func TestForgedEventRenewed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		age, other time.Duration // how long the tenant's pod waits, and since when another runs
+		want       probe.Status
+	}{
+		"just recreated":                     {25 * time.Second, time.Hour, probe.Warn},
+		"just recreated, another has begun":  {25 * time.Second, time.Minute, probe.Warn},
+		"recreated after another has begun":  {3 * time.Minute, 4 * time.Minute, probe.Warn},
+		"waiting, and nothing else has come": {3 * time.Minute, time.Hour, probe.Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			well := hanging("well", c.other, "", "")
+			well.Namespace, well.Status.Phase, well.Status.StartTime = "team-b", corev1.PodRunning, new(ago(c.other))
+			well.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{}}}}
+			s := placedOn(eventSandbox, saidToken, append(ofTenant(c.age, "ContainerCreating", ""), well)...)
+			wantFirst(t, ask(t, s, facts.CheckPodsStart), c.want, "")
+		})
+	}
+	own := ofTenant(25*time.Second, "ContainerCreating", "")
+	own[0].Namespace = "kube-system"
+	wantFirst(t, ask(t, placedOn(eventSandbox, saidToken, own...), facts.CheckPodsStart), probe.Fail, "")
+}
+
 // TestOwnNetwork wants a pod whose owner may shape its network told from others, and passed over where there is
 // another.
 func TestOwnNetwork(t *testing.T) {
