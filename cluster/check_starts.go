@@ -228,9 +228,12 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 	if !known || room.short() == "" && g.starts == facts.StartsUnsaid {
 		return r
 	}
+	other, _ := roomFor(s, !v6)
 	r.Saw += "; " + room.text(s.Node.Name)
-	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn { // the next pod gets none either
-		r.Status = probe.Fail
+	// A pod's annotation can request the family without a pool, and a forged event too.
+	byOne := room.short() == facts.ShortNoPool && len(other.pools) > 0 && !g.corroborated(s)
+	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn && !byOne {
+		r.Status = probe.Fail // the next pod gets none either
 	}
 	if room.leaked > 0 {
 		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
@@ -239,7 +242,7 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 	if v6 {
 		family = 6
 	}
-	if other, _ := roomFor(s, !v6); len(room.pools) == 0 && len(other.pools) > 0 {
+	if len(room.pools) == 0 && len(other.pools) > 0 {
 		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, few(other.pools), family)
 		r = r.With(facts.OtherPools, other.pools)
 	}

@@ -235,7 +235,9 @@ func TestRoom(t *testing.T) {
 		}
 	}
 	const noPools = `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "x": plugin type="calico" failed (add): no configured Calico pools for node node-a`
-	two := placedOn(eventSandbox, noPools, hanging("a", 44*time.Second, "ContainerCreating", ""))
+	two := placedOn(eventSandbox, noPools, hanging("a", 44*time.Second, "ContainerCreating", ""),
+		hanging("b", 44*time.Second, "ContainerCreating", ""))
+	two.placed.waiting[1].pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
 	fullPool(two, func(_, _, _ m) {})
 	got := ask(t, two, facts.CheckPodsStart)
 	if len(got) != 1 || got[0].Status != probe.Fail || got[0].Facts[facts.AddressesOfPod] != 6 ||

@@ -53,3 +53,22 @@ func TestTenantsRegistry(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantsFamily has a pod request an address of the family that has no pool on the node.
+func TestTenantsFamily(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"forged":     "no configured Calico pools for node node-a",
+		"annotation": "failed to request IPv6 addresses: Assigned 0 out of 1 requested IPv6 addresses",
+	} {
+		t.Run(name, func(t *testing.T) {
+			says := saidSandbox + `plugin type="calico" failed (add): ` + says
+			s := placedOn(eventSandbox, says, ofTenant(time.Hour, "ContainerCreating", "")...)
+			fullPool(s, func(_, _, _ map[string]any) {})
+			got := ask(t, s, facts.CheckPodsStart)
+			wantFirst(t, got, probe.Warn, "no enabled pool is for this node")
+			s.placed.waiting[2].pod.Namespace = "team-b"
+			wantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool is for this node")
+		})
+	}
+}
