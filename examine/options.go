@@ -163,6 +163,11 @@ func (o Options) pick() ([]*probe.Check, error) {
 	return picked, o.askable(picked)
 }
 
+// Places reports whether the access method creates something on a node.
+func (o Options) Places() bool {
+	return !slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodKubelet}, o.Via)
+}
+
 // askable refuses checks named by the user that the access method named by the user cannot
 // ask: a report without them would pass for a good one.
 func (o Options) askable(picked []*probe.Check) error {

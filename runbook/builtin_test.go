@@ -300,6 +300,7 @@ func played(
 				nights = nights[min(1, len(nights)-1):]
 				return tonight, nil
 			},
+			Agree: func(context.Context, runbook.Run, []string) error { return nil },
 			Fleet: func(context.Context, runbook.Fleet) (report.Fleet, error) {
 				return silentZone(4, nights[0].Node), nil // it is alone
 			},
@@ -589,6 +590,7 @@ func TestActionsKubectl(t *testing.T) {
 			World: runbook.World{
 				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
+				Agree:    func(context.Context, runbook.Run, []string) error { return nil },
 				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
 				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 				Show:     func(runbook.Entry) error { return nil },

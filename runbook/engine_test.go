@@ -109,6 +109,7 @@ func (w *world) functions() runbook.World {
 			}
 			return w.run(ctx, node, r)
 		},
+		Agree: func(context.Context, runbook.Run, []string) error { return nil },
 		Nodes: func(context.Context, runbook.Nodes, string) ([]string, error) { return []string{"b", "c"}, w.nodes },
 		Ask: func(_ context.Context, q runbook.Question) (string, error) {
 			w.count("ask " + q.Step)

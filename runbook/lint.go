@@ -278,6 +278,9 @@ func (l *linter) run(at string, r *Run, in *scope) {
 	if set != 1 || r.On.Others < 0 {
 		l.find(at+".on", "on takes exactly one of names, selector, others")
 	}
+	if len(r.On.Names) > maxNodes {
+		l.find(at+".on.names", "%d nodes are named, and a run asks %d at most", len(r.On.Names), maxNodes)
+	}
 	for i, n := range r.On.Names {
 		l.want(fmt.Sprintf("%s.on.names[%d]", at, i), n)
 		l.text(fmt.Sprintf("%s.on.names[%d]", at, i), n, in)

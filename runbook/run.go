@@ -36,6 +36,23 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	return out, nil
 }
 
+// agree stops the runbook unless probes may be placed on these nodes. A later resume may have the consent.
+func (w *walk) agree(ctx context.Context, at string, s *Step, r *Run, nodes []string) error {
+	err := w.World.Agree(ctx, *r, nodes)
+	if err == nil || ctx.Err() != nil || errors.As(err, new(Mistake)) {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return stop{Outcome{Verdict: wordIncomplete, Says: called(at, s) + ": " + brief(err.Error())}, true}
+}
+
+// unanswered are those of the nodes of a step that have no answer in the journal.
+func (w *walk) unanswered(at string, nodes []string) []string {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+		_, ok, _ := w.Journal.ended(at+"@"+node, new(Asked))
+		return ok
+	})
+}
+
 // noNodes is what a runbook comes to that cannot be told which nodes to ask, which may be
 // better later.
 func noNodes(at string, s *Step, err error) error {
@@ -92,6 +109,11 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 			return err
 		}
 		return noNodes(e.Step, s, err)
+	}
+	if left := w.unanswered(e.Step, nodes); len(left) > 0 && !w.past {
+		if err := w.agree(ctx, e.Step, s, s.Run, left); err != nil {
+			return err
+		}
 	}
 	e.At, e.Asked = at, make([]Asked, len(nodes))
 	times, room := make([]time.Time, len(nodes)), w.room()

@@ -81,20 +81,23 @@ func (a Asked) brief() string {
 func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, error) {
 	var out waited
 	within := time.Duration(s.Wait.Within)
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	began := time.Now()
 	w.World.Waits(fmt.Sprintf("%s: asking until it holds, for %v at most", called(at, s), within))
 	defer w.World.Waits("")
 	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
 	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
-	nodes, err := w.nodes(limited, r)
+	nodes, err := w.nodes(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
 			return out, err
 		}
 		return out, noNodes(at, s, err)
 	}
+	if err := w.agree(ctx, at, s, r, nodes); err != nil {
+		return out, err
+	}
+	began := time.Now() // a person's time to agree is not that of the wait
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	for {
 		all, room := make([]Asked, len(nodes)), w.room() // an attempt takes the place of the one before it
 		err := onEach(nodes, func(i int, node string) (err error) {

@@ -2,14 +2,19 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
 )
 
 // TestConsent wants every verb that places probes on more than 20 nodes to name the cluster and the number and to
@@ -61,6 +66,46 @@ func TestConsent(t *testing.T) {
 	}
 }
 
+// TestConsentOfSteps wants the steps of a runbook, all together, refused more than 20 nodes without consent.
+func TestConsentOfSteps(t *testing.T) {
+	t.Parallel()
+	named := func(to int) string {
+		var out []string
+		for i := range to {
+			out = append(out, nodeNumber(i))
+		}
+		return "on: {names: [" + strings.Join(out, ", ") + "]}"
+	}
+	for what, c := range map[string]struct {
+		steps string
+		nodes string // in the refusal, "" = there is none
+	}{
+		"a selector": {"- run: {via: pod, on: {selector: kubernetes.io/os=linux}}", "21 nodes"},
+		"names":      {"- run: {via: ephemeral, " + named(21) + "}", "21 nodes"},
+		"a wait":     {"- wait: {until: \"true\", within: 5s, run: {via: pod, " + named(22) + "}}", "22 nodes"},
+		"two steps":  {"- run: {via: pod}\n  - run: {via: pod, on: {selector: kubernetes.io/os=linux}}", "22 nodes"},
+		"few":        {"- run: {via: pod, " + named(1) + "}", ""},
+		"by the API": {"- run: {via: api, " + named(21) + "}", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			a, dir := newHealthAPI(t, 22), t.TempDir()
+			book := filepath.Join(dir, "steps.yaml")
+			if err := os.WriteFile(book, []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: steps}\n"+
+				"spec:\n  title: steps\n  steps:\n  "+c.steps+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			exit, out, errs := call(t, "runbook", "run", book, "--node", "node-000", "--kubeconfig", a.kubeconfig,
+				"--journal", filepath.Join(dir, "journal"), "--run-timeout", "2s", "--peers", "0")
+			refused := strings.Contains(errs, "would place probes on "+c.nodes+" of x (http://127.0.0.1:") &&
+				strings.Contains(errs, "--yes") && exit == report.ExitUsage
+			if refused != (c.nodes != "") || refused && what != "two steps" && a.posts > 0 {
+				t.Errorf("exit %d, %d created: %s%s", exit, a.posts, out, errs)
+			}
+		})
+	}
+}
+
 // TestConsentByAPI wants nobody to be asked about what creates nothing.
 func TestConsentByAPI(t *testing.T) {
 	t.Parallel()
@@ -89,6 +134,18 @@ func TestConsentUnattended(t *testing.T) {
 	for nodes, refused := range map[int]bool{1: false, 20: false, 21: true} {
 		if err := client.Agree(t.Context(), nodes); (err != nil) != refused {
 			t.Errorf("%d nodes: %v", nodes, err)
+		}
+	}
+	many := slices.Repeat([]string{"n"}, 21)
+	for i := range many {
+		many[i] = nodeNumber(i)
+	}
+	for via, refused := range map[string]bool{injector.MethodPod: true, injector.MethodAPI: false} {
+		serve := &serveOptions{runFlags: &runFlags{app: app}}
+		world := serve.world(slog.New(slog.DiscardHandler), client, examine.Options{Via: via})
+		few, more := world.Agree(t.Context(), runbook.Run{}, many[:20]), world.Agree(t.Context(), runbook.Run{}, many[20:])
+		if few != nil || (more != nil) != refused {
+			t.Errorf("a runbook of serve via %s: %v, %v", via, few, more)
 		}
 	}
 	asked := app.agreement(nil)

@@ -152,6 +152,14 @@ func (o *mcpOptions) allows(via string) bool {
 	return true
 }
 
+// heldBack is a step of a runbook without an access method that the user who started the server did not allow.
+func (o *mcpOptions) heldBack(r runbook.Run) runbook.Run {
+	if !o.allows(cmp.Or(r.Via, o.Via)) {
+		r.Via = ""
+	}
+	return r
+}
+
 func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
 	opts := o.Options
 	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // what a mesh asks is its own
@@ -194,10 +202,10 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
 	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
-			if !o.allows(cmp.Or(r.Via, o.Via)) { // who started the server holds it back
-				r.Via = ""
-			}
-			return by.runOn(ctx, node, r)
+			return by.runOn(ctx, node, o.heldBack(r))
+		},
+		Agree: func(ctx context.Context, r runbook.Run, nodes []string) error {
+			return by.agree(ctx, o.heldBack(r), nodes)
 		},
 		Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
 			if !o.allows(cmp.Or(f.Via, injector.MethodAPI)) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -41,6 +42,28 @@ func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fl
 		err = errors.New(cluster.Explain(err))
 	}
 	return out, err
+}
+
+// agree asks before the steps of a runbook placed probes on more than a few nodes, all steps together.
+func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []string) error {
+	if !o.once(r).Places() {
+		return nil
+	}
+	all := maps.Clone(o.placed)
+	if all == nil {
+		all = map[string]bool{}
+	}
+	for _, n := range nodes {
+		all[n] = true
+	}
+	err := o.client.Agree(ctx, len(all))
+	if errors.As(err, new(ui.UsageError)) {
+		return runbook.Mistake{Err: err}
+	}
+	if err == nil {
+		o.placed = all
+	}
+	return err
 }
 
 // fleetRun is one run over many nodes, up to its verdict.

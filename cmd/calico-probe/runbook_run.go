@@ -33,9 +33,9 @@ type runbookOptions struct {
 	actions         []string
 	resume, journal string
 	runTimeout      time.Duration
-
-	lines chan lineRead // what is typed, once something was asked
-	clock stopwatch     // of the whole runbook
+	placed          map[string]bool // nodes that its steps placed probes on
+	lines           chan lineRead   // what is typed, once something was asked
+	clock           stopwatch       // of the whole runbook
 }
 
 const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
@@ -309,7 +309,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
-			Run: o.runOn, Fleet: o.lookAt, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
+			Run: o.runOn, Agree: o.agree, Fleet: o.lookAt, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
 			Show: func(e runbook.Entry) error {
 				return o.out.Each(func(to *output.Place) error { return writeStep(to, e) })
 			},

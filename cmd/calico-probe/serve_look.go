@@ -145,6 +145,10 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 			r.Via = o.viaOf(r.Via)
 			return by.runOn(ctx, node, r)
 		},
+		Agree: func(ctx context.Context, r runbook.Run, nodes []string) error {
+			r.Via = o.viaOf(r.Via)
+			return by.agree(ctx, r, nodes)
+		},
 		Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
 			if o.Via != examine.ViaAuto { // the administrator holds it back
 				f.Via = ""
