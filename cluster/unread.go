@@ -9,14 +9,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unread returns the first error of what ReadAll read for all nodes together, nil if it read everything. Each node is
-// judged by all of it, so one list that fails makes every node look worse, or every node look the same. A resource that
-// does not exist is no error.
+// Unread returns the first error of what ReadAll and ReadShared read for all nodes together, nil if they read
+// everything. Each node is judged by all of it, so one list that fails makes every node look worse, or every node look
+// the same. A resource that does not exist is no error.
 func (s *Survey) Unread() error {
 	all := []error{s.nodesErr, s.leasesErr, s.claimsErr, s.felixConfigsErr, s.apiErr, s.dnsErr, s.dnsServers.rights.err,
 		s.controllersErr, s.noControllersErr, s.setsErr, s.blockErr, s.ipam.missing, s.policies.err,
 		requestError(s.policies.other), s.hostEndpointsErr, s.poolErr, s.tunnelErr, s.serviceErr, s.stray.err,
-		s.peeringErr, s.infoErr, s.webhooks.err}
+		s.peeringErr, s.infoErr, s.webhooks.err, requestError(s.shared.podsErr), requestError(s.shared.typhaErr),
+		requestError(s.shared.servicesErr)}
 	for _, err := range s.given.errs {
 		all = append(all, err)
 	}

@@ -43,7 +43,6 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 	if err != nil {
 		return nil, err
 	}
-	reader.ReadShared(ctx, s)
 	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams)}
 	common := r.Placement(injector.MethodPod, s.Of(nodes[0]))
 	spaces := []string{common.Namespace}
@@ -69,7 +68,7 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 // Close removes what was created.
 func (w *Wave) Close() error { return w.pods.Close() }
 
-// Source is where the answers of one of the nodes come from.
+// Source is where the answers of one of the nodes come from. The survey of the wave must be by ReadShared too.
 func (w *Wave) Source(n *corev1.Node) Source { return waveSource{w, n} }
 
 type waveSource struct {

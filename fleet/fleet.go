@@ -146,8 +146,8 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if unread := survey.Unread(); unread != nil && r.opts.Whole {
-		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
+	if err := r.complete(survey); err != nil {
+		return err
 	}
 	nodes, err := r.choose(survey)
 	if err != nil {
@@ -170,6 +170,14 @@ func (r *Run) Do(ctx context.Context) error {
 		all = append(all, asked...)
 	}
 	return conclude(all, r.Sink, time.Since(r.began), false)
+}
+
+// complete returns an error if nodes are judged by all lists only, and one of them failed.
+func (r *Run) complete(survey *cluster.Survey) error {
+	if unread := survey.Unread(); unread != nil && r.opts.Whole {
+		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
+	}
+	return nil
 }
 
 // longAgo is how old a run may be that is gone on with: nodes change.
@@ -239,6 +247,10 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	}
 	first, err := r.one(client, probed[0], nil)
 	if err != nil {
+		return nil, err
+	}
+	reader.ReadShared(ctx, survey)
+	if err := r.complete(survey); err != nil {
 		return nil, err
 	}
 	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))

@@ -74,6 +74,21 @@ func TestReadinessBlip(t *testing.T) {
 	}
 }
 
+// TestReadinessShared has a list fail that only the probes need, and wants nothing created or written.
+func TestReadinessShared(t *testing.T) {
+	t.Parallel()
+	a := newHealthAPI(t, 3)
+	a.failing = "/api/v1/pods "
+	exit, _, errs := a.conditions(t, "--via", "pod")
+	if exit != report.ExitTool || !strings.Contains(errs, "no node is judged") || a.posts != 0 || a.patches != 0 {
+		t.Errorf("exit %d, %d created, %d written: %s", exit, a.posts, a.patches, errs)
+	}
+	a.failing = ""
+	if _, _, errs = a.conditions(t, "--via", "pod"); a.posts == 0 {
+		t.Errorf("if every list is answered, no probe is tried: %s", errs)
+	}
+}
+
 // TestReadinessLists has each list of the cluster, one after the other, answered by 503 in three rounds. Nothing at all
 // is written, although a node is broken and every node may be: half an answer is none.
 func TestReadinessLists(t *testing.T) {

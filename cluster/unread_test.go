@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestUnreadShared wants a failed list that the probes share to be known as such, and none of its targets taken for read.
+func TestUnreadShared(t *testing.T) {
+	t.Parallel()
+	down := apierrors.NewServiceUnavailable("down")
+	for kind, shared := range map[string]shared{
+		probe.KindPod:     {podsErr: errors.Join(notReady("node-b"), down)},
+		probe.KindTypha:   {typhaErr: down},
+		probe.KindService: {servicesErr: down},
+	} {
+		s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
+		if err := s.Survey.Unread(); err != nil {
+			t.Fatal(err)
+		}
+		s.Survey.shared = shared
+		if err := s.Survey.Unread(); !errors.Is(err, down) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		about := serverOf(t, nil, nil).About(t.Context(), &s.Survey, &s.Survey.Nodes[0])
+		if _, gaps := Targets(about); gaps[kind] == "" {
+			t.Errorf("%s: its checks pass for asked: %v", kind, gaps)
+		}
+	}
+	s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
+	s.Survey.shared = shared{podsErr: notReady("node-b"),
+		typhaErr: apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")}
+	if err := s.Survey.Unread(); err != nil {
+		t.Errorf("a state of the cluster passes for a failed list: %v", err)
+	}
+}
