@@ -21,10 +21,11 @@ type secretForm struct {
 // all of them from what it quotes, a bundle all of them but bare keys from every text.
 var secretForms = []secretForm{
 	{"private-key", []string{"private key"}, replaces(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`, leftOut)},
-	{"url-user", []string{"://"}, replaces(`://[^\s"']*@`, "://"+leftOut+"@")},
+	// A quote is part of a password unless the next character shows that a quoted text ends there.
+	{"url-user", []string{"://"}, replaces(`://(?:[^\s"']*|[^\s"'/]*:(?:[^\s"']|["']+[^\s"',:;)}\]])*)@`, "://"+leftOut+"@")},
 	{"url-query", []string{"://"}, withoutQueries},
 	// A header may have several parts, so the rest of the line is removed with it.
-	{"header", []string{"authorization", "cookie"}, replaces(`(?i)(authorization\\*["']?\s*[:=]+>?\s*|`+
+	{"header", []string{"authorization", "cookie"}, replaces(`(?i)(authorization\\*["']?\s*(?:[:=]+>?|->)\s*|`+
 		`\b(?:set-)?cookie\\*["']?\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|.+)`, "${1}"+leftOut)},
 	{"jwt", []string{"eyj"}, replaces(`eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*`, leftOut)},
 	{"bearer", []string{"bearer"}, withoutBearers},
@@ -34,6 +35,7 @@ var secretForms = []secretForm{
 	{"curl-user", []string{"-u", "--user"}, replaces(`((?:^|\s)(?:-u|--user)[= ])[^\s:]*:\S+`, "${1}"+leftOut)},
 	{"prefixed", []string{"gh", "glpat-", "xox", "dckr_pat_", "hvs.", "akia", "asia"}, replaces(
 		`\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|dckr_pat_|hvs\.|AKIA|ASIA)[\w.-]{12,}`, leftOut)},
+	{"value-first", []string{"value"}, withoutValuesFirst},
 	{"named", []string{"pass", "secret", "token", "credential", "key", "pwd", "psk", "sig", "cookie"}, withoutNamed},
 }
 
@@ -114,10 +116,14 @@ const (
 )
 
 var (
-	// namedHead is a name and what separates it from its value: a variable of Kubernetes has its value in
-	// a field of its own, and YAML may have it in the next line.
+	// namedHead is a name and what separates it from its value: a variable of Kubernetes and a nested object have the
+	// value in a field of its own. YAML may have a tag, and the value in the next line.
 	namedHead = regexp.MustCompile(`(?i)([\w./-]*(?:(?:` + longNames + `)[\w-]*|(?:` + shortNames + `)\b))` +
-		`(\\*["']?,?\s*\\*["']?value\\*["']?\s*[:=]\s*\\*|\\*["']?\s*[:=]+>?\s*\\*(?:[|>][+-]?\s+)?|\s+)`)
+		`((?:\\*["']?\s*[,:=]?\s*\\*["']?(?:value|plain|plaintext|text|data)\\*["']?\s*[:=]\s*|` +
+		`\\*["']?\s*(?:[:=]+>?|->)\s*)\\*(?:!!(?:str|binary|int|float)\s+)?(?:[|>][+-]?\s+)?|\s+)`)
+	// valueFirst is a variable with its value before its name, in JSON or YAML.
+	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\"(?:[^"\\]|\\\\.|\\[^"\\])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s,"'{}\[\]]|,[^\s"'])+)` +
+		`(\s*,?\s*\\*["']?name\\*["']?\s*[:=]\s*\\*["']?)([\w.-]+)`)
 	// nextName is the name of another secret, where the value of the one before it is empty.
 	nextName  = regexp.MustCompile(`(?i)^[\w.-]*(?:(?:` + longNames + `)[\w-]*|` + shortNames + `)[:=](?:\s|$)`)
 	ownName   = regexp.MustCompile(`(?i)(?:` + longNames + `)|(?:` + shortNames + `)$`)
@@ -127,6 +133,17 @@ var (
 
 // NamesSecret reports whether a field, variable or key of that name has a secret as its value.
 func NamesSecret(name string) bool { return ownName.MatchString(name) && !otherName.MatchString(name) }
+
+// withoutValuesFirst removes the values of variables that have their name behind the value.
+func withoutValuesFirst(line string) string {
+	return valueFirst.ReplaceAllStringFunc(line, func(found string) string {
+		m := valueFirst.FindStringSubmatch(found)
+		if !NamesSecret(m[4]) || isSwitch(m[2]) {
+			return found
+		}
+		return m[1] + leftOut + m[3] + m[4]
+	})
+}
 
 // judgedMost bounds how much of a value decides whether it is a secret: a value without an end would
 // be read again after each name in it.
@@ -181,11 +198,34 @@ func endOfValue(text string) int {
 		return len(text)
 	case goList.MatchString(text):
 		return after(2, "}")
-	case text[0] == '[':
-		return after(1, "]")
+	case text[0] == '[' || text[0] == '{':
+		return endOfBrackets(text)
 	}
 	if i := strings.IndexByte(text, ' '); i > 0 {
 		return i
+	}
+	return len(text)
+}
+
+// endOfBrackets is where an array or object ends: with the bracket that closes it, outside of quotes.
+func endOfBrackets(text string) int {
+	depth, quoted := 0, byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted != 0 && c == '\\':
+			i++
+		case c == quoted:
+			quoted = 0
+		case quoted != 0:
+		case c == '"':
+			quoted = c
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
 	}
 	return len(text)
 }
@@ -213,7 +253,7 @@ func isSecret(name, between, value string) bool {
 	if otherName.MatchString(name) || isSwitch(value) {
 		return false
 	}
-	if strings.ContainsAny(between, ":=") {
+	if strings.ContainsAny(between, ":=>") {
 		switch {
 		case strings.HasSuffix(lower, "signature"):
 			return strings.Contains(between, "=") && len(value) >= signatureLeast // "invalid signature: crypto/rsa: ..."

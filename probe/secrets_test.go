@@ -118,6 +118,32 @@ var kinds = map[string]func(m maker) (text, secret string){
 		return m.pick("Server=db;Uid=app;Pwd="+s+";Port=3306", "host=db user=app password="+s+" sslmode=disable",
 			"DefaultEndpointsProtocol=https;AccountName=x;AccountKey="+s+";EndpointSuffix=core"), s
 	},
+	"value first": func(m maker) (string, string) {
+		s, name := m.word(), m.pick("ETCD_PASSWORD", "DB_PASS", "X_TOKEN", "MYSQL_PWD")
+		return m.pick(`{"value":"`+s+`","name":"`+name+`"}`, `{\"value\":\"`+s+`\",\"name\":\"`+name+`\"}`,
+			`{ "value": "`+s+`", "name": "`+name+`" }`, "- value: "+s+"\n    name: "+name,
+			"- value: '"+s+"'\n    name: "+name), s
+	},
+	"nested": func(m maker) (string, string) {
+		s, name := m.pick(m.of(wordLetters, 8, 40), m.phrase()), m.pick("password", "dbPassword", "client_secret", "token")
+		return m.pick(`{"`+name+`":{"value":"`+s+`"},"port":1}`, `{ "`+name+`": { "plain": "`+s+`" } }`,
+			`"`+name+`": {"kind": "x", "of": {"is": "}"}, "text": "`+s+`"}`, name+":\n    value: \""+s+`"`,
+			`"`+name+`": [ { "value": "`+s+`" } ]`), s
+	},
+	"arrow": func(m maker) (string, string) {
+		s := m.word()
+		return m.pick("password -> ", "password->", "X_TOKEN -> ", "psk => ", `"pwd" -> "`) + s + m.pick("", `"`), s
+	},
+	"tag": func(m maker) (string, string) {
+		s := m.word()
+		return m.pick("password", "client-secret", "psk") + ": " + m.pick("!!str ", "!!binary ", "!!binary |\n    ", `!!str "`) +
+			s, s
+	},
+	"url user with quotes": func(m maker) (string, string) {
+		letters := wordLetters + "!$%*_.-"
+		s := m.of(letters, 6, 20) + m.pick(`"`, "'", `\"`, `"'`) + m.of(letters, 6, 20)
+		return m.pick("https://", "postgres://", `server: "https://`) + "app:" + s + "@10.0.0.9:6443/x", s
+	},
 	"dsn": func(m maker) (string, string) {
 		s := m.of(wordLetters+"!#$%^*()_+.,-", 6, 40)
 		return m.pick("app:"+s+"@tcp(10.0.0.9:3306)/orders", "dsn="+"app:"+s+"@db.example:5432/orders?sslmode=disable",
@@ -265,7 +291,8 @@ func TestNoSecretIsWhole(t *testing.T) {
 		"net.ipv4.tcp_syncookies=1 sig=11 bypass=1 pass 2 of 3", "ContainerRuntimeEndpoint=\"unix:///run/containerd/containerd.sock\"",
 		"automountServiceAccountToken: false", "x509: invalid signature: crypto/rsa: verification error",
 		`Post "https://10.88.0.99:6443/api/v1/namespaces/kube-system/serviceaccounts/calico-cni-plugin/token": dial tcp 10.88.0.99:6443: connect: no route to host`,
-		"see https://coredns.io/plugins/loop#troubleshooting",
+		"see https://coredns.io/plugins/loop#troubleshooting", `{"server":"https://10.0.0.1:6443","mail":"ops@example.com"}`,
+		`{"value":"eth0","name":"IP_AUTODETECTION_METHOD"}`, "- value: autodetect name: IP",
 	} {
 		if masked := probe.Masked(line); masked != line {
 			t.Errorf("%s\nbecame %s", line, masked)
