@@ -86,7 +86,12 @@ func policyHolds(t *testing.T) {
 		"allocatable":        `{"status":{"allocatable":{"pods":"1"}}}`,
 		"images":             `{"status":{"images":[{"names":["example.com/x"],"sizeBytes":1}]}}`,
 		"its version":        `{"status":{"nodeInfo":{"kubeletVersion":"v0.0.0"}}}`,
-		"volumes":            `{"status":{"volumesInUse":["kubernetes.io/csi/x"]}}`,
+		"a long message": `{"status":{"conditions":[{"type":"CalicoHealthy","status":"False","message":"` +
+			strings.Repeat("m", 2000) + `"}]}}`,
+		"another status":    `{"status":{"conditions":[{"type":"CalicoHealthy","status":"Maybe"}]}}`,
+		"our annotation":    `{"metadata":{"annotations":{"` + conditions.PendingKey + `":"a text of another form"}}}`,
+		"no managed fields": `{"metadata":{"managedFields":[{}]}}`,
+		"volumes":           `{"status":{"volumesInUse":["kubernetes.io/csi/x"]}}`,
 	} {
 		if err := patched(t, patch, "status"); !isHeld(err) {
 			t.Errorf("%s: not refused by the policy: %s", what, errorText(err))

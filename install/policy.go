@@ -22,6 +22,9 @@ const (
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
+// longestMessage bounds the message of the condition, in characters: every list of nodes contains it. Ours have some 450.
+const longestMessage = 1024
+
 // policyRules allow an update of a Node that changes our condition and our annotation. They name what may change, and
 // compare everything else, so that a field of a later Kubernetes is protected without being named.
 func policyRules() []admissionv1.Validation {
@@ -32,6 +35,10 @@ func policyRules() []admissionv1.Validation {
 		return of + ".?status.?conditions.orValue([]).filter(c, c.type != '" + conditionType + "')"
 	}
 	notes := func(of string) string { return of + ".metadata.?annotations.orValue({})" }
+	ours := func(of string) string {
+		return of + ".?status.?conditions.orValue([]).filter(c, c.type == '" + conditionType + "')"
+	}
+	key := strconv.Quote(pendingKey)
 	return []admissionv1.Validation{
 		{Message: "only the condition " + conditionType + " may change",
 			Expression: others("object") + " == " + others("oldObject")},
@@ -40,8 +47,29 @@ func policyRules() []admissionv1.Validation {
 		{Message: "of the metadata only an annotation may change",
 			Expression: kept("metadata", "'annotations', 'managedFields', 'resourceVersion'")},
 		{Message: "only the annotation " + pendingKey + " may change",
-			Expression: equalMaps(notes("object"), notes("oldObject"), "k == "+strconv.Quote(pendingKey))},
+			Expression: equalMaps(notes("object"), notes("oldObject"), "k == "+key)},
+		{Message: "the status is True, False or Unknown, the reason a word, and the message short",
+			Expression: ours("object") + " == " + ours("oldObject") + " || " + ours("object") +
+				".all(c, c.status in ['True', 'False', 'Unknown'] && c.?reason.orValue('').matches('^[A-Za-z0-9]{0,100}$') && " +
+				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", longestMessage)},
+		{Message: "the annotation " + pendingKey + " is a status and a time",
+			Expression: fmt.Sprintf("%[1]s[?%[3]s] == %[2]s[?%[3]s] || %[1]s[?%[3]s].orValue('').matches("+
+				"'^$|^(False|Unknown) since [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$')",
+				notes("object"), notes("oldObject"), key)},
+		{Message: "the managed fields of others may not change", Expression: keptManagers()},
 	}
+}
+
+// keptManagers is an expression that is true if the managed fields of others stay. The API server changes an entry that
+// owns our condition or annotation, and merges the oldest of more than 10 managers into one, ancient-changes.
+func keptManagers() string {
+	fields := func(of string) string { return of + ".metadata.?managedFields.orValue([])" }
+	owns := `m.?fieldsV1[?'f:status'][?'f:conditions'][?'k:{"type":"` + conditionType + `"}'].hasValue() || ` +
+		`m.?fieldsV1[?'f:metadata'][?'f:annotations'][?'f:` + pendingKey + `'].hasValue()`
+	const merged = "ancient-changes"
+	return fmt.Sprintf("%[1]s.all(m, m in %[2]s || %[3]s || m.?manager.orValue('') == '%[4]s') && "+
+		"(%[1]s.exists(m, m.?manager.orValue('') == '%[4]s') || %[2]s.all(m, m in %[1]s || %[3]s))",
+		fields("object"), fields("oldObject"), owns, merged)
 }
 
 // equalMaps is an expression that is true if two maps have the same keys and values, but for keys of which but is true.
