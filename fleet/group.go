@@ -37,6 +37,7 @@ func group(all []judged) []probe.Group {
 	}
 	abouts := map[string]map[string]int{}
 	blamed := blame(all)
+	proven := proven(all, blamed)
 	for _, n := range all {
 		for i := range n.causes {
 			c := &n.causes[i]
@@ -55,14 +56,14 @@ func group(all []judged) []probe.Group {
 				abouts[key][c.About]++
 			}
 		}
-		for _, r := range n.unexplained(n.lost(blamed)) {
+		for _, r := range n.unexplained(n.lost(blamed), proven) {
 			g := member("check/"+r.Check, n)
 			if g.Check == "" {
 				g.Check, g.Example = r.Check, probe.Example{Node: n.name, Result: &r}
 			}
 		}
 	}
-	bearWitness(all, blamed, found)
+	bearWitness(all, blamed, proven, found)
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
 		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
@@ -75,7 +76,7 @@ func group(all []judged) []probe.Group {
 }
 
 // bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them.
-func bearWitness(all []judged, blamed map[string]blamed, found map[string]*probe.Group) {
+func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
 			g.Witnesses = append(g.Witnesses, w)
@@ -91,7 +92,7 @@ func bearWitness(all []judged, blamed map[string]blamed, found map[string]*probe
 		}
 		told, lost := map[string]bool{}, n.lost(blamed)
 		for _, r := range n.bad {
-			if of := n.followsFrom(r, lost); of != "" && !told[of+" "+r.Check] {
+			if of := n.followsFrom(r, lost, proven); of != "" && !told[of+" "+r.Check] {
 				told[of+" "+r.Check] = true
 				witness(of, probe.Witness{Node: n.name, Check: r.Check, About: of})
 			}
@@ -119,6 +120,32 @@ func blame(all []judged) map[string]blamed {
 		if own >= 0 {
 			out[n.name] = blamed{n.causes[own].ID, n.causes[own].Confidence}
 		}
+	}
+	return out
+}
+
+// proven are the blamed nodes that two other nodes find lost; of a run with one other node, by two of its checks. A
+// node can make a fault and drop the packets of one other node, and would hide what is wrong with a service there.
+func proven(all []judged, blamed map[string]blamed) map[string]bool {
+	by := map[string]map[string]bool{}
+	for _, n := range all {
+		lost := n.lost(blamed)
+		for _, r := range n.bad {
+			peer, witness := r.Facts.Str(probe.FactNode), n.name
+			if len(all) == 2 {
+				witness = r.Check
+			}
+			if slices.Contains(lost, peer) {
+				if by[peer] == nil {
+					by[peer] = map[string]bool{}
+				}
+				by[peer][witness] = true
+			}
+		}
+	}
+	out := map[string]bool{}
+	for peer, witnesses := range by {
+		out[peer] = len(witnesses) >= 2
 	}
 	return out
 }

@@ -37,10 +37,10 @@ type judged struct {
 const maxBad = 100
 
 // unexplained are the answers that no cause of the node explains, nor a cause of one of its peers; one for each check.
-func (n judged) unexplained(lost []string) []probe.Result {
+func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
 	for _, id := range n.verdict.Unexplained {
-		at := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id && n.followsFrom(r, lost) == "" })
+		at := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id && n.followsFrom(r, lost, proven) == "" })
 		if at >= 0 {
 			out = append(out, n.bad[at])
 		}
@@ -62,9 +62,12 @@ func (n judged) lost(all map[string]blamed) []string {
 }
 
 // followsFrom is the lost peer whose cause explains a bad answer of this node, "" = none. An answer that names no node,
-// such as that of a service, may follow from any of them.
-func (n judged) followsFrom(r probe.Result, lost []string) string {
-	at := slices.IndexFunc(lost, func(peer string) bool { return diagnose.FollowsFrom(peer, n.name, r) })
+// such as that of a service or of DNS, may follow from any of the proven ones.
+func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
+	named := r.Facts.Str(probe.FactNode) != ""
+	at := slices.IndexFunc(lost, func(peer string) bool {
+		return (named || proven[peer]) && diagnose.FollowsFrom(peer, n.name, r)
+	})
 	if at < 0 {
 		return ""
 	}
