@@ -145,14 +145,21 @@ func (s *Server) Run(ctx context.Context) {
 	s.mu.Unlock()
 	s.log.Info("stopping: no alert is accepted any more", "running", running, "grace", s.limits.Grace.String())
 	ended := probe.Async(func() error { all.Wait(); return nil })
+	crashed := func(err error) {
+		if err != nil {
+			s.log.Error("a job met a fault of this program", "fault", err.Error(), "stack", stackOf(err))
+		}
+	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		crashed(err)
 		return
 	case <-time.After(s.limits.Grace):
 	}
 	stop(errStopping)
 	select {
-	case <-ended:
+	case err := <-ended:
+		crashed(err)
 	case <-time.After(cleanUp): // queued on the disk they are: as running
 		s.log.Error("jobs do not end: what they made ends by itself")
 	}

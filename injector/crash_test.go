@@ -3,8 +3,15 @@ package injector
 import (
 	"context"
 	"io"
+	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -24,4 +31,68 @@ func TestConnectionCrashes(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// crashingStream panics as soon as it is read or written.
+type crashingStream struct{}
+
+func (crashingStream) Read([]byte) (int, error)  { panic("boom") }
+func (crashingStream) Write([]byte) (int, error) { panic("boom") }
+func (crashingStream) Close() error              { return nil }
+
+// TestSendingCrashes wants a request that could not be sent because this program crashed to be an error, also of a
+// probe to which it would be sent again.
+func TestSendingCrashes(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []bool{false, true} {
+		s := &Session{kept: kept}
+		s.init()
+		s.stdin = crashingStream{}
+		plan := probe.Plan{Checks: []string{"node-swap"}}
+		_, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &plan})
+		if err == nil || !strings.Contains(err.Error(), "crashed: boom") {
+			t.Errorf("kept %v: %v", kept, err)
+		}
+	}
+}
+
+// TestClosingCrashes wants the crash while a probe is told to end to be an error of the clean-up.
+func TestClosingCrashes(t *testing.T) {
+	t.Parallel()
+	s := &Session{kept: true, cancel: func() {}, remove: func(bool, bool) error { return nil }}
+	s.init()
+	s.stdin = crashingStream{}
+	s.running.Go(func() { time.Sleep(100 * time.Millisecond); close(s.events) })
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "crashed: boom") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSSHCrashes wants the crash of what sends to ssh to be the error, and ssh to end.
+func TestSSHCrashes(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	err := run(exec.Command("cat"), crashingStream{}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "crashed: boom") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRenewingCrashes wants the user to read why a probe ends early.
+func TestRenewingCrashes(t *testing.T) {
+	t.Parallel()
+	kube := fake.NewClientset()
+	noted := make(chan string, 1)
+	o := Options{Namespace: "ns", Run: "r1", Image: "x", Note: func(text string) { noted <- text }}
+	p := &placement{client: &Client{kube: kube}, options: o, namespace: o.Namespace}
+	synctest.Test(t, func(t *testing.T) {
+		kube.PrependReactor("patch", "jobs", func(k8stesting.Action) (bool, runtime.Object, error) { panic("boom") })
+		if p.startJanitor(t.Context()) == nil {
+			t.Fatal(p.afterwards)
+		}
+		time.Sleep(2 * janitorRenew)
+		if text := <-noted; !strings.Contains(text, "crashed: boom") || !strings.Contains(text, "is removed within 40s") {
+			t.Error(text)
+		}
+	})
 }

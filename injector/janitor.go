@@ -37,7 +37,9 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		what := alteredJob(asked, job)
 		if what == "" {
 			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
-			probe.Async(func() error { p.renew(renewing, time.Now()); return nil }) // unrenewed, the Job ends
+			probe.Detach(func() error { p.renew(renewing, time.Now()); return nil }, func(err error) {
+				p.options.Note(fmt.Sprintf("renewing the clean-up job %v: the probe is removed within %v, done or not", err, janitorLife))
+			})
 			return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 		}
 		left := p.stopJanitor(ctx)

@@ -133,22 +133,25 @@ func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, 
 	defer cancel()
 	in, stdin := io.Pipe()
 	out, stdout := io.Pipe()
-	ended := probe.Async(func() error {
+	breaks := func(why error) { stdout.CloseWithError(why) }
+	ended := make(chan struct{})
+	probe.Detach(func() error {
+		defer close(ended)
 		err := probe.Recovered(func() error { return connect(ctx, in, stdout) })
 		in.CloseWithError(errOr(err, errConnClosed))
 		stdout.CloseWithError(errOr(err, io.EOF))
 		return nil
-	})
-	defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
+	}, breaks)
+	defer context.AfterFunc(ctx, func() { breaks(context.Cause(ctx)) })()
 	s.mu.Lock()
 	s.resumed = !again
 	s.mu.Unlock()
 	if again {
-		probe.Async(func() error { s.resume(ctx, stdin); return nil }) // unless it resumes, silence ends the connection
+		probe.Detach(func() error { s.resume(ctx, stdin); return nil }, breaks)
 	} else {
 		s.setStdin(stdin)
 	}
-	s.nowReading(func(why error) { stdout.CloseWithError(why) })
+	s.nowReading(breaks)
 	ready()
 	err := s.read(ctx, out)
 	cancel() // before setStdin(nil): a resume that comes later must not set this stdin again

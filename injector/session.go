@@ -150,6 +150,8 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		return r.ID, context.Cause(ctx)
 	}
 	switch {
+	case errors.As(err, new(*probe.Crash)): // another connection would not help
+		return r.ID, err
 	case err == nil, resent && !s.closed.Load():
 		return r.ID, nil
 	case s.kept:
@@ -230,7 +232,7 @@ func (s *Session) stopSoon(id int64) {
 		return
 	}
 	s.stopping = true
-	probe.Async(func() error {
+	probe.Detach(func() error {
 		for sent := int64(0); ; {
 			s.mu.Lock()
 			last := s.stopID
@@ -242,7 +244,20 @@ func (s *Session) stopSoon(id int64) {
 			_ = s.Stop(context.Background(), last)
 			sent = last
 		}
+	}, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stopping = false
+		s.breakStream(fmt.Errorf("stopping a request: %w", err))
 	})
+}
+
+// breakStream ends the stream that is being read, with its reason. s.mu is held.
+func (s *Session) breakStream(why error) {
+	if s.endRead != nil {
+		s.endRead(why)
+		s.endRead = nil
+	}
 }
 
 // Lost reports whether the connection is lost, though the session may reconnect.
@@ -318,24 +333,29 @@ func (s *Session) Close() error {
 		stdin := s.stdin
 		answered := s.nextSeq > 0 && len(s.pending) == 0 && stdin != nil
 		s.mu.Unlock()
+		crashed := make(chan error, 2)
+		report := func(err error) { crashed <- err }
 		switch {
 		case s.kept: // its stdin does not end with the connection
-			probe.Async(func() error { // a probe that does not get this ends later, by its idle timeout
+			probe.Detach(func() error { // a probe that does not get this ends later, by its idle timeout
 				_, err := s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
-				return err
-			})
+				if errors.As(err, new(*probe.Crash)) {
+					return err
+				}
+				return nil
+			}, report)
 		case stdin != nil:
 			stdin.Close() // the end of its stdin ends the probe
 		}
 		cut := time.AfterFunc(ending, s.cancel)
 		drained := make(chan struct{})
-		probe.Async(func() error { // unblocks the goroutine that reads
+		probe.Detach(func() error { // unblocks the goroutine that reads
 			defer close(drained)
 			for ev := range s.events {
 				s.release(ev)
 			}
 			return nil
-		})
+		}, report)
 		ended := false
 		if answered {
 			<-drained
@@ -350,6 +370,11 @@ func (s *Session) Close() error {
 		case crash := <-stopped:
 			s.closeErr = errors.Join(s.closeErr, crash)
 		case <-time.After(ending): // a connection that is being opened may notice the end only after its own timeout
+		}
+		select {
+		case crash := <-crashed:
+			s.closeErr = errors.Join(s.closeErr, crash)
+		default:
 		}
 	})
 	return s.closeErr

@@ -161,12 +161,25 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
-	probe.Async(func() error { // ends with in
-		defer stdin.Close()
-		_, err := io.Copy(stdin, in)
-		return err // unused: the program says why it no longer reads
-	})
-	return cmd.Wait()
+	crashed := make(chan error, 2)
+	report := func(err error) { crashed <- err }
+	probe.Detach(func() error { // ends with in
+		defer stdin.Close() // after the crash is reported: it ends the program
+		if crash := probe.Recovered(func() error {
+			_, _ = io.Copy(stdin, in) // the program says why it no longer reads
+			return nil
+		}); crash != nil {
+			report(crash)
+		}
+		return nil
+	}, report)
+	err = cmd.Wait()
+	select {
+	case crash := <-crashed:
+		return errors.Join(crash, err)
+	default:
+		return err
+	}
 }
 
 // sshReason turns OpenSSH's message, which is the same in every language, into one line that says what to do.

@@ -160,8 +160,7 @@ func (s *Session) watchSilence(ctx context.Context) {
 			s.mu.Lock()
 			limit, waits := s.silenceLimit(), s.kept || len(s.pending) > 0
 			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastHeard) > limit {
-				s.endRead(silentError(limit))
-				s.endRead = nil
+				s.breakStream(silentError(limit))
 			}
 			s.mu.Unlock()
 		}

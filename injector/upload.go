@@ -59,7 +59,7 @@ func upload(
 		options: o, plain: plain, verify: verify,
 		stdin: stdin, stdout: bufio.NewReader(out), noise: other, ended: make(chan struct{}),
 	}
-	probe.Async(func() error {
+	probe.Detach(func() error {
 		defer close(u.ended)
 		u.err = probe.Recovered(func() error {
 			return shell(ctx, scriptFor(o, method, v, len(plain)), in, stdout, other)
@@ -67,7 +67,7 @@ func upload(
 		in.CloseWithError(errOr(u.err, errConnClosed))
 		stdout.CloseWithError(errOr(u.err, io.EOF))
 		return nil
-	})
+	}, func(err error) { stdout.CloseWithError(err) })
 	if err := u.run(ctx); err != nil {
 		stopped := context.Cause(ctx)
 		stdin.Close()
@@ -157,15 +157,28 @@ func (u *uploading) run(ctx context.Context) error {
 
 // connect connects the probe that was started to its session, until either side ends.
 func (u *uploading) connect(requests io.Reader, events io.Writer) error {
-	probe.Async(func() error { // ends with the remote shell at the latest
-		_, err := io.Copy(u.stdin, requests)
+	crashed := make(chan error, 2)
+	report := func(err error) { crashed <- err }
+	probe.Detach(func() error { // ends with the remote shell at the latest
+		err := probe.Recovered(func() error { _, err := io.Copy(u.stdin, requests); return err })
+		if errors.As(err, new(*probe.Crash)) {
+			report(err) // before stdin ends, which ends the script
+		}
 		return u.stdin.CloseWithError(errOr(err, io.EOF))
-	})
-	if _, err := io.Copy(events, u.stdout); err != nil {
-		return fmt.Errorf("%w%s", err, saying(u.noise.String()))
+	}, report)
+	_, err := io.Copy(events, u.stdout)
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, saying(u.noise.String()))
+	} else {
+		<-u.ended
+		err = u.err
 	}
-	<-u.ended
-	return u.err
+	select {
+	case crash := <-crashed:
+		return errors.Join(crash, err)
+	default:
+		return err
+	}
 }
 
 // machineID is the machine-id in the text of its file, "" = the file has none, or none yet.

@@ -84,7 +84,9 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 			},
 		},
 	})
-	probe.Async(func() error { informer.RunWithContext(ctx); return nil }) // unwatched, each pod's time ends
+	probe.Detach(func() error { informer.RunWithContext(ctx); return nil }, func(err error) {
+		w.common.Note(fmt.Sprintf("watching the probes' pods %v: probes that have not answered yet time out", err))
+	})
 }
 
 // tell passes on what is known of a pod; what was told before and not heard yet is old.

@@ -10,8 +10,8 @@ import (
 )
 
 // A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Code that
-// works side by side uses Workers or Async, because a panic on a plain goroutine ends the whole program. The caller
-// that knows which answer is lost uses Recovered.
+// works side by side uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. The
+// caller that knows which answer is lost uses Recovered.
 
 // Crash is a panic that Recovered caught. Its text may quote foreign data: it is one line, bounded.
 type Crash struct {
@@ -96,4 +96,16 @@ func Async(f func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- Recovered(f) }()
 	return ended
+}
+
+// Detach calls f on its own goroutine, for a caller that does not wait for it. It calls failed with the error that
+// Recovered returns, if there is one.
+func Detach(f func() error, failed func(error)) {
+	go func() {
+		err := Recovered(f)
+		if err == nil {
+			return
+		}
+		_ = Recovered(func() error { failed(err); return nil }) // nothing is left that could report a second crash
+	}()
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -59,6 +61,57 @@ func TestWorkers(t *testing.T) {
 	}
 	if err := <-Async(func() error { panic("boom") }); err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDetach wants the crash of a function that nobody waits for to be reported, and one of the report to end nothing.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	reported := make(chan error, 2)
+	Detach(func() error { panic("boom") }, func(err error) { reported <- err; panic("again") })
+	if err := <-reported; !strings.Contains(err.Error(), "crashed: boom") {
+		t.Errorf("%v", err)
+	}
+	Detach(func() error { reported <- nil; return nil }, func(err error) { reported <- err })
+	if err := <-reported; err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// crashingReader panics once it is read.
+type crashingReader struct{}
+
+func (crashingReader) Read([]byte) (int, error) { panic("boom") }
+
+// crashingWriter panics at a beat or a log line.
+type crashingWriter struct{ bytes.Buffer }
+
+func (w *crashingWriter) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("not understood")) {
+		panic("boom")
+	}
+	return w.Buffer.Write(b)
+}
+
+// TestSessionCrashes wants a session whose reader or writer crashes to end and to say why.
+func TestSessionCrashes(t *testing.T) {
+	t.Parallel()
+	r := &Runner{Host: &Host{Root: "/"}}
+	var out bytes.Buffer
+	if err := r.Serve(t.Context(), crashingReader{}, &out); err != nil || !strings.Contains(out.String(), "reading requests: crashed: boom") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	in, keep := io.Pipe()
+	defer keep.Close()
+	Detach(func() error { _, err := io.WriteString(keep, "no request\n"); return err }, func(error) {})
+	ended := Async(func() error { return r.Serve(t.Context(), in, &crashingWriter{}) })
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "crashed: boom") {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the session goes on without beats")
 	}
 }
 

@@ -140,17 +140,19 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 		stopped: func() bool { return stopped(ctx) }}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ended := Async(func() error {
-		if crash := Recovered(func() error { r.askBoth(ctx, c, plan, all, out.report); return nil }); crash != nil {
+	ended := Async(func() error { r.askBoth(ctx, c, plan, all, out.report); return nil })
+	crashed := func(crash error) {
+		if crash != nil {
 			out.report(Found(Unknown, "the check %v", crash))
 		}
-		return nil
-	})
+	}
 	select {
-	case <-ended:
+	case crash := <-ended:
+		crashed(crash)
 	case <-ctx.Done():
 		select {
-		case <-ended:
+		case crash := <-ended:
+			crashed(crash)
 		case <-time.After(grace):
 			blocked := Found(Unknown, "no answer within %v; still blocked", limit)
 			out.report(blocked.With(FactReason, "blocked"))

@@ -88,14 +88,25 @@ const maxOwn = 16
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
-	quit, written := make(chan struct{}), make(chan struct{})
-	Async(func() error { defer close(written); s.writeOwn(quit); return nil })
+	quit := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	written := Async(func() error {
+		defer cancel() // without beats the client gives the session up
+		s.writeOwn(quit)
+		return nil
+	})
 	requests := make(chan Request)
-	Async(func() error { readRequests(in, requests, quit, s.log); return nil }) // at its end the client is lost
+	Detach(func() error {
+		defer close(requests) // the client is lost
+		if crash := Recovered(func() error { readRequests(in, requests, quit, s.log); return nil }); crash != nil {
+			s.log("reading requests: " + crash.Error())
+		}
+		return nil
+	}, s.crashed)
 	s.serve(ctx, requests)
 	close(quit)
-	<-written
-	return s.enc.Err()
+	return errors.Join(s.enc.Err(), <-written)
 }
 
 // serve handles requests until the session ends.
@@ -158,6 +169,8 @@ func (s *session) clientLost() {
 }
 
 func (s *session) log(text string) { s.say(Event{Type: EventLog, Text: text}) }
+
+func (s *session) crashed(err error) { s.log("the probe " + err.Error()) }
 
 // say has an event written that answers no request, or drops it where too many wait.
 func (s *session) say(ev Event) {
@@ -235,7 +248,7 @@ func (s *session) begin(ctx context.Context) {
 		stop(ErrStopped)
 	}
 	s.now = now
-	Async(func() error {
+	Detach(func() error {
 		defer close(now.ended)
 		defer stop(nil)
 		emit := func(ev Event) {
@@ -253,16 +266,15 @@ func (s *session) begin(ctx context.Context) {
 			return nil
 		})
 		if crash != nil { // the client then reports which checks have no answer
-			s.log("the probe " + crash.Error())
+			s.crashed(crash)
 			s.enc.Encode(Event{Type: EventEnd, End: &End{Counts: Counts{}}})
 		}
-		return crash
-	})
+		return nil
+	}, s.crashed)
 }
 
-// readRequests sends each request line to out and closes it at the end of in.
+// readRequests sends each request line to out until the end of in.
 func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log func(string)) {
-	defer close(out)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {

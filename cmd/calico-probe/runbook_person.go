@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,6 +39,14 @@ type lineRead struct {
 	err  error
 }
 
+// noPerson returns why no person answers: the end of the terminal, or a crash.
+func (l lineRead) noPerson() error {
+	if errors.As(l.err, new(*probe.Crash)) {
+		return l.err
+	}
+	return runbook.ErrNoPerson
+}
+
 // readLine reads a line that a person types, until the context ends. What was typed before
 // it was asked for is no answer.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
@@ -47,7 +56,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	select {
 	case l, more := <-o.lines:
 		if l.err != nil || !more {
-			return "", runbook.ErrNoPerson
+			return "", l.noPerson()
 		}
 	default:
 	}
@@ -55,27 +64,35 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	if o.lines == nil {
 		o.lines = make(chan lineRead)
 		in := bufio.NewReader(o.In)
-		probe.Async(func() error { // ends with the program: a read of a terminal cannot be given up
+		probe.Detach(func() error { // ends with the program: a read of a terminal cannot be given up
 			defer close(o.lines)
-			for {
-				text, err := in.ReadString('\n')
-				o.lines <- lineRead{text, err}
-				if err != nil {
-					return err
-				}
+			if crash := probe.Recovered(func() error { readLines(in, o.lines); return nil }); crash != nil {
+				o.lines <- lineRead{err: fmt.Errorf("reading the terminal: %w", crash)}
 			}
-		})
+			return nil
+		}, func(err error) { ui.Say(o.ErrOut, "reading the terminal %v", err) })
 	}
 	select {
 	case l, more := <-o.lines:
 		if l.err != nil || !more { // Ctrl-D, or the terminal has gone
 			fmt.Fprintln(o.ErrOut)
-			return "", runbook.ErrNoPerson
+			return "", l.noPerson()
 		}
 		return strings.TrimSpace(l.text), nil
 	case <-ctx.Done():
 		fmt.Fprintln(o.ErrOut)
 		return "", context.Cause(ctx)
+	}
+}
+
+// readLines passes on the lines of a terminal until its end.
+func readLines(in *bufio.Reader, lines chan<- lineRead) {
+	for {
+		text, err := in.ReadString('\n')
+		lines <- lineRead{text, err}
+		if err != nil {
+			return
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -222,8 +223,9 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
 	done := make(chan struct{})
-	defer close(done)
-	probe.Async(func() error { tell(feed, request, done); return nil }) // a child that is not told ends by itself
+	over := sync.OnceFunc(func() { close(done) })
+	defer over()
+	told := probe.Async(func() error { tell(feed, request, done); return nil })
 	ended := false
 	events := probe.NewDecoder(out)
 	for {
@@ -235,10 +237,14 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 		emit(ev)
 	}
 	err = cmd.Wait()
+	over()
+	crash := <-told // the child exits early without its request or its beats
 	first, _, _ := strings.Cut(said.String(), "\n")
 	switch {
 	case ended:
 		return nil
+	case crash != nil:
+		return fmt.Errorf("asking the probe in the pod: %w", crash)
 	case err != nil && first != "":
 		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, first)
 	case err != nil:

@@ -39,7 +39,12 @@ type running struct {
 	tty   bool
 	ended chan struct{} // it has exited
 	over  atomic.Bool   // the same, without waiting
+	// of what passes its input and output on: without that the shell is of no use
+	crashed chan error
 }
+
+// maxCrashes is how many goroutines of a shell may crash.
+const maxCrashes = 4
 
 func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	tty := j.Size != probe.Size{}
@@ -146,7 +151,7 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	if root != "/" {
 		cmd.SysProcAttr.Chroot = root
 	}
-	r := &running{cmd: cmd, tty: tty, ended: make(chan struct{})}
+	r := &running{cmd: cmd, tty: tty, ended: make(chan struct{}), crashed: make(chan error, maxCrashes)}
 	var theirs *os.File
 	var err error
 	if tty {
@@ -170,24 +175,14 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 // attend carries what is typed and what is written until the shell has ended, or ctx;
 // nothing of its session is left then.
 func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
-	probe.Async(func() error {
-		defer close(r.ended)
-		defer r.over.Store(true)
-		return r.cmd.Wait() // how it went is in ProcessState
-	})
-	written := probe.Async(func() error { r.write(j.Out); return nil })
-	stop := make(chan struct{})
+	written, stop := make(chan struct{}), make(chan struct{})
 	defer close(stop)
-	if r.tty {
-		probe.Async(func() error { r.resize(j.Sizes, stop); return nil })
-		probe.Async(func() error { // ends with the call at the latest, which ends In
-			_, err := io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }})
-			return err
-		})
-	}
+	r.detach(j, written, stop)
 	defer r.out.Close()
+	var crash error
 	select {
 	case <-r.ended:
+	case crash = <-r.crashed:
 	case <-ctx.Done():
 	}
 	r.end()
@@ -204,7 +199,15 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 		case <-time.After(lull):
 		}
 	}
+	if crash == nil {
+		select {
+		case crash = <-r.crashed: // at its end
+		default:
+		}
+	}
 	switch {
+	case crash != nil:
+		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it: its terminal %v", crash)
 	case ctx.Err() == nil:
 		return r.outcome()
 	case errors.Is(context.Cause(ctx), probe.ErrStopped):
@@ -212,6 +215,33 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	return probe.Found(probe.Unknown,
 		"the shell was ended, with what ran in it: its probe was told to end, or its time is over")
+}
+
+// detach starts what waits for the shell and what passes its input and output on. It closes written when all output
+// is passed on.
+func (r *running) detach(j *probe.Job, written chan<- struct{}, stop <-chan struct{}) {
+	crashed := func(err error) { r.crashed <- err }
+	probe.Detach(func() error {
+		defer close(r.ended)
+		defer r.over.Store(true)
+		_ = r.cmd.Wait() // how it went is in ProcessState
+		return nil
+	}, crashed)
+	probe.Detach(func() error {
+		defer close(written)
+		if err := probe.Recovered(func() error { r.write(j.Out); return nil }); err != nil {
+			crashed(err) // before the output ends
+		}
+		return nil
+	}, crashed)
+	if !r.tty {
+		return
+	}
+	probe.Detach(func() error { r.resize(j.Sizes, stop); return nil }, crashed)
+	probe.Detach(func() error { // ends with the call at the latest, which ends In
+		_, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) // fails once the shell has exited
+		return nil
+	}, crashed)
 }
 
 // outcome is how it went by itself.
