@@ -141,8 +141,8 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	ended := probe.Async(func() error { far.capture(until); return nil })
 	select {
 	case <-began:
-	case <-ended:
-		if err := far.failed(ctx); err != nil {
+	case crash := <-ended:
+		if err := errors.Join(crash, far.failed(ctx)); err != nil {
 			return err
 		}
 		return notAsked("%s: %s; nothing was captured on %s", far.node, far.outcome.Saw, near.node)
@@ -150,13 +150,14 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	near.capture(ctx)
 	if err := near.failed(ctx); err != nil {
 		stop()
-		<-ended
-		return err
+		return errors.Join(err, <-ended)
 	}
 	if c.wanted.Own {
 		time.AfterFunc(settling, stop)
 	}
-	<-ended
+	if crash := <-ended; crash != nil {
+		return crash
+	}
 	return far.failed(ctx)
 }
 

@@ -30,6 +30,7 @@ type known struct {
 	words   map[string]words // by node and tool
 	running chan struct{}    // closed once the probe has answered; nil = it was not asked
 	stop    func()           // gives up on that
+	crash   error            // of that, until a command reports it
 }
 
 type words struct {
@@ -55,10 +56,28 @@ func (c *Session) completed(all []*prompt.Command) []*prompt.Command {
 			if err := c.known.end(ctx); err != nil {
 				return err
 			}
+			if crash := c.known.takeCrash(); crash != nil { // not while the user types
+				c.client.Note("completion with Tab %v", crash)
+			}
 			return run(ctx, call)
 		}
 	}
 	return all
+}
+
+func (k *known) setCrash(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.crash = err
+}
+
+// takeCrash returns the crash of an earlier query for Tab, once.
+func (k *known) takeCrash() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	crash := k.crash
+	k.crash = nil
+	return crash
 }
 
 // end gives up on what is being asked for Tab.
@@ -278,7 +297,11 @@ func (c *Session) said(ctx context.Context, tool string) words {
 		running = make(chan struct{})
 		k.running = running
 		session, done := s.session, running
-		probe.Async(func() error { k.ask(asking, session, key, tool, done); return nil }) // without it Tab offers less
+		probe.Detach(func() error {
+			defer close(done)
+			k.ask(asking, session, key, tool) // without it Tab offers less
+			return nil
+		}, k.setCrash)
 	}
 	k.mu.Unlock()
 	if running != nil {
@@ -299,8 +322,7 @@ var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
 
 // ask ends with the tool's own deadline, the session, or ctx: the next request then ends
 // the tool, and drops what still comes of it.
-func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string, done chan<- struct{}) {
-	defer close(done)
+func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string) {
 	var text strings.Builder
 	call := probe.Call{Tool: tool}
 	seal := call.Sealed()

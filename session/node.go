@@ -24,7 +24,7 @@ type nodeSession struct {
 
 	reader *cluster.Client // nil = the API was not asked yet, or never is
 	snap   *cluster.Snapshot
-	ahead  chan *cluster.Snapshot // what is being read in the background, nil if it cannot be; nil = nothing is
+	ahead  <-chan readAhead // what is being read in the background; nil = nothing is
 
 	session *injector.Session // nil = no probe is there
 	method  string            // by which it is there
@@ -70,13 +70,13 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 		s.reader, s.snap, err = s.client.Read(ctx, s.opts)
 		return s.reader, s.snap, err
 	}
-	var read *cluster.Snapshot
+	var read readAhead
 	select {
 	case read = <-s.ahead:
 		s.ahead = nil
 	default:
 	}
-	if s.old(freshFor) && s.ahead != nil && read == nil {
+	if s.old(freshFor) && s.ahead != nil {
 		select {
 		case read = <-s.ahead:
 			s.ahead = nil
@@ -84,8 +84,11 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	if read != nil {
-		s.snap = read
+	if read.crash != nil { // said by the next command, because the user may have been typing
+		s.client.Note("reading the API in the background %v", read.crash)
+	}
+	if read.snap != nil {
+		s.snap = read.snap
 	}
 	if s.old(freshFor) {
 		snap, err := s.reader.Read(ctx, s.opts.Node)
@@ -95,16 +98,34 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 		s.snap = snap
 	}
 	if s.old(freshFor/2) && s.ahead == nil {
-		ahead, client, node := make(chan *cluster.Snapshot, 1), s.reader, s.opts.Node
-		s.ahead = ahead
-		probe.Async(func() error { // reading has a limit of its own
-			var snap *cluster.Snapshot
-			defer func() { ahead <- snap }()
-			snap, _ = client.Read(context.WithoutCancel(ctx), node) // who needs it asks again, and says why it cannot
-			return nil
-		})
+		client, node := s.reader, s.opts.Node
+		s.ahead = readInBackground(ctx, func(ctx context.Context) (*cluster.Snapshot, error) { return client.Read(ctx, node) })
 	}
 	return s.reader, s.snap, nil
+}
+
+// readAhead is what reading the API in the background came to: nothing if it failed, because the command that needs it
+// reads again and reports why it cannot.
+type readAhead struct {
+	snap  *cluster.Snapshot
+	crash error
+}
+
+// aheadLimit bounds a read in the background. Within it the API is not tried a second time, which takes three times as
+// long and prints a message, perhaps into what the user types.
+const aheadLimit = 15 * time.Second
+
+// readInBackground reads the API for a later command.
+func readInBackground(ctx context.Context, read func(context.Context) (*cluster.Snapshot, error)) <-chan readAhead {
+	ahead := make(chan readAhead, 1)
+	probe.Detach(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadLimit)
+		defer cancel()
+		snap, _ := read(ctx)
+		ahead <- readAhead{snap: snap}
+		return nil
+	}, func(crash error) { ahead <- readAhead{crash: crash} })
+	return ahead
 }
 
 // old tells whether what the API said is older than that.
