@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"go/ast"
+	"go/token"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +13,56 @@ import (
 // tests.
 var startsPlainly = []string{"prompt", "ui", "sandbox", "e2e"}
 
-// TestGoroutines wants every goroutine to be started where its panic is recovered: by probe.Workers or probe.Async.
+// TestCrashesAreNamed wants what probe.Async delivers to be read, because a crash that nothing reads vanishes.
+// probe.Detach is for a caller that does not wait.
+func TestCrashesAreNamed(t *testing.T) {
+	for _, s := range sources(t, filepath.Join("..", "..")) {
+		if strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		ended := map[string]bool{}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				if len(n.Rhs) == 1 && isAsync(n.Rhs[0]) {
+					if name, is := n.Lhs[0].(*ast.Ident); is && name.Name != "_" {
+						ended[name.Name] = true
+					} else {
+						t.Errorf("%s: the result of Async is dropped", s.set.Position(n.Pos()))
+					}
+				}
+			case *ast.ExprStmt:
+				dropped := isAsync(n.X)
+				if from, is := n.X.(*ast.UnaryExpr); is && from.Op == token.ARROW {
+					name, is := from.X.(*ast.Ident)
+					dropped = is && ended[name.Name] || isAsync(from.X)
+				}
+				if dropped {
+					t.Errorf("%s: the result of Async is dropped", s.set.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// isAsync reports whether an expression is a call of probe.Async.
+func isAsync(e ast.Expr) bool {
+	call, is := e.(*ast.CallExpr)
+	if !is {
+		return false
+	}
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name == "Async"
+	case *ast.SelectorExpr:
+		return f.Sel.Name == "Async"
+	}
+	return false
+}
+
+// TestGoroutines wants every goroutine to be started where its panic is recovered: by probe.Workers, probe.Async or
+// probe.Detach.
 func TestGoroutines(t *testing.T) {
 	for _, s := range sources(t, filepath.Join("..", "..")) {
 		top, _, _ := strings.Cut(s.path, "/")
