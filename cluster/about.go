@@ -35,11 +35,13 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 		nodes = append(nodes, *n)
 	}
 	calico, _ := s.anyCalico()
-	var all probe.Workers
-	all.Go(func() { s.shared.pods, s.shared.podsErr = c.readPods(ctx, nodes, 1, s.policies) })
-	all.Go(func() { s.shared.typha, s.shared.typhaErr = c.readTypha(ctx, environmentOf(calico, s.given)) })
+	var all parts
+	all.read(&s.shared.podsErr, func() { s.shared.pods, s.shared.podsErr = c.readPods(ctx, nodes, 1, s.policies) })
+	all.read(&s.shared.typhaErr, func() {
+		s.shared.typha, s.shared.typhaErr = c.readTypha(ctx, environmentOf(calico, s.given))
+	})
 	if s.shared.servicesErr = s.serviceErr; s.serviceErr == nil {
-		all.Go(func() {
+		all.read(&s.shared.servicesErr, func() {
 			s.shared.services, s.shared.servicesErr = c.readServices(ctx, s.allServices, nodes, s.policies)
 		})
 	}
@@ -56,14 +58,14 @@ func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	out := s.Of(n)
-	out.placed = c.readPlaced(ctx, n.Name)
+	guarded(&out.placed.err, func() { out.placed = c.readPlaced(ctx, n.Name) })
 	if len(out.placed.waiting) > 0 {
-		c.readEvents(ctx, &out.placed)
+		guarded(&out.placed.eventsErr, func() { c.readEvents(ctx, &out.placed) })
 	}
 	if len(out.placed.ending) > 0 {
-		c.readEnds(ctx, &out.placed)
+		guarded(&out.placed.endsErr, func() { c.readEnds(ctx, &out.placed) })
 	}
-	out.takeLocal()
+	guarded(&out.localErr, out.takeLocal)
 	own := func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name }
 	out.Pods, out.PodsErr = slices.DeleteFunc(slices.Clone(s.shared.pods), own), s.shared.podsErr
 	out.services, out.serviceErr = s.shared.services, s.shared.servicesErr

@@ -47,9 +47,9 @@ func accountsOf(s *Snapshot) []calicoAccount {
 // readAccounts reads the accounts of Calico's parts.
 func (c *Client) readAccounts(ctx context.Context, s *Snapshot) []calicoAccount {
 	out := accountsOf(s)
-	var all probe.Workers
+	var all parts
 	for i := range out {
-		all.Go(func() {
+		all.read(&out[i].err, func() {
 			a := &out[i]
 			got, err := c.kube.CoreV1().ServiceAccounts(a.who.namespace).Get(ctx, a.who.name, metav1.GetOptions{})
 			if err != nil {
@@ -69,6 +69,10 @@ const tokenCached = time.Hour
 
 // calicoAccounts says which accounts of Calico's are gone, or were made anew since tokens of them were made.
 func calicoAccounts(s *Snapshot, report func(probe.Result)) {
+	if s.accountsErr != nil {
+		report(unread(s.accountsErr))
+		return
+	}
 	if len(s.accounts) == 0 {
 		report(probe.Found(probe.Skip, "no pod of Calico's that has an account is known here"))
 		return

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // environment is what the calico-node container gets as variables, as the kubelet works it out.
@@ -45,7 +47,11 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 	}
 	const most = 5 // Calico's manifests have two
 	for _, name := range distinct(names)[:min(len(distinct(names)), most)] {
-		m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
+		var m *corev1.ConfigMap
+		err := probe.Recovered(func() (err error) {
+			m, err = c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
+			return err
+		})
 		if err != nil {
 			out.errs[name] = fmt.Errorf("reading ConfigMap %s: %w", name, err)
 			continue

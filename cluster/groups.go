@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,15 +16,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// errNotRead is the error of policies that were not read to the end.
+var errNotRead = errors.New("policies were not read")
+
 // readCalico starts reading Calico's resources, from the groups that the client asks.
-func (c *Client) readCalico(ctx context.Context, s *Survey, all *probe.Workers) {
-	all.Go(func() { s.felixConfigs, _, s.felixConfigsErr = c.list(ctx, "felixconfigurations", 0) })
-	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
-	all.Go(func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
-	all.Go(func() { s.policies = c.readPolicies(ctx) })
-	all.Go(func() { s.hostEndpoints, s.hostEndpointsErr = c.readHostEndpoints(ctx) })
-	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
-	all.Go(func() {
+func (c *Client) readCalico(ctx context.Context, s *Survey, all *parts) {
+	all.read(&s.felixConfigsErr, func() { s.felixConfigs, _, s.felixConfigsErr = c.list(ctx, "felixconfigurations", 0) })
+	all.read(&s.peeringErr, func() { s.peering, s.peeringErr = c.readPeering(ctx) })
+	all.read(&s.blockErr, func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
+	all.read(&s.policies.err, func() {
+		s.policies.other = errNotRead // also after a crash: nothing is surely denied
+		s.policies = c.readPolicies(ctx)
+	})
+	all.read(&s.hostEndpointsErr, func() { s.hostEndpoints, s.hostEndpointsErr = c.readHostEndpoints(ctx) })
+	all.read(&s.poolErr, func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
+	all.read(&s.infoErr, func() {
 		s.info, s.group, s.infoErr = c.readSpec(ctx, "clusterinformations", "default")
 		if s.info["datastoreReady"] == false {
 			s.migration = c.readMigration(ctx)

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // pagedShare is how much of its time a list has by pages, before the whole of it is asked of the API server's cache.
@@ -31,14 +33,18 @@ func inPages[T any](ctx context.Context, options metav1.ListOptions,
 		some, cancel = context.WithTimeout(ctx, time.Duration(pagedShare*float64(time.Until(end))))
 		defer cancel()
 	}
+	page := func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
+		err = probe.Recovered(func() (err error) { out, err = list(ctx, o); return err }) // the pager's goroutine ends the program
+		return out, err
+	}
 	begin()
-	err := pager.New(list).EachListItem(some, options, each)
+	err := pager.New(page).EachListItem(some, options, each)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	begin()
 	options.ResourceVersion = "0"
-	all := pager.New(list)
+	all := pager.New(page)
 	all.PageSize = 0
 	return all.EachListItem(ctx, options, each)
 }

@@ -87,9 +87,9 @@ func (c *Client) readEnds(ctx context.Context, p *placement) {
 // readEventsOf gives the events of each of these pods to a function, and the first error.
 func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
 	errs := make([]error, len(asked))
-	var all probe.Workers
+	var all parts
 	for i := range asked {
-		all.Go(func() {
+		all.read(&errs[i], func() {
 			pod := asked[i].pod
 			list, err := c.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
 				FieldSelector: "involvedObject.uid=" + string(pod.UID), Limit: eventsMost,

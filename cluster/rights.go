@@ -139,9 +139,9 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 // reviewed asks the API server which of the things asked about an account may do.
 func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	may, errs := make([]bool, len(asks)), make([]error, len(asks))
-	var all probe.Workers
+	var all parts
 	for i, ask := range asks {
-		all.Go(func() {
+		all.read(&errs[i], func() {
 			review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 				Spec: authorizationv1.SubjectAccessReviewSpec{
 					User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
@@ -189,7 +189,7 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 	case s.CalicoErr != nil:
 		report(unread(elsewhereSaid(s.CalicoErr)))
 		return
-	case r.account == "":
+	case r.account == "" && r.err == nil:
 		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
 		return
 	case apierrors.IsForbidden(r.err):

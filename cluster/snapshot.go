@@ -49,15 +49,17 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix     map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr  error
-	placed    placement
-	rights    rights
-	accounts  []calicoAccount // of Calico's parts
-	local     []corev1.Pod    // running workload pods on the node itself, some of them
-	localErr  error
-	logs      []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
-	kubeProxy []string       // names of the node's running kube-proxy pods, nil = not known
+	felix    map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr error
+	placed   placement
+	rights   rights
+	accounts []calicoAccount // of Calico's parts
+	// why these are not known
+	accountsErr error
+	local       []corev1.Pod // running workload pods on the node itself, some of them
+	localErr    error
+	logs        []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
+	kubeProxy   []string       // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
 	unready     []corev1.Pod
 	proxyRights rights         // of kube-proxy's account
@@ -112,16 +114,20 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s, c := &Snapshot{}, c.once(whole)
-	var all probe.Workers
+	var all parts
 	if of == nil {
 		of = c.newSurvey()
-		all.Go(func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
+		all.read(&of.nodesErr, func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
 		c.readShared(ctx, of, &all)
 	}
-	all.Go(func() { c.readLease(ctx, s, node) })
-	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
-	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
+	all.read(&s.LeaseErr, func() { c.readLease(ctx, s, node) })
+	all.read(&s.CalicoErr, func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
+	all.read(&s.placed.err, func() { s.placed = c.readPlaced(ctx, node) })
 	all.Wait()
+	if s.Read.IsZero() { // reading the lease crashed
+		s.Read = time.Now()
+		s.Now, _ = c.clock.Now()
+	}
 	if err := s.around(node, of); err != nil {
 		return nil, err
 	}
@@ -131,7 +137,7 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 
 // readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
 func (c *Client) readRest(ctx context.Context, s *Snapshot) {
-	var all probe.Workers
+	var all parts
 	s.configMaps = c.readConfigMaps(ctx, s.Calico)
 	env := s.environment()
 	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
@@ -140,34 +146,34 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 		s.memo = newMemo(&s.Survey)
 	}
 	s.configured(env)
-	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
-	all.Go(func() { c.readLocal(ctx, s) })
+	all.read(&s.PodsErr, func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
+	all.read(&s.localErr, func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
 		s.unready = slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !ownAddress(p) })
 	}
 	if s.serviceErr == nil {
-		all.Go(func() {
+		all.read(&s.serviceErr, func() {
 			s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
 		})
 	}
 	if len(s.placed.waiting) > 0 {
-		all.Go(func() { c.readEvents(ctx, &s.placed) })
-		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
+		all.read(&s.placed.eventsErr, func() { c.readEvents(ctx, &s.placed) })
+		all.read(&s.ipam.missing, func() { c.readIPAM(ctx, &s.ipam) })
 	}
 	if len(s.placed.ending) > 0 {
-		all.Go(func() { c.readEnds(ctx, &s.placed) })
+		all.read(&s.placed.endsErr, func() { c.readEnds(ctx, &s.placed) })
 	}
-	all.Go(func() { s.rights = c.readRights(ctx, s) })
-	all.Go(func() { s.accounts = c.readAccounts(ctx, s) })
-	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, &s.Survey) })
+	all.read(&s.rights.err, func() { s.rights = c.readRights(ctx, s) })
+	all.read(&s.accountsErr, func() { s.accounts = c.readAccounts(ctx, s) })
+	all.read(&s.noControllersErr, func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, &s.Survey) })
 	if s.Calico == nil && s.CalicoErr == nil {
 		s.setsRead = true
-		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
+		all.read(&s.setsErr, func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
 	}
-	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
-	all.Go(func() { c.readStart(ctx, s, env) })
+	all.read(&s.typhaErr, func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
+	all.read(&s.told.err, func() { c.readStart(ctx, s, env) })
 	all.Wait()
-	s.typhaWhy = c.whyNoTypha(ctx, s)
+	guarded(&s.typhaErr, func() { s.typhaWhy = c.whyNoTypha(ctx, s) })
 	s.hideEtcd()
 	s.forgetRegistered()
 }
@@ -264,9 +270,9 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
 	found := make([][]corev1.Pod, len(nodes))
 	errs := make([]error, len(nodes))
-	var all probe.Workers
+	var all parts
 	for i, node := range nodes {
-		all.Go(func() {
+		all.read(&errs[i], func() {
 			running, err := c.Running(ctx, node.Name)
 			if err != nil {
 				errs[i] = err

@@ -41,7 +41,7 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	survey := c.newSurvey()
-	var all probe.Workers
+	var all parts
 	c.readEach(ctx, survey, &all)
 	all.Wait()
 	if survey.nodesErr != nil {

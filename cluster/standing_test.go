@@ -24,6 +24,7 @@ type fleet struct {
 	nodes  []corev1.Node
 	leases []coordinationv1.Lease
 	pods   []corev1.Pod
+	wrap   func(http.RoundTripper) http.RoundTripper // the transport of its clients
 }
 
 func (f *fleet) add(name string, spoil func(*corev1.Node, *coordinationv1.Lease, *corev1.Pod)) {
@@ -87,7 +88,7 @@ func (f *fleet) client(t *testing.T, refused ...string) *Client {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	c, err := NewClient(&rest.Config{Host: srv.URL}, "")
+	c, err := NewClient(&rest.Config{Host: srv.URL, WrapTransport: f.wrap}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

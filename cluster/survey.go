@@ -87,7 +87,7 @@ func (c *Client) readAll(ctx context.Context, limit time.Duration) (*Survey, err
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s := c.newSurvey()
-	var all probe.Workers
+	var all parts
 	c.readEach(ctx, s, &all)
 	c.readShared(ctx, s, &all)
 	all.Wait()
@@ -98,10 +98,10 @@ func (c *Client) readAll(ctx context.Context, limit time.Duration) (*Survey, err
 	s.read = time.Now()
 	calico, everywhere := s.anyCalico()
 	s.given = c.readConfigMaps(whole, calico)
-	all.Go(func() { s.noControllers, s.noControllersErr = c.whyNoControllers(whole, s) })
+	all.read(&s.noControllersErr, func() { s.noControllers, s.noControllersErr = c.whyNoControllers(whole, s) })
 	if !everywhere {
 		s.setsRead = true
-		all.Go(func() { s.sets, s.refused, s.setsErr = c.readSets(whole) })
+		all.read(&s.setsErr, func() { s.sets, s.refused, s.setsErr = c.readSets(whole) })
 	}
 	all.Wait()
 	if as := c.asConfigured(environmentOf(calico, s.given)); as.groups[0].Group != groups[0].Group {
@@ -170,15 +170,16 @@ func (s *Snapshot) configured(env environment) {
 }
 
 // readShared starts reading what is the same for every node, beside the nodes.
-func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
-	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
+func (c *Client) readShared(ctx context.Context, s *Survey, all *parts) {
+	all.read(&s.controllersErr, func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	c.readCalico(ctx, s, all)
-	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
-	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
-	all.Go(func() { s.dnsServers = c.readDNSServers(ctx) })
-	all.Go(func() { s.webhooks = c.readWebhooks(ctx) })
-	all.Go(func() {
-		if s.allServices, s.serviceErr = c.listServices(ctx); s.serviceErr == nil {
+	all.read(&s.apiErr, func() { s.api, s.apiErr = c.readAPI(ctx) })
+	all.read(&s.dnsErr, func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
+	all.read(&s.dnsServers.rights.err, func() { s.dnsServers = c.readDNSServers(ctx) })
+	all.read(&s.webhooks.err, func() { s.webhooks = c.readWebhooks(ctx) })
+	all.read(&s.stray.err, func() {
+		s.serviceErr = probe.Recovered(func() (err error) { s.allServices, err = c.listServices(ctx); return err })
+		if s.serviceErr == nil {
 			s.stray.all, s.stray.err = c.readStray(ctx, s.allServices)
 		} else {
 			s.stray.err = s.serviceErr
@@ -201,31 +202,33 @@ func (s *Snapshot) around(node string, of *Survey) error {
 }
 
 // readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
-func (c *Client) readEach(ctx context.Context, s *Survey, all *probe.Workers) {
+func (c *Client) readEach(ctx context.Context, s *Survey, all *parts) {
 	cached := metav1.ListOptions{ResourceVersion: "0"}
-	all.Go(func() { s.Nodes, s.nodesErr = c.readTrimmed(ctx) })
-	all.Go(func() {
+	all.read(&s.nodesErr, func() { s.Nodes, s.nodesErr = c.readTrimmed(ctx) })
+	all.read(&s.leasesErr, func() {
 		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
 		if s.leasesErr = err; err != nil {
 			return
 		}
-		s.leases = map[string]*coordinationv1.Lease{}
+		leases := map[string]*coordinationv1.Lease{}
 		for i := range list.Items {
-			s.leases[list.Items[i].Name] = &list.Items[i]
+			leases[list.Items[i].Name] = &list.Items[i]
 		}
+		s.leases = leases
 	})
-	all.Go(func() {
+	all.read(&s.claimsErr, func() {
 		pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		}
+		var claims map[string][]corev1.Pod
 		s.claimsErr = inPages(ctx, metav1.ListOptions{LabelSelector: CalicoPods}, pods,
-			func() { s.claims = map[string][]corev1.Pod{} },
+			func() { claims = map[string][]corev1.Pod{} },
 			func(p *corev1.Pod) {
 				p.ManagedFields = nil
-				s.claims[p.Spec.NodeName] = append(s.claims[p.Spec.NodeName], *p)
+				claims[p.Spec.NodeName] = append(claims[p.Spec.NodeName], *p)
 			})
-		if s.claimsErr != nil {
-			s.claims = nil
+		if s.claimsErr == nil {
+			s.claims = claims
 		}
 	})
 }

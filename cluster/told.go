@@ -23,6 +23,7 @@ type told struct {
 	before probe.Statement            // why it failed last before that period, where it has not failed since
 	broken *brokenProbe               // a probe or hook that cannot succeed, nil = none
 	others map[types.UID]*brokenProbe // the same of pods of calico-kube-controllers
+	err    error                      // why this is not known: a crash while it was read
 }
 
 // kubeletName is who reports what is quoted of the kubelet's events.
