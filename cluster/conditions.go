@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +20,14 @@ type NodeCondition struct {
 // Conditions lists the condition of a type and the value of an annotation of each node with the labels of a selector,
 // "" = all. Nodes that have neither are in the result too.
 func (c *Client) Conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
+	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) (map[string]NodeCondition, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return c.conditions(ctx, kind, annotation, selector)
+	})
+}
+
+func (c *Client) conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
 	out := map[string]NodeCondition{}
 	for options := (metav1.ListOptions{LabelSelector: selector, Limit: perList}); ; {
 		list, err := c.kube.CoreV1().Nodes().List(ctx, options)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,13 +16,20 @@ import (
 // NodeNames gives the name of each node by that name and by each of its addresses. What
 // two nodes have is in it for neither.
 func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	nodes, err := c.readNodes(ctx)
+	nodes, err := c.nodesPatiently(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return named(nodes), nil
+}
+
+// nodesPatiently lists all nodes, by name. It waits longer for a slow API server.
+func (c *Client) nodesPatiently(ctx context.Context) ([]corev1.Node, error) {
+	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) ([]corev1.Node, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return c.readNodes(ctx)
+	})
 }
 
 func named(nodes []corev1.Node) map[string]string {
@@ -45,9 +53,7 @@ func named(nodes []corev1.Node) map[string]string {
 // order; a node that is called so is the only one. Addresses are compared as such: the kubelet
 // writes them, in any spelling.
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	nodes, err := c.readNodes(ctx)
+	nodes, err := c.nodesPatiently(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +80,7 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 
 // HasNode wants the cluster to have a node of that name (*UnknownNodeError).
 func (c *Client) HasNode(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	nodes, err := c.readNodes(ctx)
+	nodes, err := c.nodesPatiently(ctx)
 	return (&Snapshot{}).around(name, &Survey{Nodes: nodes, nodesErr: err})
 }
 

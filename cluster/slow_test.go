@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,33 @@ func TestSlowAPI(t *testing.T) {
 			s, err := client.Read(t.Context(), "node-a")
 			if told.Load() != c.told || (err == nil) != (c.err == "") || err == nil && s.Node.Name != "node-a" ||
 				err != nil && !strings.Contains(Explain(err), c.err) {
+				t.Errorf("told %d times: %v", told.Load(), err)
+			}
+		})
+	}
+}
+
+// TestSlowLists wants each list of nodes alone to be waited for as a snapshot is.
+func TestSlowLists(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]func(*Client) error{
+		"Conditions": func(c *Client) error { _, err := c.Conditions(t.Context(), "Ready", "", ""); return err },
+		"Named":      func(c *Client) error { _, err := c.Named(t.Context(), ""); return err },
+		"NodeNames":  func(c *Client) error { _, err := c.NodeNames(t.Context()); return err },
+		"NodesAt":    func(c *Client) error { _, err := c.NodesAt(t.Context(), netip.MustParseAddr("10.0.0.1")); return err },
+		"HasNode":    func(c *Client) error { return c.HasNode(t.Context(), "node-a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := serverOf(t, nil, map[string]http.HandlerFunc{"/api/v1/nodes": func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(500 * time.Millisecond)
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"node-a"}}]}`)
+			}})
+			c.limit = 300 * time.Millisecond
+			var told atomic.Int32
+			c.Slow = func(time.Duration, time.Duration) { told.Add(1) }
+			if err := list(c); err != nil || told.Load() != 1 {
 				t.Errorf("told %d times: %v", told.Load(), err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,9 +139,11 @@ func (j *judged) by(rank int) func(probe.Result) {
 
 // Named lists the nodes a selector of labels picks, by their names.
 func (c *Client) Named(ctx context.Context, selector string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*corev1.NodeList, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
