@@ -25,9 +25,6 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		for _, r := range append(s.calicoHistory(), s.Ignored()...) {
 			report(r)
 		}
-		if s.told.err != nil {
-			report(unread(fmt.Errorf("reading the kubelet's events: %w", s.told.err)).On("kubelet's events"))
-		}
 	}()
 	switch {
 	case s.CalicoErr != nil:

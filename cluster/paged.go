@@ -34,7 +34,8 @@ func inPages[T any](ctx context.Context, options metav1.ListOptions,
 		defer cancel()
 	}
 	page := func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
-		err = probe.Recovered(func() (err error) { out, err = list(ctx, o); return err }) // the pager's goroutine ends the program
+		// Here, because a panic on the pager's own goroutine ends the program.
+		err = probe.Recovered(func() (err error) { out, err = list(ctx, o); return err })
 		return out, err
 	}
 	begin()

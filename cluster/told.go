@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,6 +117,9 @@ func (s *Snapshot) calicoHistory() []probe.Result {
 		}
 	} else if s.told.before.Text != "" && s.told.probes.Text == "" {
 		out = append(out, s.told.before.History(s.Now).On(nameOf(s.Calico)+" history"))
+	}
+	if s.told.err != nil {
+		out = append(out, unread(fmt.Errorf("reading the kubelet's events: %w", s.told.err)).On("kubelet's events"))
 	}
 	return out
 }

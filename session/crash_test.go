@@ -38,7 +38,8 @@ func TestBackgroundRead(t *testing.T) {
 	}
 	ahead := readInBackground(t.Context(), func(context.Context) (*cluster.Snapshot, error) { panic("boom") })
 	var said bytes.Buffer
-	s := &nodeSession{client: testClient(&said), reader: &cluster.Client{}, snap: &cluster.Snapshot{Read: time.Now()}, ahead: ahead}
+	s := &nodeSession{client: testClient(&said), reader: &cluster.Client{}, ahead: ahead}
+	s.snap = &cluster.Snapshot{Read: time.Now()}
 	for began := time.Now(); len(ahead) == 0 && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
 	}
 	if _, _, err := s.Snapshot(t.Context()); err != nil || !strings.Contains(said.String(), "in the background crashed: boom") {

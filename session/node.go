@@ -99,7 +99,8 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 	}
 	if s.old(freshFor/2) && s.ahead == nil {
 		client, node := s.reader, s.opts.Node
-		s.ahead = readInBackground(ctx, func(ctx context.Context) (*cluster.Snapshot, error) { return client.Read(ctx, node) })
+		read := func(ctx context.Context) (*cluster.Snapshot, error) { return client.Read(ctx, node) }
+		s.ahead = readInBackground(ctx, read)
 	}
 	return s.reader, s.snap, nil
 }
