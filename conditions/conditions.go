@@ -142,6 +142,24 @@ type Change struct {
 	Pending   Pending
 }
 
+// Round is what a round does.
+type Round struct {
+	Changes map[string]Change
+	Held    []string // nodes that two rounds agree on and that Limits.Most holds back
+	Fresh   []string // nodes with a pending status that is too young to be confirmed
+	Pending int      // nodes that turn if the next round agrees: the fresh ones and those that this round found first
+	Above   bool     // whether these would be more than Limits.Most, so that the next round would hold them back
+	turning int      // those of them that are True or have no condition
+}
+
+// pend counts a node with a pending status.
+func (r *Round) pend(was Standing) {
+	r.Pending++
+	if !was.isReached() {
+		r.turning++
+	}
+}
+
 // Limits bound what a round writes.
 type Limits struct {
 	Beat time.Duration // how old a condition may get before a round writes the same again
@@ -153,14 +171,14 @@ type Limits struct {
 //   - A node turns True at once. It turns False or Unknown only if two rounds agree (isConfirmed); the first of them
 //     leaves a Pending.
 //   - Nodes that are False or Unknown already count towards Most together with those that would turn. If they are more,
-//     no node turns, and held names those that would have. A controller that requires True treats False and Unknown
+//     no node turns, and Held names those that would have. A controller that requires True treats False and Unknown
 //     alike, so they share the limit. Nodes that turn True in this round make room for the next one only: writing
 //     them may fail.
 //   - A condition that says the same is written again after Beat, so that a reader can recognize an old one. Since
 //     changes with the status alone.
-func Plan(had map[string]Standing, found map[string]Condition, limits Limits, now time.Time) (changes map[string]Change,
-	held []string) {
-	changes = map[string]Change{}
+func Plan(had map[string]Standing, found map[string]Condition, limits Limits, now time.Time) Round {
+	changes, r := map[string]Change{}, Round{}
+	var held []string
 	for _, node := range slices.Sorted(maps.Keys(found)) {
 		was, is := had[node], found[node]
 		if is.Heartbeat, is.Since = now, was.Since; is.Status != was.Status {
@@ -173,8 +191,11 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 				changes[node] = Change{Condition: is, Write: true}
 			}
 		case was.Pending.isFresh(is.Status, now):
+			r.Fresh = append(r.Fresh, node)
+			r.pend(was)
 		case !was.Pending.isConfirmed(is.Status, now):
 			changes[node] = Change{Condition: is, Pending: Pending{is.Status, now}}
+			r.pend(was)
 		case was.isReached(): // from Unknown to False, or back: no further node is affected
 			changes[node] = Change{Condition: is, Write: true}
 		default:
@@ -182,8 +203,10 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 			changes[node] = Change{Condition: is, Write: true}
 		}
 	}
+	r.Changes = changes
+	r.Above = Reached(had)+len(held)+r.turning > limits.Most
 	if Reached(had)+len(held) <= limits.Most {
-		return changes, nil
+		return r
 	}
 	for _, node := range held {
 		delete(changes, node)
@@ -191,5 +214,6 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 			changes[node] = Change{Condition: found[node], Pending: Pending{found[node].Status, now}}
 		}
 	}
-	return changes, held
+	r.Held = held
+	return r
 }

@@ -68,8 +68,12 @@ func TestPlan(t *testing.T) {
 		"bad, unknown twice":    {was(bad, Unknown, minute), dark, "written Unknown"},
 		"bad, bad again":        {was(bad, Unknown, minute), bad, "written False"},
 	} {
-		changes, held := Plan(map[string]Standing{"a": c.had}, map[string]Condition{"a": c.found},
+		round := Plan(map[string]Standing{"a": c.had}, map[string]Condition{"a": c.found},
 			Limits{Beat: time.Hour, Most: 1}, planNow)
+		changes, held := round.Changes, round.Held
+		if pends := strings.HasPrefix(c.want, "pending") || what == "in the same moment"; pends != (round.Pending == 1) {
+			t.Errorf("%s: %d pending", what, round.Pending)
+		}
 		got := "nothing"
 		if change, is := changes["a"]; is && change.Write {
 			got = "written " + change.Status
@@ -104,7 +108,8 @@ func TestPlanLimit(t *testing.T) {
 		4: "heals True; held [fades turns]",
 		0: "heals True; held [fades turns]",
 	} {
-		changes, held := Plan(had, found, Limits{Beat: 30 * time.Minute, Most: most}, planNow)
+		round := Plan(had, found, Limits{Beat: 30 * time.Minute, Most: most}, planNow)
+		changes, held := round.Changes, round.Held
 		var written []string
 		for _, name := range slices.Backward(slices.Sorted(maps.Keys(changes))) {
 			if changes[name].Write {
@@ -118,6 +123,20 @@ func TestPlanLimit(t *testing.T) {
 		// what is held for long stays pending, or a round a day would not hold it
 		if fades := changes["fades"]; most < 5 && fades.Pending != (Pending{Unknown, planNow}) {
 			t.Errorf("at most %d: fades is %+v", most, fades)
+		}
+	}
+}
+
+// TestPlanAbove wants pending nodes that the limit would hold back to be called so in the round that finds them.
+func TestPlanAbove(t *testing.T) {
+	t.Parallel()
+	had := map[string]Standing{"false": was(bad, "", 0), "first": was(well, "", 0),
+		"fresh": was(well, False, time.Second), "fades": was(bad, "", 0)}
+	found := map[string]Condition{"first": bad, "fresh": bad, "fades": dark} // fades is reached already
+	for most, above := range map[int]bool{4: false, 3: true} {
+		round := Plan(had, found, Limits{Beat: time.Hour, Most: most}, planNow)
+		if round.Above != above || round.Pending != 3 || !slices.Equal(round.Fresh, []string{"fresh"}) {
+			t.Errorf("at most %d: %+v", most, round)
 		}
 	}
 }

@@ -186,20 +186,41 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	}
 	maps.DeleteFunc(found, func(node string, _ conditions.Condition) bool { _, is := had[node]; return !is })
 	before := standings(had)
-	changes, held := conditions.Plan(before, found, conditions.Limits{Beat: o.beat, Most: most}, time.Now())
-	written, err := o.writeAll(ctx, writer, changes)
+	plan := conditions.Plan(before, found, conditions.Limits{Beat: o.beat, Most: most}, time.Now())
+	written, err := o.writeAll(ctx, writer, plan)
 	if err != nil {
 		return err
 	}
+	for _, node := range plan.Fresh {
+		o.show(node, found[node], waits(plan))
+	}
 	ui.Say(o.ErrOut, "run %s: nodes judged: %d, conditions %s: %d, pending until the next round: %d", run, len(found),
-		o.done("written"), written, len(changes)-written)
-	if len(held) > 0 {
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above --at-most %s (%d of %d nodes): not "+
-			"written of %s; look at 'calico-probe run --all-nodes'", conditions.Reached(before), len(held), o.most, most,
-			len(had), probe.Line(shortList(held)))
+		o.done("written"), written, plan.Pending)
+	limit := fmt.Sprintf("--at-most %s (%d of %d nodes)", o.most, most, len(had))
+	reached, held := conditions.Reached(before), plan.Held
+	switch {
+	case len(held) > 0:
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: not written of %s; look at "+
+			"'calico-probe run --all-nodes'", reached, len(held), limit, probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
+	case plan.Above:
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d are pending, above %s: if the next round finds the same, "+
+			"it writes none of them; look at 'calico-probe run --all-nodes'", reached, plan.Pending, limit)
 	}
 	return nil
+}
+
+// waits says what becomes of a pending condition.
+func waits(plan conditions.Round) string {
+	if plan.Above {
+		return " (pending, more than --at-most)"
+	}
+	return " (pending until the next round)"
+}
+
+// show prints the condition of a node that is not written, or is not True.
+func (o *conditionFlags) show(node string, c conditions.Condition, suffix string) {
+	fmt.Fprintf(o.Out, "%s %s %s: %s%s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message), suffix)
 }
 
 // standings are what earlier rounds left on the nodes.
@@ -243,17 +264,16 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (fou
 
 // writeAll writes changes, one after the other, because the API server limits the rate, and returns how many conditions
 // it wrote. If one node cannot be written, the others are.
-func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, all map[string]conditions.Change) (
+func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, plan conditions.Round) (
 	written int, err error) {
 	var failed []error
-	for _, node := range slices.Sorted(maps.Keys(all)) {
-		c := all[node]
-		if o.dryRun || c.Status != conditions.True {
-			until := ""
-			if !c.Write {
-				until = " (pending until the next round)"
-			}
-			fmt.Fprintf(o.Out, "%s %s %s: %s%s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message), until)
+	for _, node := range slices.Sorted(maps.Keys(plan.Changes)) {
+		c := plan.Changes[node]
+		switch {
+		case !c.Write:
+			o.show(node, c.Condition, waits(plan))
+		case o.dryRun || c.Status != conditions.True:
+			o.show(node, c.Condition, "")
 		}
 		err := o.writeOne(ctx, writer, node, c)
 		switch {

@@ -46,6 +46,26 @@ func TestConditionsWritten(t *testing.T) {
 	}
 }
 
+// TestConditionsAtOnce wants a second call within seconds to count what is pending, and neither call to promise more
+// than --at-most allows.
+func TestConditionsAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newHealthAPI(t, 2)
+	a.breaks(2)
+	for range 2 {
+		exit, out, errs := call(t, "conditions", "--kubeconfig", a.kubeconfig, "--at-most", "1")
+		if exit != report.ExitHealthy || !strings.Contains(errs, "pending until the next round: 2") ||
+			!strings.Contains(errs, "it writes none of them") || strings.Count(out, "(pending, more than --at-most)") != 2 {
+			t.Errorf("exit %d\n%s%s", exit, out, errs)
+		}
+	}
+	exit, out, errs := call(t, "conditions", "--kubeconfig", a.kubeconfig, "--at-most", "2")
+	if exit != report.ExitHealthy ||
+		strings.Contains(errs, "none of them") || strings.Count(out, "(pending until the next round)") != 2 {
+		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
+}
+
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
