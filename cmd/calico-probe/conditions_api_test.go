@@ -190,6 +190,25 @@ func (a *healthAPI) round(t *testing.T) (exit int, errs string) {
 	return exit, errs
 }
 
+// locked reads or changes the state between two calls. The handler of a call that was given up may still run.
+func (a *healthAPI) locked(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+// conditionOf is the condition of a node.
+func (a *healthAPI) conditionOf(name string) (c corev1.NodeCondition) {
+	a.locked(func() { c = a.has[name] })
+	return c
+}
+
+// counts are how many patches and how many objects to create were sent.
+func (a *healthAPI) counts() (patches, posts int) {
+	a.locked(func() { patches, posts = a.patches, a.posts })
+	return patches, posts
+}
+
 // breaks has the kubelets of so many nodes fall silent, and all others speak.
 func (a *healthAPI) breaks(n int) {
 	a.mu.Lock()

@@ -41,7 +41,7 @@ func healthy(t *testing.T, nodes int) *healthAPI {
 func TestReadinessRollout(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 100)
-	first := maps.Clone(a.has)
+	first := a.conditionOf(nodeNumber(99))
 	most, last, said := 0, 0, ""
 	for round := range 14 {
 		a.breaks(9 * (round + 1))
@@ -51,7 +51,7 @@ func TestReadinessRollout(t *testing.T) {
 	if most != 9 || last != report.ExitIncomplete {
 		t.Errorf("%d nodes were tainted at once, want 9 with --at-most 10%%; exit %d, %s", most, last, said)
 	}
-	if c := a.has[nodeNumber(99)]; !c.LastTransitionTime.Equal(ptr(first[nodeNumber(99)].LastTransitionTime)) {
+	if c := a.conditionOf(nodeNumber(99)); !c.LastTransitionTime.Equal(&first.LastTransitionTime) {
 		t.Errorf("a node that was held has another transition time: %+v", c)
 	}
 	a.breaks(0)
@@ -59,8 +59,6 @@ func TestReadinessRollout(t *testing.T) {
 		t.Errorf("mended: exit %d, %d tainted: %s", exit, a.tainted(), errs)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // TestReadinessBlip has nodes broken in every other round only. Two rounds never agree, so none is tainted.
 func TestReadinessBlip(t *testing.T) {
@@ -94,12 +92,13 @@ func TestReadinessShared(t *testing.T) {
 func TestReadinessLists(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 20)
-	lists := slices.Sorted(maps.Keys(a.asked))
+	var lists []string
+	a.locked(func() { lists = slices.Sorted(maps.Keys(a.asked)) })
 	if len(lists) < 10 {
 		t.Fatalf("only %v are asked for", lists)
 	}
 	for _, list := range lists {
-		a.failing, a.patches = list, 0
+		a.locked(func() { a.failing, a.patches = list, 0 })
 		a.breaks(1)
 		for range 3 {
 			exit, _, errs := a.conditions(t, "--at-most", "100%")
@@ -107,8 +106,8 @@ func TestReadinessLists(t *testing.T) {
 				t.Errorf("%s: exit %d, %s", list, exit, errs)
 			}
 		}
-		if a.patches != 0 || a.tainted() != 0 {
-			t.Errorf("%s: %d nodes were written, %d are tainted", list, a.patches, a.tainted())
+		if patches, _ := a.counts(); patches != 0 || a.tainted() != 0 {
+			t.Errorf("%s: %d nodes were written, %d are tainted", list, patches, a.tainted())
 		}
 	}
 }

@@ -64,8 +64,8 @@ func TestConsentOnTerminal(t *testing.T) {
 		}()
 		select {
 		case text := <-shown:
-			if !strings.Contains(text, "on 21 nodes of x (http://127.0.0.1:") || a.posts > 0 {
-				t.Errorf("%q: %d created", text, a.posts)
+			if _, posts := a.counts(); !strings.Contains(text, "on 21 nodes of x (http://127.0.0.1:") || posts > 0 {
+				t.Errorf("%q: %d created", text, posts)
 			}
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody is asked")
@@ -75,8 +75,8 @@ func TestConsentOnTerminal(t *testing.T) {
 		}
 		select {
 		case exit := <-came:
-			if exit != report.ExitTool || (a.posts > 0) != agrees {
-				t.Errorf("%q: exit %d, %d created", typed, exit, a.posts)
+			if _, posts := a.counts(); exit != report.ExitTool || (posts > 0) != agrees {
+				t.Errorf("%q: exit %d, %d created", typed, exit, posts)
 			}
 		case <-time.After(60 * time.Second):
 			t.Fatalf("%q: the run does not end", typed)

@@ -73,7 +73,8 @@ func sweptVerbs() []sweptVerb {
 			func(t *testing.T) (string, func(int, string) string) {
 				a := newHealthAPI(t, 3)
 				a.breaks(1)
-				a.pending[nodeNumber(0)] = "False since " + time.Now().Add(-5*time.Minute).UTC().Format(time.RFC3339)
+				since := time.Now().Add(-5 * time.Minute).UTC().Format(time.RFC3339)
+				a.locked(func() { a.pending[nodeNumber(0)] = "False since " + since })
 				return a.kubeconfig, func(int, string) string {
 					if got := a.status(nodeNumber(0)); got == "True" {
 						return "a node that is silent is called " + got
