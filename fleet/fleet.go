@@ -249,6 +249,9 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	if err != nil {
 		return nil, err
 	}
+	if err := client.Agree(ctx, len(probed)); err != nil {
+		return nil, err
+	}
 	reader.ReadShared(ctx, survey)
 	if err := r.complete(survey); err != nil {
 		return nil, err

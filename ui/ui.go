@@ -41,6 +41,14 @@ func BadUsage(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...).Error()}
 }
 
+// DeclinedError is the answer of a person who does not want what was asked: it is no failure of the tool.
+type DeclinedError string
+
+func (e DeclinedError) Error() string { return string(e) }
+
+// Sentence marks the text as written for the user.
+func (e DeclinedError) Sentence() {}
+
 // Say prints one line. There is nobody to tell when stderr is gone.
 func Say(w io.Writer, format string, args ...any) {
 	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))

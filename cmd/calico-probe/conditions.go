@@ -103,14 +103,14 @@ func (o *conditionFlags) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for begun := false; ; begun = true {
 		round, cancel := o.Deadline(ctx)
 		err := probe.Recovered(func() error { return o.round(round, client) })
 		if over, late := errors.AsType[examine.TimeoutError](context.Cause(round)); late && err != nil {
 			err = over
 		}
 		cancel()
-		if o.every == 0 || errors.As(err, new(ui.UsageError)) {
+		if o.every == 0 || !begun && refuses(err) {
 			return err
 		}
 		if err != nil && !errors.As(err, new(ui.Exit)) { // the next one may do better
@@ -124,6 +124,12 @@ func (o *conditionFlags) write(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// refuses reports whether an error is about what the user typed or declined. It ends a loop in its first round only:
+// later, the cluster has changed and not what was typed, such as by its 21st node.
+func refuses(err error) bool {
+	return errors.As(err, new(ui.UsageError)) || errors.As(err, new(ui.DeclinedError))
 }
 
 func (o *conditionFlags) check() error {

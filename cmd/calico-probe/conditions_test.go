@@ -1,10 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestConditionsWritten writes a condition of each node in the second round that finds the same, and exits well
@@ -64,6 +71,33 @@ func TestConditionsAtOnce(t *testing.T) {
 	if exit != report.ExitHealthy ||
 		strings.Contains(errs, "none of them") || strings.Count(out, "(pending until the next round)") != 2 {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
+}
+
+// TestConditionsRefuses wants a loop to end over what the user typed or declined, and over nothing else.
+func TestConditionsRefuses(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{ui.BadUsage("this would place probes on 21 nodes"): true,
+		ui.DeclinedError("no"): true, ui.Exit(5): false, errors.New("no API"): false} {
+		if refuses(err) != want {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestConditionsGrow wants a loop to go on when the cluster gets its 21st node, and the round to be reported as failed.
+func TestConditionsGrow(t *testing.T) {
+	t.Parallel()
+	a := newHealthAPI(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // two rounds
+	defer cancel()
+	var errs strings.Builder
+	grown := time.AfterFunc(15*time.Second, func() { a.locked(func() { a.nodes = 21 }) })
+	defer grown.Stop()
+	exit := Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &errs},
+		[]string{"conditions", "--every", "30s", "--via", "pod", "--kubeconfig", a.kubeconfig})
+	if exit != report.ExitHealthy || !strings.Contains(errs.String(), "this round failed: this would place probes on 21 nodes") {
+		t.Errorf("exit %d: %s", exit, errs.String())
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -55,7 +54,7 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 			return err
 		}
 		if text != "yes" {
-			return errors.New("no probe was placed: only \"yes\" places them")
+			return ui.DeclinedError("no probe was placed: only \"yes\" places them")
 		}
 		a.many.agreed = nodes
 		return nil
@@ -75,11 +74,16 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
 		return nil
 	})
+	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // what is said next stands below the question
 	defer a.interrupts.Stopping(stopped)()
 	select {
 	case err := <-typed:
+		if !strings.HasSuffix(text, "\n") {
+			endLine()
+		}
 		return strings.TrimSpace(text), err
 	case <-ctx.Done():
+		endLine()
 		return "", context.Cause(ctx)
 	}
 }

@@ -38,6 +38,26 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
+// TestConsentTimeout wants what follows a question that nobody answered in time to begin a line of its own.
+func TestConsentTimeout(t *testing.T) {
+	t.Parallel()
+	a := newHealthAPI(t, 21)
+	ours, theirs := terminal(t)
+	exit := Run(t.Context(), genericiooptions.IOStreams{In: theirs, Out: t.Output(), ErrOut: theirs},
+		[]string{"run", "--all-nodes", "--kubeconfig", a.kubeconfig, "--timeout", "8s"})
+	b := make([]byte, 16<<10)
+	n, _ := ours.Read(b)
+	for n < len(b) && !strings.Contains(string(b[:n]), "is over") {
+		more, err := ours.Read(b[n:])
+		if n += more; err != nil {
+			break
+		}
+	}
+	if text := string(b[:n]); exit != report.ExitTool || !strings.Contains(text, "Type yes: \r\ncalico-probe: error: ") {
+		t.Errorf("exit %d: %q", exit, text)
+	}
+}
+
 // TestConsentOnTerminal has a person asked, with the cluster and the number, who types yes or something else.
 func TestConsentOnTerminal(t *testing.T) {
 	t.Parallel()
@@ -64,6 +84,9 @@ func TestConsentOnTerminal(t *testing.T) {
 		}()
 		select {
 		case text := <-shown:
+			if i := strings.Index(text, "putting probes"); i >= 0 {
+				t.Errorf("%q: announced before it is agreed to", text)
+			}
 			if _, posts := a.counts(); !strings.Contains(text, "on 21 nodes of x (http://127.0.0.1:") || posts > 0 {
 				t.Errorf("%q: %d created", text, posts)
 			}
@@ -75,7 +98,11 @@ func TestConsentOnTerminal(t *testing.T) {
 		}
 		select {
 		case exit := <-came:
-			if _, posts := a.counts(); exit != report.ExitTool || (posts > 0) != agrees {
+			want := report.ExitIncomplete // a no is no failure of the tool
+			if agrees {
+				want = report.ExitTool // no pod may be created
+			}
+			if _, posts := a.counts(); exit != want || (posts > 0) != agrees {
 				t.Errorf("%q: exit %d, %d created", typed, exit, posts)
 			}
 		case <-time.After(60 * time.Second):

@@ -168,6 +168,10 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	case errors.Is(err, ui.ErrReaderGone):
 		return report.ExitPipe
 	}
+	if errors.As(err, new(ui.DeclinedError)) {
+		ui.Say(streams.ErrOut, "%v", err)
+		return report.ExitIncomplete
+	}
 	ui.Say(streams.ErrOut, "error: %s", cluster.Explain(err))
 	if errors.As(err, new(ui.UsageError)) {
 		return report.ExitUsage
