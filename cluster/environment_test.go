@@ -72,11 +72,15 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("usual folders: %+v", target.Attrs)
 	}
 	host := func(name, path string) corev1.Volume {
-		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
+		source := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
+		return corev1.Volume{Name: name, VolumeSource: source}
 	}
-	s.Calico.Spec.Volumes = []corev1.Volume{host("run", "/var/run/calico/"), host("lib", "/opt/calico/lib"), host("rel", "x")}
-	spec.VolumeMounts = []corev1.VolumeMount{{Name: "run", MountPath: "/var/run/calico"}, {Name: "lib", MountPath: "/var/lib/calico/"}}
-	if target, _ := calicoTarget(s); target.Attrs[probe.AttrRunFolder]+target.Attrs[probe.AttrLibFolder] != "/opt/calico/lib" {
+	s.Calico.Spec.Volumes = []corev1.Volume{host("run", "/var/run/calico/"), host("lib", "/opt/calico/lib"),
+		host("rel", "x")}
+	spec.VolumeMounts = []corev1.VolumeMount{{Name: "run", MountPath: "/var/run/calico"},
+		{Name: "lib", MountPath: "/var/lib/calico/"}}
+	target, _ := calicoTarget(s)
+	if target.Attrs[probe.AttrRunFolder]+target.Attrs[probe.AttrLibFolder] != "/opt/calico/lib" {
 		t.Errorf("moved folder: %+v", target.Attrs)
 	}
 	spec.VolumeMounts[1].Name = "rel"

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestUnreadShared wants a failed list that the probes share to be known as such, and none of its targets taken for read.
+// TestUnreadShared wants a failed list that the probes share to be known, and none of its targets taken for read.
 func TestUnreadShared(t *testing.T) {
 	t.Parallel()
 	down := apierrors.NewServiceUnavailable("down")

@@ -12,12 +12,12 @@ import (
 // anywhere, have no route for, or what a policy may forbid says nothing about the node.
 func TestUnreached(t *testing.T) {
 	t.Parallel()
-	kubelet := probe.Facts{checks.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, probe.FactReason: "timeout"}
-	reference := probe.Facts{checks.FactNode: "c", checks.FactPort: 10250, checks.FactFamily: 4, checks.FactReference: true}
-	pod := probe.Facts{checks.FactNode: "b", checks.FactFamily: 4, probe.FactReason: "timeout"}
-	nodePort := probe.Facts{checks.FactNode: "b", checks.FactPort: 30080, checks.FactFamily: 4, probe.FactReason: "timeout"}
-	elsewhere := probe.Facts{checks.FactNode: "a", checks.FactPort: 30080, checks.FactFamily: 4}
-	noRoute := probe.Facts{checks.FactNode: "b", checks.FactFamily: 4, probe.FactReason: noWay}
+	facts := func(node string, port int, key probe.Fact, value any) probe.Facts {
+		return probe.Facts{checks.FactNode: node, checks.FactPort: port, checks.FactFamily: 4, key: value}
+	}
+	kubelet, reference := facts("b", 10250, probe.FactReason, "timeout"), facts("c", 10250, checks.FactReference, true)
+	pod, noRoute := facts("b", 0, probe.FactReason, "timeout"), facts("b", 0, probe.FactReason, noWay)
+	nodePort, elsewhere := facts("b", 30080, probe.FactReason, "timeout"), facts("a", 30080, probe.FactReason, "")
 	type seen struct {
 		from, check, target string
 		status              probe.Status

@@ -117,7 +117,8 @@ func TestClosedToOthers(t *testing.T) {
 		"pods": {probe.Fail, "pod default/workload-b", "daddr 10.244.0.0/16 drop",
 			[]string{"-t", "raw", "-I", "PREROUTING", "-s", "10.88.0.11", "-d", "10.244.0.0/16", "-j", "DROP"}},
 		"node ports": {probe.Fail, "node-b 10.88.0.12:30080 from node-a (timeout)", "tcp saddr 10.88.0.11 drop",
-			[]string{"-t", "mangle", "-I", "PREROUTING", "-p", "tcp", "--dport", "30000:32767", "-s", "10.88.0.11", "-j", "DROP"}},
+			[]string{"-t", "mangle", "-I", "PREROUTING", "-p", "tcp", "--dport", "30000:32767", "-s", "10.88.0.11",
+				"-j", "DROP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			iptables := func(with string) {

@@ -105,7 +105,8 @@ func (r *Run) fromOutside(from, failed []string, noOther bool) probe.Event {
 
 // leavesOthersOut reports whether a run that would have a view from outside was told to ask no other node.
 func (r *Run) leavesOthersOut() bool {
-	return r.opts.Baselines == 0 && len(r.opts.Checks) == 0 && r.entersNode() && slices.Contains(r.picked, checks.NeighbourReach)
+	return r.opts.Baselines == 0 && len(r.opts.Checks) == 0 && r.entersNode() &&
+		slices.Contains(r.picked, checks.NeighbourReach)
 }
 
 // unseen is the result of a standard run that asked no other node: nothing was seen from outside.

@@ -40,7 +40,9 @@ const maxBad = 100
 func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
 	for _, id := range n.verdict.Unexplained {
-		at := slices.IndexFunc(n.bad, func(r probe.Result) bool { return r.Check == id && n.followsFrom(r, lost, proven) == "" })
+		at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
+			return r.Check == id && n.followsFrom(r, lost, proven) == ""
+		})
 		if at >= 0 {
 			out = append(out, n.bad[at])
 		}

@@ -286,7 +286,8 @@ kill -9 $PPID
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Ask(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}, func(probe.Event) bool { return true })
+	each := func(probe.Event) bool { return true }
+	err = s.Ask(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}, each)
 	if err == nil {
 		t.Error("the probe's shell was killed, and its answer is whole")
 	}

@@ -22,7 +22,7 @@ const (
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
-// longestMessage bounds the message of the condition, in characters: every list of nodes contains it. Ours have some 450.
+// longestMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
 const longestMessage = 1024
 
 // policyRules allow an update of a Node that changes our condition and our annotation. They name what may change, and

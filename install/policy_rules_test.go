@@ -13,7 +13,8 @@ import (
 // admits reports whether the rules allow an update from one Node to another, both as JSON.
 func admits(t *testing.T, before, after string) (allowed bool, why string) {
 	t.Helper()
-	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
+	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType),
+		cel.Variable("oldObject", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,12 +68,14 @@ func TestPolicyRules(t *testing.T) {
 		before, after string
 		refused       string // a part of the message, "" = it is allowed
 	}{
-		"ours":                    {plain, node("", kubelet+","+own, good), ""},
-		"ours, pending":           {plain, node(pending("False since 2026-11-26T03:00:00Z"), kubelet+","+noted), ""},
-		"ours removed":            {node(pending("x"), kubelet+","+own, good), plain, ""},
-		"of another form, kept":   {node(pending("x"), kubelet, ours("Odd", "", "")), node(pending("x"), kubelet, ours("Odd", "", "")), ""},
-		"merged managers":         {plain, node("", old+","+own, good), ""},
-		"a long message":          {plain, node("", kubelet, ours("False", "SwapOn", strings.Repeat("m", longestMessage+1))), "message short"},
+		"ours":          {plain, node("", kubelet+","+own, good), ""},
+		"ours, pending": {plain, node(pending("False since 2026-11-26T03:00:00Z"), kubelet+","+noted), ""},
+		"ours removed":  {node(pending("x"), kubelet+","+own, good), plain, ""},
+		"of another form, kept": {node(pending("x"), kubelet, ours("Odd", "", "")),
+			node(pending("x"), kubelet, ours("Odd", "", "")), ""},
+		"merged managers": {plain, node("", old+","+own, good), ""},
+		"a long message": {plain, node("", kubelet, ours("False", "SwapOn",
+			strings.Repeat("m", longestMessage+1))), "message short"},
 		"another status":          {plain, node("", kubelet, ours("Maybe", "SwapOn", "")), "True, False or Unknown"},
 		"a reason of words":       {plain, node("", kubelet, ours("True", "not a word", "")), "reason a word"},
 		"another annotation":      {plain, node(pending("True since 2026-11-26T03:00:00Z"), kubelet), "a status and a time"},

@@ -136,8 +136,8 @@ var kinds = map[string]func(m maker) (text, secret string){
 	},
 	"tag": func(m maker) (string, string) {
 		s := m.word()
-		return m.pick("password", "client-secret", "psk") + ": " + m.pick("!!str ", "!!binary ", "!!binary |\n    ", `!!str "`) +
-			s, s
+		tag := m.pick("!!str ", "!!binary ", "!!binary |\n    ", `!!str "`)
+		return m.pick("password", "client-secret", "psk") + ": " + tag + s, s
 	},
 	"url user with quotes": func(m maker) (string, string) {
 		letters := wordLetters + "!$%*_.-"

@@ -6,8 +6,8 @@
 //	mutants.txtar --parse--> mutant --apply--> one changed file --go test--> killed, or why not
 //
 // The working tree does not change: unit tests are built with an overlay, the client and the probe in a copy. A mutant
-// counts as killed when its test passes without it, and runs and fails with it. One that does not compile, or whose test
-// did not run or timed out, does not count.
+// counts as killed when its test passes without it, and runs and fails with it. One that does not compile does not
+// count, nor does one whose test did not run or timed out.
 package main
 
 import (

@@ -45,7 +45,7 @@ type daemon struct {
 
 func daemons() []daemon { return []daemon{{4, "bird.ctl"}, {6, "bird6.ctl"}} }
 
-// birdFolders returns where the sockets are: Calico's folder, and that of BIRD on its own, which Calico's tools try too.
+// birdFolders returns where the sockets are: Calico's folder, and BIRD's own, which Calico's tools try too.
 func birdFolders(h *probe.Host) []string { return []string{h.Place(probe.PlaceRun), "/run/bird"} }
 
 // talk opens a conversation with a daemon and gives the socket's path on the node.

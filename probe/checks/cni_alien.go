@@ -14,8 +14,8 @@ import (
 // machines are the CPUs that a probe is built for, as an ELF header names them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// alienPlugins lists plugins that the kernel refuses to start ("exec format error"), each with why. A file that cannot be
-// read, and a script, are none of them.
+// alienPlugins lists plugins that the kernel refuses to start ("exec format error"), each with why. A file that cannot
+// be read, and a script, are none of them.
 func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	var out []string
 	for _, plugin := range plugins {
