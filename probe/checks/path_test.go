@@ -76,24 +76,24 @@ func TestUntrackedFor(t *testing.T) {
 		{"default/web 10.244.1.2", "pod", netip.MustParseAddrPort("10.244.1.2:8080"), []int{protoTCP}},
 	}
 	local := []netip.Addr{netip.MustParseAddr("10.244.1.2")}
-	rule := kernel.UntrackedRule{Family: 4, Table: "raw", Chain: "PREROUTING", To: prefix("10.96.0.10/32"),
+	rule := kernel.PacketRule{Family: 4, Table: "raw", Chain: "PREROUTING", To: prefix("10.96.0.10/32"),
 		Proto:   protoUDP,
 		ToPorts: [2]int{53, 53}}
-	with := func(change func(*kernel.UntrackedRule)) kernel.UntrackedRule { r := rule; change(&r); return r }
+	with := func(change func(*kernel.PacketRule)) kernel.PacketRule { r := rule; change(&r); return r }
 	for name, c := range map[string]struct {
-		rule kernel.UntrackedRule
+		rule kernel.PacketRule
 		want probe.Status
 	}{
 		"the Service":   {rule, probe.Fail},
-		"all UDP":       {kernel.UntrackedRule{Proto: protoUDP}, probe.Fail},
-		"from pods":     {kernel.UntrackedRule{From: prefix("10.244.0.0/16")}, probe.Fail},
-		"from others":   {with(func(r *kernel.UntrackedRule) { r.From = prefix("192.168.0.0/16") }), ""},
-		"another port":  {with(func(r *kernel.UntrackedRule) { r.ToPorts = [2]int{123, 123} }), ""},
-		"a pod":         {kernel.UntrackedRule{To: prefix("10.244.1.0/24")}, probe.Warn},
-		"IPv6":          {with(func(r *kernel.UntrackedRule) { r.Family, r.To = 6, netip.Prefix{} }), ""},
-		"on conditions": {with(func(r *kernel.UntrackedRule) { r.Partly = true }), probe.Info},
+		"all UDP":       {kernel.PacketRule{Proto: protoUDP}, probe.Fail},
+		"from pods":     {kernel.PacketRule{From: prefix("10.244.0.0/16")}, probe.Fail},
+		"from others":   {with(func(r *kernel.PacketRule) { r.From = prefix("192.168.0.0/16") }), ""},
+		"another port":  {with(func(r *kernel.PacketRule) { r.ToPorts = [2]int{123, 123} }), ""},
+		"a pod":         {kernel.PacketRule{To: prefix("10.244.1.0/24")}, probe.Warn},
+		"IPv6":          {with(func(r *kernel.PacketRule) { r.Family, r.To = 6, netip.Prefix{} }), ""},
+		"on conditions": {with(func(r *kernel.PacketRule) { r.Partly = true }), probe.Info},
 	} {
-		got := untrackedFor([]kernel.UntrackedRule{c.rule, c.rule}, dns, local)
+		got := untrackedFor([]kernel.PacketRule{c.rule, c.rule}, dns, local)
 		if len(got) == 0 && c.want == "" {
 			continue
 		}

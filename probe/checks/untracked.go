@@ -99,7 +99,7 @@ func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addr
 }
 
 // untrackedFor are the rules that match one of these, each once; local are the addresses of pods here.
-func untrackedFor(rules []kernel.UntrackedRule, targets []addressed, local []netip.Addr) []probe.Result {
+func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.Addr) []probe.Result {
 	var out []probe.Result
 	seen := map[string]bool{}
 	for _, r := range rules {

@@ -3,8 +3,10 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -48,7 +50,27 @@ func LegacyChains(*probe.Host, string) ([]Chain, error) { return nil, errNotLinu
 func XFRMPolicies() ([]XFRMPolicy, error) { return nil, errNotLinux }
 
 // Untracked needs Linux.
-func Untracked(*probe.Host) ([]UntrackedRule, error) { return nil, errNotLinux }
+func Untracked(*probe.Host) ([]PacketRule, error) { return nil, errNotLinux }
+
+// Diversions needs Linux.
+func Diversions(*probe.Host) ([]PacketRule, error) { return nil, errNotLinux }
+
+// SentTo needs Linux.
+func SentTo(Flow) (netip.AddrPort, error) { return netip.AddrPort{}, errNotLinux }
+
+// NewConnections needs Linux.
+type NewConnections struct{}
+
+// WatchConnections needs Linux.
+func WatchConnections() (*NewConnections, error) { return nil, errNotLinux }
+
+// Close needs Linux.
+func (*NewConnections) Close() {}
+
+// SentTo needs Linux.
+func (*NewConnections) SentTo(context.Context, Flow) (netip.AddrPort, error) {
+	return netip.AddrPort{}, errNotLinux
+}
 
 // NFTSet needs Linux.
 func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }

@@ -7,21 +7,38 @@ import (
 	"strings"
 )
 
-// UntrackedRule is a rule of a firewall for whose packets the kernel keeps no connection, so that none of them is
-// translated to the address behind a Service.
-type UntrackedRule struct {
+// PacketRule is a rule of a firewall that changes where packets go: for its packets the kernel keeps no connection, so
+// that none of them is translated to the address behind a Service, or it sends them elsewhere itself.
+type PacketRule struct {
 	Family       int // 4, 6, or 0 for both
 	Table, Chain string
 	From, To     netip.Prefix // invalid = any
 	Proto        int          // 0 = any
 	ToPorts      [2]int       // first and last; 0, 0 = any
 	FromPorts    [2]int
-	// Partly is true where the rule asks for more than is told here: an interface, a set, a mark.
+	// Partly is true where the rule has conditions beside these: an interface, a set, a mark.
 	Partly bool
+
+	Does string // one of the Does words
+	// Sends is where to, except for notrack. The address is invalid where the rule keeps it or chooses one of several,
+	// the port is 0 likewise.
+	Sends netip.AddrPort
+	// What finds the rule again, where it sends packets elsewhere: one of the Wall names, the table's family as nft
+	// writes it, and nftables' number of the rule, or its place in a chain of legacy iptables.
+	Wall, TableFamily string
+	Handle            uint64
 }
 
+// The Does words.
+const (
+	DoesNotrack  = "notrack"
+	DoesDNAT     = "dnat"
+	DoesRedirect = "redirect" // to this machine
+	DoesTProxy   = "tproxy"   // to a socket of this machine, while the packet keeps its destination
+)
+
 // String is the rule in one line.
-func (r UntrackedRule) String() string {
+func (r PacketRule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:", r.Table, r.Chain)
 	if r.From.IsValid() {
@@ -49,11 +66,20 @@ func (r UntrackedRule) String() string {
 			fmt.Fprintf(&b, " %s %d-%d", ports.name, ports.of[0], ports.of[1])
 		}
 	}
-	return b.String() + " notrack"
+	b.WriteString(" " + r.Does)
+	switch to := r.Sends; {
+	case to.Addr().IsValid() && to.Port() == 0:
+		fmt.Fprintf(&b, " to %s", to.Addr())
+	case to.Addr().IsValid():
+		fmt.Fprintf(&b, " to %s", to)
+	case to.Port() != 0:
+		fmt.Fprintf(&b, " to :%d", to.Port())
+	}
+	return b.String()
 }
 
 // Matches tells whether packets to an address and port are such; a port of 0 is any.
-func (r UntrackedRule) Matches(to netip.AddrPort, proto int) bool {
+func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 	family := 4
 	if to.Addr().Is6() {
 		family = 6
@@ -64,8 +90,8 @@ func (r UntrackedRule) Matches(to netip.AddrPort, proto int) bool {
 }
 
 // legacyUntracked lists such rules among the entries of a table of legacy iptables.
-func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]UntrackedRule, error) {
-	var out []UntrackedRule
+func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
+	var out []PacketRule
 	chain := ""
 	err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
 		switch name, data := legacyTarget(rest, begin, next-at); {
@@ -73,7 +99,7 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]Untrack
 			chain = text(data)
 		case name == "NOTRACK", name == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0:
 			r := legacyAbout(l, rest[:begin])
-			r.Chain = chain
+			r.Chain, r.Does = chain, DoesNotrack
 			for hook, builtIn := range map[int]string{0: "PREROUTING", 3: "OUTPUT"} {
 				if info.Hooks&(1<<hook) != 0 && at >= int(info.First[hook]) && at <= int(info.Last[hook]) {
 					r.Chain = builtIn
@@ -86,8 +112,8 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]Untrack
 }
 
 // legacyAbout reads what an entry of legacy iptables matches (struct ipt_ip, ip6t_ip6, and the matches behind).
-func legacyAbout(l legacyLayout, entry []byte) UntrackedRule {
-	var r UntrackedRule
+func legacyAbout(l legacyLayout, entry []byte) PacketRule {
+	var r PacketRule
 	size := 4
 	protoAt, inverseAt := 80, 83
 	if l == legacy6 {

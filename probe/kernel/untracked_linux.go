@@ -18,8 +18,8 @@ import (
 )
 
 // Untracked lists the rules of all firewalls by which packets get no connection, but for Calico's own.
-func Untracked(h *probe.Host) ([]UntrackedRule, error) {
-	var out []UntrackedRule
+func Untracked(h *probe.Host) ([]PacketRule, error) {
+	var out []PacketRule
 	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
 		if out, err = steady(listUntracked); err != nil {
 			return nil, err
@@ -35,7 +35,7 @@ func Untracked(h *probe.Host) ([]UntrackedRule, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(out, func(r UntrackedRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
+	return slices.DeleteFunc(out, func(r PacketRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
 }
 
 // beforeTracking is the priority of the kernel's connection tracking: what comes later cannot keep packets from it.
@@ -44,9 +44,9 @@ const beforeTracking = -200
 // mostChains bounds the chains whose rules are read.
 const mostChains = 200
 
-func listUntracked() ([]UntrackedRule, error) {
+func listUntracked() ([]PacketRule, error) {
 	var c nftables.Conn
-	var out []UntrackedRule
+	var out []PacketRule
 	for f, number := range nftFamilies {
 		chains, err := c.ListChainsOfTableFamily(f)
 		if err != nil {
@@ -81,7 +81,7 @@ func listUntracked() ([]UntrackedRule, error) {
 }
 
 // untrackedBy reads a rule of nftables; false where it does not keep packets from being tracked.
-func untrackedBy(exprs []expr.Any) (r UntrackedRule, is bool) {
+func untrackedBy(exprs []expr.Any) (r PacketRule, is bool) {
 	var field *expr.Payload // what the next comparison is about
 	var mask []byte
 	meta := expr.MetaKey(0)
@@ -106,6 +106,9 @@ func untrackedBy(exprs []expr.Any) (r UntrackedRule, is bool) {
 			r.Partly = true
 		}
 	}
+	if is {
+		r.Does = DoesNotrack
+	}
 	return r, is
 }
 
@@ -116,7 +119,7 @@ func notracks(info xt.InfoAny) bool {
 }
 
 // compare adds what one comparison asks for.
-func (r *UntrackedRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte, c *expr.Cmp) {
+func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte, c *expr.Cmp) {
 	switch {
 	case c.Op != expr.CmpOpEq:
 		r.Partly = true
@@ -160,7 +163,7 @@ func prefixIn(data, mask []byte, size int) netip.Prefix {
 }
 
 // extension adds what an extension of iptables asks for.
-func (r *UntrackedRule) extension(m *expr.Match) {
+func (r *PacketRule) extension(m *expr.Match) {
 	between := func(p [2]uint16) [2]int { return portsOf(int(p[0]), int(p[1])) }
 	switch info := m.Info.(type) {
 	case *xt.Tcp:

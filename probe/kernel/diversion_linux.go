@@ -1,0 +1,178 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Diversions lists the rules of all firewalls that send packets elsewhere than to their destination, except for those of
+// kube-proxy and Calico. The error says what could not be read, beside what could.
+func Diversions(h *probe.Host) ([]PacketRule, error) {
+	var out []PacketRule
+	var failed error
+	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
+		out, failed = steady(nftDiversions)
+	}
+	for _, table := range []string{"nat", "mangle"} {
+		failed = errors.Join(failed, legacyTables(h, table, func(t legacyFound) error {
+			rules, err := legacyDiversions(t.layout, t.info, t.entries)
+			for _, r := range rules {
+				r.Family, r.Table, r.TableFamily = t.family, t.name, map[int]string{4: "ip", 6: "ip6"}[t.family]
+				out = append(out, r)
+			}
+			return err
+		}))
+	}
+	return slices.DeleteFunc(out, func(r PacketRule) bool { return divertsByDesign(r.Table, r.Chain) }), failed
+}
+
+// nftDiversions are those of nftables and of iptables-nft.
+func nftDiversions() ([]PacketRule, error) {
+	var out []PacketRule
+	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
+		at, _, raw := nftRead(family, attrs)
+		number, sees := nftFamilies[family]
+		if !sees || divertsByDesign(at.Table, at.Chain) || len(out) >= mostRefusals {
+			return
+		}
+		r, is := divertedBy(family, raw)
+		if !is {
+			return
+		}
+		r.Family, r.Table, r.Chain, r.TableFamily, r.Handle = number, at.Table, at.Chain, at.Family, at.Handle
+		r.Wall = wallOfTable(at.Family, at.Table)
+		out = append(out, r)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the rules of nftables: %w", err)
+	}
+	return out, nil
+}
+
+// divertedBy reads a rule of nftables; false where it sends packets nowhere else.
+func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool) {
+	var matches []expr.Any
+	does, to, partly := "", netip.AddrPort{}, false
+	registers := registers{}
+	for _, e := range nftAttrs(raw) {
+		name, data := nftExpr(e.data)
+		switch name {
+		case "immediate":
+			registers.set(data)
+		case "nat", "redir", "tproxy":
+			if d, sent, diverts := registers.sent(byte(family), name, data); diverts {
+				does, to = d, sent
+			}
+		case "target":
+			if d, sent, diverts := targetOf(family, data); diverts {
+				does, to = d, sent
+			}
+		case "counter", "log":
+		case "meta", "payload", "bitwise", "cmp", "match":
+			one := nftKinds[name]()
+			if expr.Unmarshal(byte(family), data, one) == nil {
+				matches = append(matches, one)
+				break
+			}
+			fallthrough
+		default: // a set, the type of an address, a limit, ...
+			partly = true
+		}
+	}
+	r, _ = untrackedBy(matches)
+	r.Does, r.Sends, r.Partly = does, to, r.Partly || partly
+	return r, does != ""
+}
+
+// registers are what a rule of nftables has put into the registers of the kernel.
+type registers map[uint32][]byte
+
+// set does what the expression immediate does.
+func (g registers) set(data []byte) {
+	var value expr.Immediate
+	if expr.Unmarshal(0, data, &value) == nil {
+		g[value.Register] = value.Data
+	}
+}
+
+// Attributes of nftables' tproxy (linux/netfilter/nf_tables.h), which its library only writes.
+const (
+	tproxyAddress = 2
+	tproxyPort    = 3
+)
+
+// sent is where an expression sends packets; false for one that changes their source.
+func (g registers) sent(family byte, name string, data []byte) (does string, to netip.AddrPort, is bool) {
+	var addr, lastAddr, port, lastPort uint32
+	switch name {
+	case "nat":
+		var e expr.NAT
+		if expr.Unmarshal(family, data, &e) != nil || e.Type != expr.NATTypeDestNAT {
+			return "", to, false
+		}
+		does, addr, lastAddr, port, lastPort = DoesDNAT, e.RegAddrMin, e.RegAddrMax, e.RegProtoMin, e.RegProtoMax
+	case "redir":
+		var e expr.Redir
+		if expr.Unmarshal(family, data, &e) != nil {
+			return "", to, false
+		}
+		does, port, lastPort = DoesRedirect, e.RegisterProtoMin, e.RegisterProtoMax
+	default:
+		does = DoesTProxy
+		for _, a := range nftAttrs(data) {
+			switch {
+			case len(a.data) != 4:
+			case a.kind == tproxyAddress:
+				addr = binary.BigEndian.Uint32(a.data)
+			case a.kind == tproxyPort:
+				port = binary.BigEndian.Uint32(a.data)
+			}
+		}
+	}
+	return does, netip.AddrPortFrom(g.address(addr, lastAddr), g.port(port, lastPort)), true
+}
+
+// address is the one in a register, invalid where it is one of a range.
+func (g registers) address(register, last uint32) netip.Addr {
+	if last != 0 && last != register && !slices.Equal(g[last], g[register]) {
+		return netip.Addr{}
+	}
+	a, _ := netip.AddrFromSlice(g[register])
+	return a
+}
+
+// port is the one in a register, 0 where it is one of a range.
+func (g registers) port(register, last uint32) uint16 {
+	if last != 0 && last != register && !slices.Equal(g[last], g[register]) || len(g[register]) < 2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(g[register])
+}
+
+// targetOf reads a target that iptables-nft left as it is in iptables.
+func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.AddrPort, is bool) {
+	name, revision, info := "", uint32(0), []byte(nil)
+	for _, a := range nftAttrs(data) {
+		switch a.kind {
+		case unix.NFTA_TARGET_NAME:
+			name = text(a.data)
+		case unix.NFTA_TARGET_REV:
+			if len(a.data) == 4 {
+				revision = binary.BigEndian.Uint32(a.data)
+			}
+		case unix.NFTA_TARGET_INFO:
+			info = a.data
+		}
+	}
+	return diverted(name, byte(revision), family == nftables.TableFamilyIPv4, info)
+}
