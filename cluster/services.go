@@ -198,10 +198,30 @@ func (c *Client) readServices(ctx context.Context, of []corev1.Service, nodes []
 			return nil, err
 		}
 		if slices.ContainsFunc(endpoints, func(t probe.Target) bool { return t.Name == "endpoint" }) {
-			return serviceTargets(&svc, nodes, familiesOf(endpoints), under), nil
+			return withEndpoints(serviceTargets(&svc, nodes, familiesOf(endpoints), under), endpoints), nil
 		}
 	}
 	return nil, nil
+}
+
+// withEndpoints adds to the cluster addresses of a service where its connections may lead, so that the probe can tell
+// another destination from them.
+func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
+	var ready []string
+	for _, e := range endpoints {
+		if e.Name == "endpoint" {
+			ready = append(ready, netip.AddrPortFrom(e.Addr, uint16(e.Port)).String())
+		}
+	}
+	if len(ready) > probe.MaxEndpoints {
+		return targets
+	}
+	for i, t := range targets {
+		if t.Kind == probe.KindService {
+			targets[i].Attrs = forbidding(t.Attrs, map[string]string{probe.AttrEndpoints: strings.Join(ready, ",")})
+		}
+	}
+	return targets
 }
 
 // usable picks the services that every node must be able to reach by TCP: not

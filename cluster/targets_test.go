@@ -453,8 +453,12 @@ func TestServiceOfTwoFamilies(t *testing.T) {
 			targets, err = c.readServices(t.Context(), of, []corev1.Node{n}, policies{})
 		}
 		var got []string
+		lead := map[string]string{four: "10.244.1.2:8080", six: "[fd00:10:244::2]:8080"}[endpoints]
 		for _, target := range targets {
 			got = append(got, target.Addr.String())
+			if at := target.Attrs[probe.AttrEndpoints]; target.Kind == probe.KindService && lead != "" && at != lead {
+				t.Errorf("%s leads to %q", target.Addr, at)
+			}
 		}
 		if strings.Join(got, " ") != want || err != nil {
 			t.Errorf("%s: %v, %v", endpoints, got, err)

@@ -48,6 +48,7 @@ func All() []*probe.Check {
 		PodMTU,
 		ServiceClusterIP,
 		ServiceNodePort,
+		ServiceDestination,
 		RouteCanReach,
 		RouteBlocks,
 		RoutePods,

@@ -157,7 +157,7 @@ func TestFamilies(t *testing.T) {
 		"bgp":     "[bird-socket bgp-session bird-config bgp-expected bgp-port] <nil>",
 		"overlay": "[overlay-tunnels ipset-hosts] <nil>",
 		"dns":     "[dns-cluster dns-external kube-log] <nil>",
-		"service": "[service-clusterip service-nodeport kubeproxy-health kube-log] <nil>",
+		"service": "[service-clusterip service-nodeport service-destination kubeproxy-health kube-log] <nil>",
 	} {
 		if got := ids(probe.Select(All(), []string{family}, nil)); got != want {
 			t.Errorf("--checks %s selects %s", family, got)

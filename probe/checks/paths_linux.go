@@ -42,6 +42,24 @@ func (q *errorQueue) close() {
 	}
 }
 
+// near is the socket's own end, invalid once the kernel has given up on the connection.
+func (q *errorQueue) near() netip.AddrPort {
+	if q.fd == 0 {
+		return netip.AddrPort{}
+	}
+	name, err := unix.Getsockname(q.fd)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	switch at := name.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(at.Addr).Unmap(), uint16(at.Port))
+	}
+	return netip.AddrPort{}
+}
+
 // last is the newest ICMP message about the socket.
 func (q *errorQueue) last() icmpAnswer {
 	var found icmpAnswer

@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"net/netip"
 	"syscall"
 )
 
@@ -11,4 +12,5 @@ type errorQueue struct{}
 
 func (errorQueue) open(string, string, syscall.RawConn) error { return nil }
 func (errorQueue) close()                                     {}
+func (errorQueue) near() netip.AddrPort                       { return netip.AddrPort{} }
 func (errorQueue) last() icmpAnswer                           { return icmpAnswer{} }

@@ -23,9 +23,10 @@ const FactICMPFrom probe.Fact = "icmp_from"
 type connection struct {
 	to    netip.AddrPort
 	took  time.Duration
-	limit time.Duration // how long it was waited for
-	err   error         // nil = it was taken
-	said  icmpAnswer    // by whom it was refused, if not by the target
+	limit time.Duration  // how long it was waited for
+	err   error          // nil = it was taken
+	said  icmpAnswer     // by whom it was refused, if not by the target
+	near  netip.AddrPort // its own end, invalid where the kernel has forgotten that
 }
 
 // icmpAnswer is what a router or a firewall answers in place of the target. Text
@@ -67,9 +68,10 @@ func open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 	conn, err := d.DialContext(ctx, "tcp", to.String())
 	c.took, c.err = time.Since(began), err
 	if err != nil {
-		c.said = heard.last()
+		c.said, c.near = heard.last(), heard.near()
 		return nil, c
 	}
+	c.near, _ = netip.ParseAddrPort(conn.LocalAddr().String())
 	return conn, c
 }
 

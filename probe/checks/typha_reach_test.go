@@ -26,7 +26,7 @@ func certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-30 * 24 * time.Hour),
-		NotAfter:    until,
+		NotAfter: until, DNSNames: []string{name},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

@@ -1,0 +1,299 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// ServiceDestination asks where connections really go (projectcalico/felix#1868: a rule of another agent sent the API's
+// address to a kubelet, and what on-call saw was an x509 error).
+var ServiceDestination = &probe.Check{
+	ID: "service-destination", Asks: "does the kernel send connections for services to their endpoints?",
+	From: probe.FromNode, In: probe.Standard, Limit: 8 * time.Second,
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: serviceDestination,
+	Doc: `A connection of the probe's own to each service: the API server's, the cluster's DNS (one query by UDP, one connection by TCP), and another one with ready endpoints, also at this node's own node port. The kernel's table of connections (conntrack) has an entry for it, which shows where the packets were really sent. That is compared with the endpoints in the API. Rules are read only after a connection went elsewhere.
+ok: to an endpoint. fail: a rule that belongs neither to kube-proxy nor to Calico sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or nobody answers. warn: the same, of a service whose protocol is not known, and somebody accepts. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
+info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, which is what a missing kube-proxy looks like, see service-clusterip. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
+skip: the eBPF data plane, which translates before the kernel tracks, or the capability NET_ADMIN is missing. Only what this node itself sends is followed, and not what its pods send. The kernel loads its module for the question (nf_conntrack_netlink) if nothing has yet.`,
+}
+
+// Facts of service-destination.
+const (
+	FactService probe.Fact = "service" // its address and port
+	FactSentTo  probe.Fact = "sent_to" // where the kernel really sends connections for it
+	FactWall    probe.Fact = "wall"    // the firewall that has the rule: legacy iptables, iptables-nft, nftables
+	FactHandle  probe.Fact = "handle"  // the rule's number there, or its place in a chain of legacy iptables
+	FactMeans   probe.Fact = "means"   // how it sends them: dnat, redirect, tproxy or route
+)
+
+// MeansRoute is a route in the table local; the others are the kernel's Does words.
+const MeansRoute = "route"
+
+// followed is a service whose connections are followed.
+type followed struct {
+	kind, name, network string
+	to                  netip.AddrPort
+	endpoints           []netip.AddrPort
+}
+
+// proto is the number of its protocol.
+func (f followed) proto() int {
+	if f.network == "udp" {
+		return protoUDP
+	}
+	return protoTCP
+}
+
+// follower has what is read once for all services.
+type follower struct {
+	*probe.Pass
+	links []kernel.Link
+	rules func() ([]kernel.PacketRule, error)
+	name  string // which the cluster's DNS has to know
+}
+
+func serviceDestination(ctx context.Context, p *probe.Pass) {
+	links, err := kernel.Links()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	if ebpf(p, links) {
+		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which translates services before connections are tracked"))
+		return
+	}
+	all := followable(p)
+	if len(all) == 0 {
+		p.Report(gap(p, probe.KindDatastore, "no service with ready endpoints is known"))
+		return
+	}
+	domain, _ := domainOf(readKubelet(p.Host))
+	f := follower{Pass: p, links: links, name: "kubernetes.default.svc." + domain + ".",
+		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host) })}
+	each(all, func(s followed) {
+		p.Report(f.follow(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(FactFamily, family(s.to.Addr())).
+			With(FactService, s.to.String()).With(FactTransport, s.network))
+	})
+}
+
+// followable are the services of the plan, with their endpoints.
+func followable(p *probe.Pass) []followed {
+	var out []followed
+	add := func(t probe.Target, name string, endpoints []netip.AddrPort, networks ...string) {
+		for _, network := range networks {
+			f := followed{t.Kind, name, network, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), endpoints}
+			same := func(o followed) bool { return o.to == f.to && o.network == network }
+			if t.Addr.IsValid() && !slices.ContainsFunc(out, same) {
+				out = append(out, f)
+			}
+		}
+	}
+	for _, t := range p.Of(probe.KindDatastore, probe.KindDNS) {
+		switch {
+		case t.Name != "service":
+		case t.Kind == probe.KindDatastore:
+			add(t, "default/kubernetes", endpointsOf(p, t.Kind), "tcp")
+		default:
+			add(t, "DNS", endpointsOf(p, t.Kind), "udp", "tcp")
+		}
+	}
+	listed := map[string][]netip.AddrPort{}
+	for _, t := range p.Of(probe.KindService) {
+		for text := range strings.SplitSeq(t.Attrs[probe.AttrEndpoints], ",") {
+			if at, err := netip.ParseAddrPort(text); err == nil {
+				listed[t.Name] = append(listed[t.Name], at)
+			}
+		}
+		add(t, t.Name, listed[t.Name], "tcp")
+	}
+	for _, t := range p.Of(probe.KindNodePort) { // of other nodes' ports those nodes keep the entries
+		if t.Node == p.Host.Node {
+			add(t, t.Name, listed[t.Name], "tcp")
+		}
+	}
+	return out
+}
+
+// endpointsOf are the endpoints that the plan has beside a service of a kind, ready or not: kube-proxy uses those that
+// are about to end where there are no others.
+func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, t := range p.Of(kind) {
+		if strings.HasPrefix(t.Name, "endpoint") && t.Addr.IsValid() {
+			out = append(out, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)))
+		}
+	}
+	return out
+}
+
+// follow opens a connection, and judges where the kernel sent it.
+func (f follower) follow(ctx context.Context, s followed) probe.Result {
+	sent, accepted, err := f.sent(ctx, s)
+	switch {
+	case errors.Is(err, kernel.ErrNotTracked) && !accepted, errors.Is(err, errNotSent):
+		return f.unsent(s, err)
+	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // evidence of nothing
+		return probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+	case err != nil:
+		if r, cut := cutShort(ctx, err); cut {
+			return r
+		}
+		return unseen(err)
+	case slices.Contains(s.endpoints, sent):
+		return probe.Found(probe.OK, "%s leads to %s, an endpoint of the service", s.to, sent).With(FactSentTo, sent.String())
+	case sent == s.to:
+		return f.untranslated(ctx, s, accepted)
+	case len(s.endpoints) == 0:
+		return probe.Found(probe.Info, "%s leads to %s; the endpoints of the service are not known", s.to, sent).
+			With(FactSentTo, sent.String())
+	}
+	rules, unread := f.rules()
+	found := probe.Found(probe.Info, "%s leads to %s, which is no endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
+		With(FactSentTo, sent.String())
+	rule, known := culprit(rules, s, sent, f.isOwn(sent.Addr()))
+	switch {
+	case known:
+		return f.judged(ctx, blamed(found, rule), s, accepted)
+	case unread != nil:
+		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
+	default:
+		found.Saw += "; no rule of others sends it there"
+	}
+	return found
+}
+
+// blamed adds the rule that sends connections elsewhere.
+func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
+	text := probe.OneLine(rule.TableFamily + " " + rule.String())
+	r.Saw += fmt.Sprintf("; %s rule: %s", rule.Wall, text)
+	return r.With(FactRule, text).With(FactWall, rule.Wall).With(FactMeans, rule.Does).
+		With(FactRawTable, probe.OneLine(rule.TableFamily+" "+rule.Table)).With(FactChain, probe.OneLine(rule.Chain)).
+		With(FactHandle, rule.Handle)
+}
+
+// judged gives a service that is sent elsewhere its status, by what answers there.
+func (f follower) judged(ctx context.Context, r probe.Result, s followed, accepted bool) probe.Result {
+	switch {
+	case f.serves(ctx, s):
+		r.Saw += "; what answers there serves clients of the service"
+	case accepted && s.kind != probe.KindDatastore && s.kind != probe.KindDNS:
+		r.Status = probe.Warn
+	default:
+		r.Status = probe.Fail
+	}
+	return r
+}
+
+// untranslated is a connection whose packets keep the service's address: no rule matched them, or they stay on this node.
+func (f follower) untranslated(ctx context.Context, s followed, accepted bool) probe.Result {
+	r := probe.Found(probe.Info, "packets for %s leave with that address: no rule of kube-proxy translates it", s.to)
+	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
+		r.Saw = fmt.Sprintf("packets for %s stay on this node: its interface %s has that address", s.to, f.links[i].Name)
+		return r
+	}
+	_, entry, err := kernel.RouteOf(kernel.Packet{To: s.to.Addr()})
+	if err == nil && entry != nil && entry.Type == kernel.Local {
+		text := probe.OneLine(entry.String())
+		r.Saw = fmt.Sprintf("%s leads to this node itself, which is no endpoint of the service; route: %s", s.to, text)
+		return f.judged(ctx, r, s, accepted).With(FactRule, text).With(FactMeans, MeansRoute).With(FactSentTo, s.to.String())
+	}
+	if !accepted {
+		return r
+	}
+	rules, _ := f.rules()
+	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
+		return rule.Does == kernel.DoesTProxy && specific(rule) && rule.Matches(s.to, s.proto())
+	})
+	if i < 0 {
+		r.Saw += ", and something answers"
+		return r
+	}
+	r.Saw = fmt.Sprintf("%s leads to a proxy on this node", s.to)
+	return f.judged(ctx, blamed(r.With(FactSentTo, rules[i].Sends.String()), rules[i]), s, accepted)
+}
+
+// unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route to
+// the service's address and to its endpoints, a rule sends it to where no route leads: a hostPort whose pod is gone, to an
+// address in the node's own block, which is a blackhole then.
+func (f follower) unsent(s followed, err error) probe.Result {
+	r := probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {
+		return r
+	}
+	rules, _ := f.rules()
+	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
+		return rule.Does == kernel.DoesDNAT && !rule.Partly && specific(rule) && rule.Matches(s.to, s.proto()) &&
+			rule.Sends.Addr().IsValid() && !routable(rule.Sends)
+	})
+	if i < 0 {
+		return r
+	}
+	to := rules[i].Sends
+	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is no endpoint of the service (%s)",
+		s.to, to, ports(s.endpoints))
+	r.Status = probe.Fail
+	return blamed(r.With(FactSentTo, to.String()), rules[i])
+}
+
+// routable reports whether this node has a route to an address.
+func routable(to netip.AddrPort) bool {
+	way, _, err := kernel.RouteOf(kernel.Packet{To: to.Addr()})
+	return err == nil && way.Type != kernel.Blackhole
+}
+
+// isOwn reports whether an address is one of this node's.
+func (f follower) isOwn(a netip.Addr) bool {
+	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
+}
+
+// specific reports whether a rule names an address or a port: one that does not may be for other packets.
+func specific(r kernel.PacketRule) bool { return r.To.IsValid() || r.ToPorts != [2]int{} }
+
+// culprit is the rule that sends a service's connections to where they went: first one whose destination is that and
+// that has no conditions beside those understood, last one that may choose among several destinations.
+func culprit(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own bool) (kernel.PacketRule, bool) {
+	rank := func(r kernel.PacketRule) int {
+		port := r.Sends.Port()
+		if port == 0 {
+			port = s.to.Port()
+		}
+		there := r.Sends.Addr() == sent.Addr() && port == sent.Port()
+		switch {
+		case !r.Matches(s.to, s.proto()) || r.FromPorts != [2]int{} || r.Does == kernel.DoesTProxy:
+			return 0
+		case r.Does == kernel.DoesRedirect:
+			there = own && port == sent.Port()
+		case !r.Sends.Addr().IsValid() && specific(r):
+			return 1
+		}
+		switch {
+		case !there:
+			return 0
+		case r.Partly:
+			return 2
+		}
+		return 3
+	}
+	best := slices.MaxFunc(append([]kernel.PacketRule{{FromPorts: [2]int{1, 1}}}, rules...),
+		func(a, b kernel.PacketRule) int { return rank(a) - rank(b) })
+	return best, rank(best) > 0
+}
+
+// ports are the first few of some addresses with ports.
+func ports(all []netip.AddrPort) string {
+	var out []string
+	for _, a := range all {
+		out = append(out, a.String())
+	}
+	return some(out)
+}
