@@ -1,0 +1,192 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// serviceHijacked is projectcalico/felix#1868.
+var serviceHijacked = &Rule{
+	ID: "service-hijacked", Layer: LayerKernel, Title: "a rule that belongs neither to kube-proxy nor to Calico takes connections for a Service",
+	Doc: `Packets pass the nat tables of all firewalls, and the first rule that matches decides. A rule of another program before kube-proxy's sends connections for a Service elsewhere: DNAT or REDIRECT of an ingress agent or a transparent proxy, the chain of a hostPort whose pod is gone (with IPVS it matches every Service of that port, because Service addresses are the node's own), TPROXY, or a route in the table local. kube-proxy reports healthy, its rules are there and the endpoints answer. On-call sees what the wrong server answers: "x509: certificate is valid for node-a, not kubernetes.default.svc" from a kubelet, refused connections, or nothing.
+Told from missing or stale rules of kube-proxy by the kernel's own entry for a connection of the probe, which shows another destination, and by the rule that has that destination.`,
+	Fix:      removeNFTRule,
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
+	Explains: []string{"service-path-broken"},
+	Match: func(f Findings) []Case {
+		byRule := map[string]int{}
+		var out []Case
+		for _, r := range f.Bad(checks.ServiceDestination.ID) {
+			rule := r.Facts.Str(checks.FactRule)
+			if rule == "" {
+				continue
+			}
+			i, known := byRule[rule]
+			if !known {
+				i = len(out)
+				byRule[rule] = i
+				out = append(out, hijack(r))
+			}
+			weight := strong // somebody accepts, and may be meant to
+			if r.Status == probe.Fail {
+				weight = proof
+			}
+			out[i].For = append(out[i].For, clues(weight, []Finding{r})...)
+			out[i].Covers = append(out[i].Covers, takenFrom(r)...)
+		}
+		for i, c := range out {
+			out[i].For = append(c.For, clues(0, hijackShows(f, c.For[0].Finding))...)
+		}
+		return out[:min(len(out), 2)]
+	},
+}
+
+// apiService is the service of the API server, as service-destination has it in its target.
+const apiService = "default/kubernetes"
+
+// hijack is a case of serviceHijacked, by the first service that its rule takes.
+func hijack(r Finding) Case {
+	service, sent, rule := r.Facts.Str(checks.FactService), r.Facts.Str(checks.FactSentTo), r.Facts.Str(checks.FactRule)
+	name, _, _ := strings.Cut(r.Target, " ")
+	family, table, _ := strings.Cut(r.Facts.Str(checks.FactRawTable), " ")
+	chain, wall, means := r.Facts.Str(checks.FactChain), r.Facts.Str(checks.FactWall), r.Facts.Str(checks.FactMeans)
+	to, _ := netip.ParseAddrPort(sent)
+	at, _ := netip.ParseAddrPort(service)
+	c := Case{About: service, Family: familyOf(r), Args: map[string]Arg{
+		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
+		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
+		"handle": numberArg(num([]Finding{r}, checks.FactHandle)), "iptables": own(iptablesOf(wall, family)),
+		"sent": addressArg(to.Addr().String()), "sentport": numberArg(float64(to.Port())), "service": addressArg(at.Addr().String()),
+	}}
+	c.Says = fmt.Sprintf("{node} sends connections for %s (Service %s) to %s, which is not an endpoint of that Service: %s rule %q",
+		service, name, sent, wall, rule)
+	switch {
+	case means == checks.MeansRoute:
+		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", service, name, rule)
+		words := strings.Fields(rule)
+		to := words[min(1, len(words)-1)]
+		_, err := netip.ParseAddr(to)
+		c.Args["localroute"] = checked(to, isBlock(to) || err == nil, "NETWORK")
+		c.Fix = &removeLocalRoute
+	case means == kernel.DoesTProxy:
+		c.Says = fmt.Sprintf("{node} gives connections for %s (Service %s) to a proxy on %s: %s rule %q", service, name, sent, wall, rule)
+		c.Fix = fixOfWall(wall)
+	case ofHostPort(table, chain):
+		c.Says += ", which a hostPort made"
+		c.Fix = &removeHostPort
+		if wall == kernel.WallNative {
+			c.Fix = &removeHostPortNFT
+		}
+	default:
+		c.Fix = fixOfWall(wall)
+	}
+	return c
+}
+
+// fixOfWall removes a rule from a firewall.
+func fixOfWall(wall string) *probe.Fix {
+	return map[string]*probe.Fix{kernel.WallLegacy: &removeLegacyRule, kernel.WallNFT: &removeIptablesRule,
+		kernel.WallNative: &removeNFTRule}[wall]
+}
+
+// iptablesOf is the program that shows the rules of one of the two kinds of iptables.
+func iptablesOf(wall, family string) string {
+	program := "iptables"
+	if family == "ip6" {
+		program = "ip6tables"
+	}
+	if wall == kernel.WallLegacy {
+		return program + "-legacy"
+	}
+	return program + "-nft"
+}
+
+// ofHostPort reports whether a chain belongs to a hostPort: of the CNI plugin portmap, or of CRI-O.
+func ofHostPort(table, chain string) bool {
+	return table == "cni_hostport" || slices.ContainsFunc([]string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"},
+		func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+}
+
+// takenFrom are the bad results that follow where a service's connections go elsewhere.
+func takenFrom(r Finding) []Cover {
+	name, _, _ := strings.Cut(r.Target, " ")
+	switch name {
+	case apiService:
+		return slices.Concat(serviceless, calicoDown, Covers(checks.CalicoErrors.ID, checks.KubeLog.ID))
+	case "DNS":
+		return Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
+	}
+	return []Cover{{Check: checks.ServiceClusterIP.ID, About: name}, {Check: checks.ServiceNodePort.ID, About: name}}
+}
+
+// hijackShows is what on-call sees of it: the last words of calico-node, and how the service answers.
+func hijackShows(f Findings, r Finding) []Finding {
+	if !strings.HasPrefix(r.Target, apiService+" ") {
+		return toService(f.Failed(checks.DNSCluster.ID))
+	}
+	return slices.Concat(logLines(f, checks.SaysCertificate), toService(f.Failed(checks.DatastoreLatency.ID)))
+}
+
+// Who adds such a rule leaves its destination in a file.
+const whoDiverts = "ssh {node} 'sudo grep -rlF -e {sent} -e {sentport} /etc/nftables* /etc/iptables* /etc/sysconfig /etc/cron* /etc/systemd/system /usr/local /opt'"
+
+// divertRadius is what a rule touches that is taken away.
+const divertRadius = "reading changes nothing; without the rule new connections from this node go to the Service's endpoints at once, and open ones stay"
+
+const unneeded = "nothing needs that rule"
+
+// The fixes by where the rule is.
+var (
+	removeNFTRule = probe.Fix{
+		Says:     "Remove rule {handle} of chain {inchain} in nftables table {table}, and configure the program that adds it to leave {service} alone.",
+		Manifest: []string{"ssh {node} sudo nft -a list table {table}  # its other chains may have the same rule", whoDiverts},
+		OnlyIf: []probe.Conditional{{If: unneeded,
+			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
+		Radius: divertRadius,
+	}
+	removeIptablesRule = probe.Fix{
+		Says: "Remove that rule of chain {inchain}, and configure the program that adds it to leave {service} alone.",
+		Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -S  # other chains may have the same rule",
+			"ssh {node} sudo nft -a list chain {table} {inchain}  # with handles", whoDiverts},
+		OnlyIf: []probe.Conditional{{If: unneeded,
+			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
+		Radius: divertRadius,
+	}
+	removeLegacyRule = probe.Fix{
+		Says:     "Remove rule {handle} of chain {inchain} in legacy iptables, and configure the program that adds it to leave {service} alone.",
+		Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -L {inchain} -n -v --line-numbers", whoDiverts},
+		OnlyIf: []probe.Conditional{{If: unneeded + ", and it still has that number",
+			Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -D {inchain} {handle}"}}},
+		Radius: divertRadius,
+	}
+	removeHostPort = probe.Fix{
+		Says: "Check which pod has {sent}. Where it is gone, flush chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
+		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -F -e {sent} -e NAME",
+			"ssh {node} sudo {iptables} -t {iptable} -S | grep -F -e {inchain}"},
+		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
+			Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -F {inchain}"}}},
+		Radius: divertRadius,
+	}
+	removeHostPortNFT = probe.Fix{
+		Says: "Check which pod has {sent}. Where it is gone, remove rule {handle} of chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
+		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -F -e {sent} -e NAME",
+			"ssh {node} sudo nft -a list chain {table} {inchain}"},
+		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
+			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
+		Radius: divertRadius,
+	}
+	removeLocalRoute = probe.Fix{
+		Says: "Remove the route {localroute} from the table local, and configure the program that adds it to leave {service} alone.",
+		Manifest: []string{"ssh {node} ip route show table local {localroute}  # proto names who made it",
+			"ssh {node} systemctl list-units --all '*guest-agent*' '*cloud*' 'keepalived*'"},
+		OnlyIf: []probe.Conditional{{If: "nothing needs that route",
+			Manifest: []string{"ssh {node} sudo ip route del local {localroute} table local"}}},
+		Radius: divertRadius,
+	}
+)
