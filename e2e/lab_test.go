@@ -113,6 +113,8 @@ var faults = map[string]wanted{
 	},
 	"loopback-dropped": {cause: "loopback-dropped"},
 	"services-flushed": {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
+	"api-wrong-server": {cause: "service-hijacked", book: path{"node-trouble", "services"}},
+	"dns-redirected":   {cause: "service-hijacked"},
 	"services-stale":   {cause: "kube-proxy-dead", mild: true},
 	"dns-dead":         {cause: "dns-unserved"},
 	"pods-cut-off":     {cause: "forwarding-off"},

@@ -82,6 +82,16 @@ func serviceFaults(node string) []fault {
 			Inject: scripted(node, stop("kube-proxy")), Heal: scripted(node, start("kube-proxy")),
 		},
 		{
+			Name: "api-wrong-server", Node: node, About: "clients of the API's service: 'x509: certificate is valid for ..., not for 10.96.0.1'",
+			// projectcalico/felix#1868: before kube-proxy's chain, whose priority is -100, to this node's kubelet.
+			Inject: diverted(node, "ip daddr 10.96.0.1 tcp dport 443 dnat to $(ip -4 -o addr show eth0 | sed 's/.*inet //; s/[/].*//'):10250"),
+			Heal:   scripted(node, undiverted),
+		},
+		{
+			Name: "dns-redirected", Node: node, About: "no name resolves on the node; the DNS servers answer",
+			Inject: diverted(node, "ip daddr 10.96.0.10 udp dport 53 redirect to :15053"), Heal: scripted(node, undiverted),
+		},
+		{
 			Name: "dns-dead", Node: node, About: "no name resolves in pods",
 			Inject: scale(0), Heal: scale(1),
 		},
@@ -291,3 +301,13 @@ clusters: [{name: local, cluster: {server: "https://10.96.0.1:443"}}]
 users: [{name: calico, user: {token: "$head.$claims.c2lnbmF0dXJl"}}]
 EOF
 chmod 600 /etc/cni/net.d/calico-kubeconfig`
+
+// undiverted removes the rule of diverted.
+const undiverted = "nft delete table ip ingress-agent 2>/dev/null || true"
+
+// diverted has a table of another program take connections of a node before kube-proxy does.
+func diverted(node, rule string) func(context.Context, lab) error {
+	return scripted(node, undiverted+`
+nft "add table ip ingress-agent; add chain ip ingress-agent out { type nat hook output priority -110; }
+add rule ip ingress-agent out `+rule+`"`)
+}
