@@ -45,7 +45,7 @@ func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Cont
 			return got, err
 		}
 	}
-	return got, &slowError{time.Since(began), err}
+	return got, &slowError{waited: time.Since(began), err: err}
 }
 
 // late reports whether an error says that no answer came in time.
@@ -56,13 +56,18 @@ func late(err error) bool {
 
 // slowError is an API server that takes connections and does not answer in time.
 type slowError struct {
-	waited time.Duration
-	err    error
+	waited  time.Duration
+	err     error
+	oneNode bool // it was asked about one node, which can be diagnosed without it
 }
 
 func (e *slowError) Error() string {
-	return fmt.Sprintf("the API server accepts connections but gave no answer in time (%s): it is overloaded, or its etcd "+
-		"is slow. Try again, or run calico-probe on the node itself with --via local", probe.Age(e.waited))
+	text := fmt.Sprintf("the API server accepts connections but gave no answer in time (%s): it is overloaded, or its etcd "+
+		"is slow. Try again", probe.Age(e.waited))
+	if e.oneNode {
+		text += ", or run calico-probe on the node itself with --via local"
+	}
+	return text
 }
 
 func (e *slowError) Unwrap() error { return e.err }

@@ -96,9 +96,13 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*Snapshot, error) {
+	s, err := patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*Snapshot, error) {
 		return c.read(ctx, limit, node, nil)
 	})
+	if slow, is := errors.AsType[*slowError](err); is {
+		slow.oneNode = true
+	}
+	return s, err
 }
 
 // Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
