@@ -24,7 +24,7 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		},
 		OnlyIf: []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",
 			Manifest: []string{restartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
-		Radius: "reading changes nothing; " + restartRadius + "; kube-proxy restarts on this node only",
+		Radius: "reading changes nothing; pods on this node have no policy and Services do not work there until calico-node and kube-proxy have restarted, which takes some seconds; running pods keep their routes",
 	},
 	RuledOut: []string{checks.FelixLive.ID, checks.NodeUplink.ID},
 	Explains: slices.Concat([]string{"kube-proxy-rules-lost", "firewall-unhooked"}, kubeProxyRulesLost.Explains,

@@ -37,11 +37,11 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 	Fix: probe.Fix{
 		Says: "Have a new certificate issued for this node.",
 		Manifest: []string{
-			"kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME",
+			pendingCertificate,
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}", Manifest: []string{"ssh {node} sudo kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
+			kubeadmCertificate,
 			{If: "the new certificate, or that file, is on {node}",
 				Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 		},

@@ -84,6 +84,16 @@ func fromOutside(f Findings, port float64) reached {
 	return out
 }
 
+// pendingCertificate finds the request for a new certificate of the kubelet.
+const pendingCertificate = "kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME"
+
+// kubeadmCertificate makes a new certificate of the kubelet where it cannot request one.
+var kubeadmCertificate = probe.Conditional{
+	If: "the certificate has expired, no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}",
+	Manifest: []string{
+		"ssh {node} sudo kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"},
+}
+
 // whyKubeletDead is the fix of a kubelet that is seen from outside only: the three commonest reasons, each with its
 // check, and the run that sees them.
 var whyKubeletDead = &probe.Fix{
@@ -95,11 +105,10 @@ var whyKubeletDead = &probe.Fix{
 		`ssh {node} "sudo journalctl -u {kubelet} -n 200 --no-pager | grep -E 'command failed|Failed to run kubelet|unknown flag|failed to (load|validate)'"  # configuration: the last line names the setting`,
 	},
 	OnlyIf: []probe.Conditional{
-		{If: "swap is on", Manifest: []string{"ssh {node} sudo swapoff -a", "ssh {node} sudo systemctl restart {kubelet}"}},
-		{If: "the certificate has expired", Manifest: []string{
-			"kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME",
-			"ssh {node} sudo systemctl restart {kubelet}"}},
-		{If: "the configuration is corrected, or none of the three is the reason",
+		{If: "swap is on", Manifest: swapOff},
+		{If: "the certificate has expired", Manifest: []string{pendingCertificate}},
+		kubeadmCertificate,
+		{If: "a new certificate is on {node}, the configuration is corrected, or none of the three is the reason",
 			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 	},
 	Radius: "checks change nothing; restarting the kubelet and swapoff touch this node only, running pods stay{together}",

@@ -16,7 +16,7 @@ var probeBroken = &Rule{
 	Doc: `The kubelet runs the probe's command in the container. Where the program is not in the image ("fork/exec /bin/birdcl: no such file or directory"), or does not have the flag ("unknown shorthand flag: 'l'"), the probe fails whatever the container does. With a liveness or startup probe, or a postStart hook, the kubelet kills the container in a loop. With a readiness probe it only stays unready. It happens when the image and the manifest are of two versions of Calico: one was updated, the other patched, pinned or copied from elsewhere.
 Told from a container that is ill by the kubelet's event: a program that runs and reports a fault is named there by what it reports.`,
 	Fix: probe.Fix{
-		Says: "Correct the {kind} probe or hook of container {container}: take it from the manifest of the same version as the image.",
+		Says: "Correct the {kind} of container {container}: take it from the manifest of the same version as the image.",
 		Manifest: []string{
 			"kubectl -n {of} get pod {itspod} -o yaml | grep -n -A8 -e Probe: -e postStart: -e 'image:'  # the image's version, and each command",
 			"kubectl -n {of} get events --field-selector involvedObject.name={itspod} --sort-by .lastTimestamp | tail",
@@ -43,12 +43,12 @@ Told from a container that is ill by the kubelet's event: a program that runs an
 			if r.Check == facts.CheckControllers {
 				name, owner, c.Covers = container, "deployment calico-kube-controllers", Covers(facts.CheckControllers)
 			}
-			c.Says = fmt.Sprintf("the %s probe of %s on {node} cannot succeed, so the container never gets ready: %s", kind, container, r.Facts.Str(facts.ProbeSays))
+			c.Says = fmt.Sprintf("the %s of %s on {node} cannot succeed, so the container never gets ready: %s", callNamed(kind), container, r.Facts.Str(facts.ProbeSays))
 			if kind != facts.ProbeReadiness {
 				n, _ := r.Facts.Num(facts.Restarts)
 				weight = proof
-				c.Says = fmt.Sprintf("the kubelet on {node} kills %s in a loop (%s), because its %s probe or hook cannot succeed: %s", container,
-					countOf(n, "restart"), kind, r.Facts.Str(facts.ProbeSays))
+				c.Says = fmt.Sprintf("the kubelet on {node} kills %s in a loop (%s), because its %s cannot succeed: %s", container,
+					countOf(n, "restart"), callNamed(kind), r.Facts.Str(facts.ProbeSays))
 			}
 			c.For = clues(weight, []Finding{r})
 			c.Args = map[string]Arg{"kind": probeKind(kind), "container": checked(container, isName(container), "CONTAINER"),
@@ -63,5 +63,13 @@ Told from a container that is ill by the kubelet's event: a program that runs an
 // probeKind is which of the kubelet's calls a cause is about.
 func probeKind(s string) Arg {
 	known := []string{facts.ProbeLiveness, facts.ProbeReadiness, facts.ProbeStartup, facts.ProbePostStart}
-	return checked(s, slices.Contains(known, s), "liveness")
+	return checked(callNamed(s), slices.Contains(known, s), "liveness probe")
+}
+
+// callNamed is the name of one of the kubelet's calls, for example "liveness probe".
+func callNamed(kind string) string {
+	if kind == facts.ProbePostStart {
+		return "postStart hook"
+	}
+	return kind + " probe"
 }

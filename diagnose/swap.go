@@ -9,20 +9,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
+// swapOff turns swap off, now and at boot, and starts the kubelet.
+var swapOff = []string{
+	"ssh {node} free -m  # what is swapped out has to fit into memory",
+	"ssh {node} sudo swapoff -a",
+	`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'sudo systemctl mask UNIT' there for each of that list`,
+	"ssh {node} sudo systemctl restart {kubelet}",
+}
+
 // swapOn is incident 003a.
 var swapOn = &Rule{
 	ID: "swap-on", Layer: LayerMachine, Title: "swap keeps the kubelet from starting",
 	Doc: `A kubelet that is not told otherwise refuses to start while swap is on ("running with swap on is not supported") and is started again for ever. A kubelet that runs already is not touched, so the fault waits for the next reboot or restart: swapoff by hand lasts until then, an entry in /etc/fstab or a swap unit brings swap back.
 Told from a node that is cut off or powered off by the node's own files, read over ssh, and by what its ports answer to a neighbour; from a kubelet that died of something else by swap being on at all: that one would not start either until swap is off.`,
 	Fix: probe.Fix{
-		Says: "Turn swap off now, take away what turns it on at boot, and start the kubelet.",
-		Manifest: []string{
-			"ssh {node} free -m  # what is swapped out has to fit into memory",
-			"ssh {node} sudo swapoff -a",
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'sudo systemctl mask UNIT' there for each of that list`,
-			"ssh {node} sudo systemctl restart {kubelet}",
-		},
-		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
+		Says:     "Turn swap off now, take away what turns it on at boot, and start the kubelet.",
+		Manifest: swapOff,
+		Radius:   "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
 	Match: func(f Findings) []Case {
