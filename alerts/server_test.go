@@ -908,7 +908,7 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 	}
 	for _, j := range s.jobs {
 		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
-		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: crashed: of nil")
+		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: of nil")
 		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
 			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -147,7 +148,7 @@ func (s *Server) Run(ctx context.Context) {
 	ended := probe.Async(func() error { all.Wait(); return nil })
 	crashed := func(err error) {
 		if err != nil {
-			s.log.Error("a job met a fault of this program", "fault", err.Error(), "stack", stackOf(err))
+			s.ownFault(err)
 		}
 	}
 	select {
@@ -196,10 +197,15 @@ func (s *Server) doSafely(ctx context.Context, job Job) {
 	if crash == nil {
 		return
 	}
-	s.log.Error("a job met a fault of this program", "job", job.ID, "fault", crash.Error(), "stack", stackOf(crash))
-	s.change(job.ID, func(j *Job) {
-		j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, "a fault of this program: "+crash.Error(), time.Now()
-	})
+	says := s.ownFault(crash, "job", job.ID)
+	s.change(job.ID, func(j *Job) { j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, says, time.Now() })
+}
+
+// ownFault logs a crash of this program in a job, and returns what the job's page says of it.
+func (s *Server) ownFault(crash error, of ...any) string {
+	text := strings.TrimPrefix(crash.Error(), "crashed: ")
+	s.log.Error("a job met a fault of this program", append(of, "fault", text, "stack", stackOf(crash))...)
+	return "a fault of this program: " + text
 }
 
 // stackOf is where a crash was.
@@ -264,11 +270,9 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 		report, err = s.cluster.Look(ctx, job, folder)
 		return err
 	})
-	crash, crashed := errors.AsType[*probe.Crash](err)
 	switch {
-	case crashed:
-		s.log.Error("a job met a fault of this program", "job", job.ID, "fault", crash.Text, "stack", crash.Stack)
-		return Report{}, fmt.Errorf("a fault of this program: %s", crash.Text)
+	case errors.As(err, new(*probe.Crash)):
+		return Report{}, errors.New(s.ownFault(err, "job", job.ID))
 	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return Report{}, context.Cause(ctx)
 	case err != nil:
