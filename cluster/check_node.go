@@ -65,7 +65,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 
 // ownCondition is the one that 'calico-probe conditions' writes. It repeats what an earlier run concluded, and True is
 // good news.
-const ownCondition corev1.NodeConditionType = "CalicoHealthy"
+const ownCondition corev1.NodeConditionType = facts.ConditionHealthy
 
 // writerOf is what last wrote a condition of a node, by the name it gave the API server, "" = not known.
 func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {

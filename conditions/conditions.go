@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
 // Type is the condition's.
-const Type = "CalicoHealthy"
+const Type = facts.ConditionHealthy
 
 // The values of a condition's status.
 const (
@@ -76,7 +77,7 @@ type Pending struct {
 
 // PendingKey is the annotation of a Node that keeps a Pending between rounds. Nothing acts on it, unlike a condition,
 // and every later round sees it, whichever process and machine runs it.
-const PendingKey = "calico-probe.io/pending-condition"
+const PendingKey = facts.PendingCondition
 
 // String returns the annotation's value.
 func (p Pending) String() string {

@@ -1,0 +1,7 @@
+package facts
+
+// What 'calico-probe conditions' writes on a Node.
+const (
+	ConditionHealthy = "CalicoHealthy"                     // the type of the condition
+	PendingCondition = "calico-probe.io/pending-condition" // the annotation that keeps a status between two rounds
+)
