@@ -15,7 +15,8 @@ func TestKubeletDeadFixes(t *testing.T) {
 	for _, c := range whyKubeletDead.OnlyIf {
 		all = append(all, c.Manifest...)
 	}
-	want := slices.Concat(swapOn.Fix.Manifest, kubeletCertificate.Fix.Manifest[:1], kubeletCertificate.Fix.OnlyIf[0].Manifest)
+	of := kubeletCertificate.Fix
+	want := slices.Concat(swapOn.Fix.Manifest, of.Manifest[:1], of.OnlyIf[0].Manifest)
 	for _, command := range want {
 		if !slices.Contains(all, command) {
 			t.Errorf("kubelet-dead lacks %q", command)
@@ -26,7 +27,8 @@ func TestKubeletDeadFixes(t *testing.T) {
 // TestCallNamed wants a broken call of the kubelet named as what it is.
 func TestCallNamed(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[string]string{facts.ProbeLiveness: "liveness probe", facts.ProbePostStart: "postStart hook"} {
+	all := map[string]string{facts.ProbeLiveness: "liveness probe", facts.ProbePostStart: "postStart hook"}
+	for kind, want := range all {
 		if got := probeKind(kind).said; callNamed(kind) != want || got != want {
 			t.Errorf("%s: %q and %q", kind, callNamed(kind), got)
 		}
