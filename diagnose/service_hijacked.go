@@ -62,7 +62,8 @@ func hijack(r Finding) Case {
 		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
 		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
 		"handle": numberArg(num([]Finding{r}, checks.FactHandle)), "iptables": own(iptablesOf(wall, family)),
-		"sent": addressArg(to.Addr().String()), "sentport": numberArg(float64(to.Port())), "service": addressArg(at.Addr().String()),
+		"sent": addressArg(to.Addr().String()), "sentport": numberArg(float64(to.Port())),
+		"service": addressArg(at.Addr().String()),
 	}}
 	c.Says = fmt.Sprintf("{node} sends connections for %s (Service %s) to %s, which is not an endpoint of that Service: %s rule %q",
 		service, name, sent, wall, rule)
@@ -109,8 +110,9 @@ func iptablesOf(wall, family string) string {
 
 // ofHostPort reports whether a chain belongs to a hostPort: of the CNI plugin portmap, or of CRI-O.
 func ofHostPort(table, chain string) bool {
-	return table == "cni_hostport" || slices.ContainsFunc([]string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"},
-		func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+	prefixes := []string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"}
+	return table == "cni_hostport" ||
+		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
 // takenFrom are the bad results that follow where a service's connections go elsewhere.

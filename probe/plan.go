@@ -69,8 +69,8 @@ const AttrEmptyFor = "empty_for"
 // made: NAMESPACE/NAME.
 const AttrSlice = "slice"
 
-// AttrEndpoints is on a KindService target: its ready endpoints, as ADDRESS:PORT with commas between. It is absent where
-// there are more than MaxEndpoints.
+// AttrEndpoints is on a KindService target: its ready endpoints, as ADDRESS:PORT with commas between. It is absent
+// where there are more than MaxEndpoints.
 const (
 	AttrEndpoints = "endpoints"
 	MaxEndpoints  = 64 // some 1.5 kB of a plan

@@ -112,8 +112,8 @@ func TestRealDestination(t *testing.T) {
 	r := want(t, followServices(t), theAPI, probe.Fail,
 		"10.96.0.1:443 leads to 10.88.0.11:10250, which is no endpoint of the service (10.88.0.11:6443); nftables rule: "+
 			"ip agent out: to 10.96.0.1/32 tcp port 443 dnat to 10.88.0.11:10250")
-	if r.Facts.Str(FactSentTo) != "10.88.0.11:10250" || r.Facts.Str(FactRawTable) != "ip agent" || r.Facts.Str(FactChain) != "out" ||
-		r.Facts.Str(FactWall) != kernel.WallNative {
+	if r.Facts.Str(FactSentTo) != "10.88.0.11:10250" || r.Facts.Str(FactRawTable) != "ip agent" ||
+		r.Facts.Str(FactChain) != "out" || r.Facts.Str(FactWall) != kernel.WallNative {
 		t.Errorf("%v", r.Facts)
 	}
 	do(t, "nft flush chain ip agent out", "nft add rule ip agent out tcp dport 443 redirect to :1")

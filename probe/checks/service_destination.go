@@ -20,7 +20,8 @@ import (
 var ServiceDestination = &probe.Check{
 	ID: "service-destination", Asks: "does the kernel send connections for services to their endpoints?",
 	From: probe.FromNode, In: probe.Standard, Limit: 8 * time.Second,
-	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: serviceDestination,
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "netlink", "NET_ADMIN"},
+	Run: serviceDestination,
 	Doc: `A connection of the probe's own to each service: the API server's, the cluster's DNS (one query by UDP, one connection by TCP), and another one with ready endpoints, also at this node's own node port. The kernel's table of connections (conntrack) has an entry for it, which shows where the packets were really sent. That is compared with the endpoints in the API. Rules are read only after a connection went elsewhere.
 ok: to an endpoint. fail: a rule that belongs neither to kube-proxy nor to Calico sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or nobody answers. warn: the same, of a service whose protocol is not known, and somebody accepts. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
 info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, which is what a missing kube-proxy looks like, see service-clusterip. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
@@ -194,7 +195,8 @@ func (f follower) judged(ctx context.Context, r probe.Result, s followed, accept
 	return r
 }
 
-// untranslated is a connection whose packets keep the service's address: no rule matched them, or they stay on this node.
+// untranslated is a connection whose packets keep the service's address: no rule matched them, or they stay on this
+// node.
 func (f follower) untranslated(ctx context.Context, s followed, accepted bool) probe.Result {
 	r := probe.Found(probe.Info, "packets for %s leave with that address: no rule of kube-proxy translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
@@ -205,7 +207,8 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	if err == nil && entry != nil && entry.Type == kernel.Local {
 		text := probe.OneLine(entry.String())
 		r.Saw = fmt.Sprintf("%s leads to this node itself, which is no endpoint of the service; route: %s", s.to, text)
-		return f.judged(ctx, r, s, accepted).With(FactRule, text).With(FactMeans, MeansRoute).With(FactSentTo, s.to.String())
+		return f.judged(ctx, r, s, accepted).With(FactRule, text).With(FactMeans, MeansRoute).
+			With(FactSentTo, s.to.String())
 	}
 	if !accepted {
 		return r
@@ -222,9 +225,9 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	return f.judged(ctx, blamed(r.With(FactSentTo, rules[i].Sends.String()), rules[i]), s, accepted)
 }
 
-// unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route to
-// the service's address and to its endpoints, a rule sends it to where no route leads: a hostPort whose pod is gone, to an
-// address in the node's own block, which is a blackhole then.
+// unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route
+// to the service's address and to its endpoints, a rule sends it to where no route leads: a hostPort whose pod is gone,
+// to an address in the node's own block, which is a blackhole then.
 func (f follower) unsent(s followed, err error) probe.Result {
 	r := probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
 	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {

@@ -17,7 +17,8 @@ func TestFollowable(t *testing.T) {
 	}
 	service := target(probe.KindService, "d/web", "10.96.0.20", 80)
 	service.Attrs = map[string]string{probe.AttrEndpoints: "10.244.1.2:8080,10.244.2.2:8080"}
-	here, there := target(probe.KindNodePort, "d/web", "10.88.0.11", 30080), target(probe.KindNodePort, "d/web", "10.88.0.12", 30080)
+	here := target(probe.KindNodePort, "d/web", "10.88.0.11", 30080)
+	there := target(probe.KindNodePort, "d/web", "10.88.0.12", 30080)
 	here.Node, there.Node = "a", "b"
 	p := &probe.Pass{Host: &probe.Host{Node: "a"}, Targets: []probe.Target{
 		target(probe.KindDatastore, "service", "10.96.0.1", 443), target(probe.KindDatastore, "endpoint", "10.88.0.1", 6443),
@@ -41,6 +42,7 @@ func TestFollowable(t *testing.T) {
 // TestCulprit wants the rule that leads to where the connection went, and none that only may.
 func TestCulprit(t *testing.T) {
 	t.Parallel()
+	type rules []kernel.PacketRule
 	api := followed{network: "tcp", to: netip.MustParseAddrPort("10.96.0.1:443")}
 	to := func(does, sends string, also ...func(*kernel.PacketRule)) kernel.PacketRule {
 		r := kernel.PacketRule{Family: 4, Does: does, Proto: protoTCP, ToPorts: [2]int{443, 443}}
@@ -57,27 +59,29 @@ func TestCulprit(t *testing.T) {
 	}
 	anything := func(r *kernel.PacketRule) { r.Proto, r.ToPorts = 0, [2]int{} }
 	from := func(r *kernel.PacketRule) { r.FromPorts = [2]int{68, 68} }
+	udp := func(r *kernel.PacketRule) { r.Proto = protoUDP }
 	other := to(kernel.DoesDNAT, "10.0.0.8:443")
+	certain := to(kernel.DoesDNAT, "10.0.0.9:1")
 	for name, c := range map[string]struct {
-		rules []kernel.PacketRule
+		rules rules
 		sent  string
 		own   bool
 		want  int // -1 = none of them
 	}{
-		"its destination":       {[]kernel.PacketRule{other, to(kernel.DoesDNAT, "10.0.0.9:10250")}, "10.0.0.9:10250", false, 1},
-		"another destination":   {[]kernel.PacketRule{other}, "10.0.0.9:10250", false, -1},
-		"the port is kept":      {[]kernel.PacketRule{other, to(kernel.DoesDNAT, "", kept)}, "10.0.0.9:443", false, 1},
-		"without conditions":    {[]kernel.PacketRule{to(kernel.DoesDNAT, "10.0.0.9:1", on), to(kernel.DoesDNAT, "10.0.0.9:1")}, "10.0.0.9:1", false, 1},
-		"on conditions":         {[]kernel.PacketRule{other, to(kernel.DoesDNAT, "10.0.0.9:1", on)}, "10.0.0.9:1", false, 1},
-		"one of several":        {[]kernel.PacketRule{other, to(kernel.DoesDNAT, "")}, "10.0.0.9:1", false, 1},
-		"anything to several":   {[]kernel.PacketRule{to(kernel.DoesDNAT, "", anything)}, "10.0.0.9:1", false, -1},
-		"to this node":          {[]kernel.PacketRule{other, to(kernel.DoesRedirect, "", here(15001))}, "127.0.0.1:15001", true, 1},
-		"to another node":       {[]kernel.PacketRule{to(kernel.DoesRedirect, "", here(15001))}, "10.0.0.9:15001", false, -1},
-		"to its own port":       {[]kernel.PacketRule{to(kernel.DoesRedirect, "", here(0))}, "10.88.0.11:443", true, 0},
-		"from a port":           {[]kernel.PacketRule{to(kernel.DoesDNAT, "10.0.0.9:1", from)}, "10.0.0.9:1", false, -1},
-		"TPROXY sends nowhere":  {[]kernel.PacketRule{to(kernel.DoesTProxy, "10.0.0.9:1")}, "10.0.0.9:1", false, -1},
+		"its destination":       {rules{other, to(kernel.DoesDNAT, "10.0.0.9:10250")}, "10.0.0.9:10250", false, 1},
+		"another destination":   {rules{other}, "10.0.0.9:10250", false, -1},
+		"the port is kept":      {rules{other, to(kernel.DoesDNAT, "", kept)}, "10.0.0.9:443", false, 1},
+		"without conditions":    {rules{to(kernel.DoesDNAT, "10.0.0.9:1", on), certain}, "10.0.0.9:1", false, 1},
+		"on conditions":         {rules{other, to(kernel.DoesDNAT, "10.0.0.9:1", on)}, "10.0.0.9:1", false, 1},
+		"one of several":        {rules{other, to(kernel.DoesDNAT, "")}, "10.0.0.9:1", false, 1},
+		"anything to several":   {rules{to(kernel.DoesDNAT, "", anything)}, "10.0.0.9:1", false, -1},
+		"to this node":          {rules{other, to(kernel.DoesRedirect, "", here(15001))}, "127.0.0.1:15001", true, 1},
+		"to another node":       {rules{to(kernel.DoesRedirect, "", here(15001))}, "10.0.0.9:15001", false, -1},
+		"to its own port":       {rules{to(kernel.DoesRedirect, "", here(0))}, "10.88.0.11:443", true, 0},
+		"from a port":           {rules{to(kernel.DoesDNAT, "10.0.0.9:1", from)}, "10.0.0.9:1", false, -1},
+		"TPROXY sends nowhere":  {rules{to(kernel.DoesTProxy, "10.0.0.9:1")}, "10.0.0.9:1", false, -1},
 		"there are none of it":  {nil, "10.0.0.9:1", false, -1},
-		"of another's protocol": {[]kernel.PacketRule{to(kernel.DoesDNAT, "10.0.0.9:1", func(r *kernel.PacketRule) { r.Proto = protoUDP })}, "10.0.0.9:1", false, -1},
+		"of another's protocol": {rules{to(kernel.DoesDNAT, "10.0.0.9:1", udp)}, "10.0.0.9:1", false, -1},
 	} {
 		got, known := culprit(c.rules, api, netip.MustParseAddrPort(c.sent), c.own)
 		if known != (c.want >= 0) || known && got != c.rules[c.want] {

@@ -102,8 +102,8 @@ func flowIn(tuple []byte) Flow {
 	return f
 }
 
-// NewConnections watches the connections that this network namespace begins to track, for one that is over before SentTo
-// can look it up. It hears of every new one: watch no longer than one attempt takes.
+// NewConnections watches the connections that this network namespace begins to track, for one that is over before
+// SentTo can look it up. It hears of every new one: watch no longer than one attempt takes.
 type NewConnections struct{ socket *nl.NetlinkSocket }
 
 // newConnections is the kernel's group of listeners (NFNLGRP_CONNTRACK_NEW in linux/netfilter/nfnetlink.h).

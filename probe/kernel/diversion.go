@@ -25,7 +25,8 @@ func divertsByDesign(table, chain string) bool {
 			func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
-// Flags of a target's range of addresses (NF_NAT_RANGE_MAP_IPS, NF_NAT_RANGE_PROTO_SPECIFIED in linux/netfilter/nf_nat.h).
+// Flags of a target's range of addresses (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED of
+// linux/netfilter/nf_nat.h).
 const (
 	rangeAddresses = 1 << 0
 	rangePorts     = 1 << 1

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Diversions lists the rules of all firewalls that send packets elsewhere than to their destination, except for those of
-// kube-proxy and Calico. The error says what could not be read, beside what could.
+// Diversions lists the rules of all firewalls that send packets elsewhere than to their destination, except for those
+// of kube-proxy and Calico. The error says what could not be read, beside what could.
 func Diversions(h *probe.Host) ([]PacketRule, error) {
 	var out []PacketRule
 	var failed error

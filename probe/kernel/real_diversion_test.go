@@ -85,7 +85,7 @@ nft add rule ip kube-proxy service ip daddr 10.96.0.1 tcp dport 443 dnat to 10.8
 	}
 }
 
-// TestRealSentTo follows connections whose destination a rule changes: accepted, without an answer, refused, and by UDP.
+// TestRealSentTo follows connections whose destination a rule changes: accepted, refused, and by UDP.
 func TestRealSentTo(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip addr add 192.0.2.1/24 dev lo

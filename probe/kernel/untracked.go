@@ -20,8 +20,8 @@ type PacketRule struct {
 	Partly bool
 
 	Does string // one of the Does words
-	// Sends is where to, except for notrack. The address is invalid where the rule keeps it or chooses one of several,
-	// the port is 0 likewise.
+	// Sends is where to, except for notrack. The address is invalid, and the port 0, where the rule keeps it or chooses
+	// one of several.
 	Sends netip.AddrPort
 	// What finds the rule again, where it sends packets elsewhere: one of the Wall names, the table's family as nft
 	// writes it, and nftables' number of the rule, or its place in a chain of legacy iptables.
