@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // cover tells quickly what a list of covers has.
@@ -21,23 +22,30 @@ func newCover(covers ...[]Cover) cover {
 	out := cover{}
 	for _, list := range covers {
 		for _, c := range list {
-			of := out[c.Check]
-			if of == nil {
-				of = &covered{abouts: map[string]bool{}}
-				out[c.Check] = of
+			if closed := closes[c.Check]; closed != "" {
+				out.add(Cover{Check: checks.NeighbourReach.ID, About: closed})
 			}
-			about := strings.TrimSpace(c.About)
-			of.all = of.all || c.About == ""
-			if of.abouts[about] {
-				continue
-			}
-			of.abouts[about] = true
-			if width := 1 + strings.Count(about, " "); !slices.Contains(of.widths, width) {
-				of.widths = append(of.widths, width)
-			}
+			out.add(c)
 		}
 	}
 	return out
+}
+
+func (c cover) add(one Cover) {
+	of := c[one.Check]
+	if of == nil {
+		of = &covered{abouts: map[string]bool{}}
+		c[one.Check] = of
+	}
+	about := strings.TrimSpace(one.About)
+	of.all = of.all || one.About == ""
+	if of.abouts[about] {
+		return
+	}
+	of.abouts[about] = true
+	if width := 1 + strings.Count(about, " "); !slices.Contains(of.widths, width) {
+		of.widths = append(of.widths, width)
+	}
 }
 
 func (c cover) has(check, target string) bool {

@@ -60,8 +60,37 @@ func sameService(f Findings, r Finding) []Finding {
 	})
 }
 
-// Grade returns how bad it is that other nodes cannot reach this one. A network may close kubelets to other nodes: only
-// where another kubelet is open, or two nodes agree, is a closed one a fault.
+// What of a node others cannot reach, as the target of its own neighbour-reach result.
+const (
+	ClosedKubelet = "kubelet"
+	ClosedPods    = "pods"
+	ClosedPorts   = "node-ports"
+)
+
+// Closed sorts what Unreached returns.
+func Closed(unreached []Finding) map[string][]Finding {
+	out := map[string][]Finding{}
+	for _, r := range unreached {
+		kind := ClosedPods
+		switch port, _ := r.Facts.Num(checks.FactPort); {
+		case r.Check == checks.ServiceNodePort.ID:
+			kind = ClosedPorts
+		case port == kubeletPort:
+			kind = ClosedKubelet
+		}
+		out[kind] = append(out[kind], r)
+	}
+	return out
+}
+
+// closes are what of a node is closed where a check fails: a cause of that explains both.
+var closes = map[string]string{
+	checks.ServiceNodePort.ID: ClosedPorts, checks.ServiceClusterIP.ID: ClosedPorts, checks.PodPing.ID: ClosedPods,
+	checks.PodTCP.ID: ClosedPods, checks.KubeletHealth.ID: ClosedKubelet,
+}
+
+// Grade returns how bad it is that other nodes cannot reach one kind of place. A network may close kubelets to other
+// nodes: only where another kubelet is open, or two nodes agree, is a closed one a fault.
 func Grade(f Findings, unreached []Finding) probe.Status {
 	for _, r := range unreached {
 		if port, _ := r.Facts.Num(checks.FactPort); port != kubeletPort || len(third(f, r, probe.OK)) > 0 {

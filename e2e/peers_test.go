@@ -128,7 +128,7 @@ func TestClosedToOthers(t *testing.T) {
 			iptables("-I")
 			t.Cleanup(func() { iptables("-D") })
 			d, a := report(t, run...)
-			d.want(t, "neighbour-reach", c.status, "other nodes cannot reach it: ", c.saw)
+			d.want(t, "neighbour-reach", c.status, "other nodes cannot reach ", c.saw)
 			if len(d.Causes) == 0 || !strings.Contains(d.Causes[0].Says, c.cause) {
 				t.Errorf("exit %d, %v", a.exit, d.Causes)
 			}

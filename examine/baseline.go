@@ -163,7 +163,12 @@ func (r *Run) reportBaselines(all []baseline) error {
 			}
 		}
 	}
-	return r.Add(injector.MethodNeighbour, r.fromOutside(from, failed, len(all) == 0))
+	for _, res := range r.fromOutside(from, failed, len(all) == 0) {
+		if err := r.Add(injector.MethodNeighbour, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // askSafely is askBaseline; a panic costs this one answer.

@@ -3,6 +3,7 @@ package examine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -76,11 +77,10 @@ func (r *Run) reportView() error {
 	return nil
 }
 
-// fromOutside is the result about the node that follows from what others saw: from has the nodes that answered,
-// failed why others did not.
-func (r *Run) fromOutside(from, failed []string, noOther bool) probe.Event {
+// fromOutside are the results about the node that follow from what others saw: from has the nodes that answered, failed
+// why others did not.
+func (r *Run) fromOutside(from, failed []string, noOther bool) []probe.Result {
 	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
-	unreached := diagnose.Unreached(r.Seen)
 	switch {
 	case noOther:
 		res.Status, res.Saw = probe.Skip, "no other node is ready"
@@ -91,16 +91,22 @@ func (r *Run) fromOutside(from, failed []string, noOther bool) probe.Event {
 		}
 		res.Saw = "no probe on another node answered: " + strings.Join(failed, "; ")
 		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
-	case len(unreached) > 0:
-		res.Status = diagnose.Grade(r.Seen, unreached)
-		res.Saw = "other nodes cannot reach it: " + diagnose.Places(r.Seen, unreached)
 	}
 	res.Check = checks.NeighbourReach.ID
 	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
 		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
+		return []probe.Result{res}
 	}
-	return probe.Event{Type: probe.EventResult, Result: &res}
+	out := []probe.Result{res}
+	closed := diagnose.Closed(diagnose.Unreached(r.Seen))
+	for _, kind := range slices.Sorted(maps.Keys(closed)) {
+		one := probe.Found(diagnose.Grade(r.Seen, closed[kind]), "other nodes cannot reach %s",
+			diagnose.Places(r.Seen, closed[kind]))
+		one.Check, one.Target = checks.NeighbourReach.ID, kind
+		out = append(out, one)
+	}
+	return out
 }
 
 // leavesOthersOut reports whether a run that would have a view from outside was told to ask no other node.
