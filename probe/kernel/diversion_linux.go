@@ -80,7 +80,7 @@ func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool)
 		case "counter", "log":
 		case "meta", "payload", "bitwise", "cmp", "match":
 			one := nftKinds[name]()
-			if expr.Unmarshal(byte(family), data, one) == nil {
+			if nftDecodes(byte(family), data, one) {
 				matches = append(matches, one)
 				break
 			}
@@ -100,7 +100,7 @@ type registers map[uint32][]byte
 // set does what the expression immediate does.
 func (g registers) set(data []byte) {
 	var value expr.Immediate
-	if expr.Unmarshal(0, data, &value) == nil {
+	if nftDecodes(0, data, &value) {
 		g[value.Register] = value.Data
 	}
 }
@@ -117,13 +117,13 @@ func (g registers) sent(family byte, name string, data []byte) (does string, to 
 	switch name {
 	case "nat":
 		var e expr.NAT
-		if expr.Unmarshal(family, data, &e) != nil || e.Type != expr.NATTypeDestNAT {
+		if !nftDecodes(family, data, &e) || e.Type != expr.NATTypeDestNAT {
 			return "", to, false
 		}
 		does, addr, lastAddr, port, lastPort = DoesDNAT, e.RegAddrMin, e.RegAddrMax, e.RegProtoMin, e.RegProtoMax
 	case "redir":
 		var e expr.Redir
-		if expr.Unmarshal(family, data, &e) != nil {
+		if !nftDecodes(family, data, &e) {
 			return "", to, false
 		}
 		does, port, lastPort = DoesRedirect, e.RegisterProtoMin, e.RegisterProtoMax

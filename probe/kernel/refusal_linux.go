@@ -334,7 +334,13 @@ func verdictOf(data []byte, into *expr.Verdict) bool {
 			return false
 		}
 	}
-	return expr.Unmarshal(0, data, into) == nil
+	return nftDecodes(0, data, into)
+}
+
+// nftDecodes reads an expression, and reports whether it could. The library indexes into attributes that may be too
+// short, which is a panic (google/nftables v0.3.0, expr/verdict.go).
+func nftDecodes(family byte, data []byte, into expr.Any) bool {
+	return probe.Recovered(func() error { return expr.Unmarshal(family, data, into) }) == nil
 }
 
 // nftKinds are the expressions that are put into words.
@@ -359,7 +365,7 @@ func nftExprs(family byte, raw []byte) []expr.Any {
 		one := build()
 		if verdict, is := one.(*expr.Verdict); is && !verdictOf(data, verdict) {
 			continue
-		} else if !is && expr.Unmarshal(family, data, one) != nil {
+		} else if !is && !nftDecodes(family, data, one) {
 			continue
 		}
 		out = append(out, one)
