@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 
@@ -41,6 +42,31 @@ func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 		add(node)
 	}
 	return out
+}
+
+// SameRole reports whether two nodes are both of the control plane, or both not: a firewall may treat the two unlike.
+func SameRole(a, b *corev1.Node) bool {
+	role := func(n *corev1.Node) bool {
+		_, is := n.Labels["node-role.kubernetes.io/control-plane"]
+		return is
+	}
+	return role(a) == role(b)
+}
+
+// Witness picks the healthy node that tests another one from outside: of the same role where there is one, and by the
+// node's name, so that no single node is the witness of all others. It is nil where there is none.
+func Witness(s *Snapshot) *corev1.Node {
+	fit := BaselineNodes(s, len(s.Nodes), nil)
+	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
+	if len(same) > 0 {
+		fit = same
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	name := fnv.New32a()
+	_, _ = name.Write([]byte(s.Node.Name)) // never fails (hash.Hash)
+	return fit[int(name.Sum32()%uint32(len(fit)))]
 }
 
 // fitToCompare reports whether a node is healthy by the API and neither cordoned nor drained.
@@ -100,9 +126,12 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 	if len(pods) == 0 {
 		pods = s.unready
 	}
-	out = append(out, podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies)...)
-	for _, third := range BaselineNodes(s, 2, nil) {
-		if third.Name == witness {
+	for _, pod := range podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies) {
+		pod.Port = 0 // it is pinged: that a program listens at the port that it declares is not known
+		out = append(out, pod)
+	}
+	for _, third := range BaselineNodes(s, len(s.Nodes), nil) {
+		if third.Name == witness || !SameRole(third, s.Node) {
 			continue
 		}
 		for _, a := range InternalIPs(third) {

@@ -22,7 +22,7 @@ func newCover(covers ...[]Cover) cover {
 	out := cover{}
 	for _, list := range covers {
 		for _, c := range list {
-			if closed := closes[c.Check]; closed != "" {
+			if closed := closes[c.Check]; closed != "" && c.About == "" {
 				out.add(Cover{Check: checks.NeighbourReach.ID, About: closed})
 			}
 			out.add(c)

@@ -27,12 +27,12 @@ func Unreached(f Findings) []Finding {
 	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
 		port, _ := r.Facts.Num(checks.FactPort)
 		pod := strings.HasPrefix(r.Target, f.Node+" pod ")
-		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) {
+		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) && !reachedBy(f, r) {
 			out = append(out, r)
 		}
 	}
 	for _, r := range f.Elsewhere(checks.ServiceNodePort.ID) {
-		if failsToReach(f, r) && len(sameService(f, r)) > 0 {
+		if failsToReach(f, r) && len(sameService(f, r)) > 0 && !reachedBy(f, r) {
 			out = append(out, r)
 		}
 	}
@@ -42,6 +42,13 @@ func Unreached(f Findings) []Finding {
 // failsToReach reports whether another node failed to reach this one, for a reason that is not its own.
 func failsToReach(f Findings, r Finding) bool {
 	return r.Status == probe.Fail && nodeOf(r) == f.Node && reasonOf(r) != noWay
+}
+
+// reachedBy reports whether another node reaches the same: then the fault is the first one's.
+func reachedBy(f Findings, r Finding) bool {
+	return slices.ContainsFunc(f.Elsewhere(r.Check), func(o Finding) bool {
+		return o.Node != r.Node && o.Target == r.Target && o.Status == probe.OK
+	})
 }
 
 // third returns the results of the same node about the kubelet of a third node that have a status.
@@ -71,12 +78,12 @@ const (
 func Closed(unreached []Finding) map[string][]Finding {
 	out := map[string][]Finding{}
 	for _, r := range unreached {
-		kind := ClosedPods
-		switch port, _ := r.Facts.Num(checks.FactPort); {
+		kind := ClosedKubelet
+		switch {
 		case r.Check == checks.ServiceNodePort.ID:
 			kind = ClosedPorts
-		case port == kubeletPort:
-			kind = ClosedKubelet
+		case strings.Contains(r.Target, " pod "):
+			kind = ClosedPods
 		}
 		out[kind] = append(out[kind], r)
 	}
@@ -89,16 +96,16 @@ var closes = map[string]string{
 	checks.PodTCP.ID: ClosedPods, checks.KubeletHealth.ID: ClosedKubelet,
 }
 
-// Grade returns how bad it is that other nodes cannot reach one kind of place. A network may close kubelets to other
-// nodes: only where another kubelet is open, or two nodes agree, is a closed one a fault.
-func Grade(f Findings, unreached []Finding) probe.Status {
-	for _, r := range unreached {
-		if port, _ := r.Facts.Num(checks.FactPort); port != kubeletPort || len(third(f, r, probe.OK)) > 0 {
-			return probe.Fail
-		}
-	}
-	if len(askers(unreached)) > 1 {
+// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain. A
+// network may close kubelets to other nodes: that is a warning, and only where a node of the same role is open or, with
+// no such node to compare with, the witness has the same role.
+func Grade(f Findings, kind string, unreached []Finding, sameRole bool) probe.Status {
+	switch {
+	case kind != ClosedKubelet && len(askers(unreached)) > 1:
 		return probe.Fail
+	case kind == ClosedKubelet && !sameRole &&
+		!slices.ContainsFunc(unreached, func(r Finding) bool { return len(third(f, r, probe.OK)) > 0 }):
+		return probe.Info
 	}
 	return probe.Warn
 }

@@ -27,24 +27,30 @@ func TestUnreached(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen  []seen
 		want  string
-		grade probe.Status
+		grade probe.Status // with a witness of the same role
 	}{
 		"all well": {[]seen{{"a", reach, "b tcp 10250", probe.OK, kubelet}}, "", ""},
 		"kubelet, by one": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet}},
 			"tcp 10250 from a (timeout)", probe.Warn},
 		"kubelet, by two": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
 			{"c", reach, "b tcp 10250", probe.Fail, kubelet}},
-			"tcp 10250 from a (timeout), tcp 10250 from c (timeout)", probe.Fail},
+			"tcp 10250 from a (timeout), tcp 10250 from c (timeout)", probe.Warn},
+		"kubelet, and another reaches it": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
+			{"c", reach, "b tcp 10250", probe.OK, kubelet}}, "", ""},
 		"kubelet, and another's is open": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
-			{"a", reach, "c tcp 10250", probe.OK, reference}}, "tcp 10250 from a (timeout)", probe.Fail},
+			{"a", reach, "c tcp 10250", probe.OK, reference}}, "tcp 10250 from a (timeout)", probe.Warn},
 		"every kubelet is closed": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
 			{"a", reach, "c tcp 10250", probe.Fail, reference}}, "", ""},
-		"pod":                         {[]seen{{"a", reach, "b pod default/x", probe.Fail, pod}}, "pod default/x from a (timeout)", probe.Fail},
+		"pod, by one": {[]seen{{"a", reach, "b pod default/x", probe.Fail, pod}}, "pod default/x from a (timeout)",
+			probe.Warn},
+		"pod, by two": {[]seen{{"a", reach, "b pod default/x", probe.Fail, pod},
+			{"c", reach, "b pod default/x", probe.Fail, pod}},
+			"pod default/x from a (timeout), pod default/x from c (timeout)", probe.Fail},
 		"pod that a policy may close": {[]seen{{"a", reach, "b pod default/x", probe.Warn, pod}}, "", ""},
 		"no route there":              {[]seen{{"a", reach, "b pod default/x", probe.Fail, noRoute}}, "", ""},
 		"node port": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
 			{"a", service, "default/x a 10.0.0.1:30080", probe.OK, elsewhere}},
-			"default/x b 10.0.0.2:30080 from a (timeout)", probe.Fail},
+			"default/x b 10.0.0.2:30080 from a (timeout)", probe.Warn},
 		"node port that answers nowhere": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
 			{"a", service, "default/x a 10.0.0.1:30080", probe.Fail, elsewhere}}, "", ""},
 		"node port of another service": {[]seen{{"a", service, "default/x b 10.0.0.2:30080", probe.Fail, nodePort},
@@ -59,8 +65,13 @@ func TestUnreached(t *testing.T) {
 		if places := Places(f, got); places != c.want {
 			t.Errorf("%s: %q, want %q", name, places, c.want)
 		}
-		if len(got) > 0 && Grade(f, got) != c.grade {
-			t.Errorf("%s: %s, want %s", name, Grade(f, got), c.grade)
+		for kind, places := range Closed(got) {
+			if grade := Grade(f, kind, places, true); grade != c.grade {
+				t.Errorf("%s: %s %s, want %s", name, kind, grade, c.grade)
+			}
+			if grade := Grade(f, kind, places, false); name == "kubelet, by two" && grade != probe.Info {
+				t.Errorf("%s, from nodes of another role: %s", name, grade)
+			}
 		}
 	}
 	f := Findings{Node: "b"}

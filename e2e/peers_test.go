@@ -108,15 +108,14 @@ func TestClosedToOthers(t *testing.T) {
 		t.Errorf("--peers 0: exit %d\n%s", a.exit, a.stdout)
 	}
 	for name, c := range map[string]struct {
-		status     probe.Status
 		saw, cause string
 		rule       []string
 	}{
-		"kubelet": {probe.Warn, "10.88.0.12 tcp 10250 from node-a (timeout)", "dport 10250 drop",
+		"kubelet": {"10.88.0.12 tcp 10250 from node-a (timeout)", "dport 10250 drop",
 			[]string{"-t", "filter", "-I", "INPUT", "-p", "tcp", "--dport", "10250", "-s", "10.88.0.11", "-j", "DROP"}},
-		"pods": {probe.Fail, "pod default/workload-b", "daddr 10.244.0.0/16 drop",
+		"pods": {"pod default/workload-b", "daddr 10.244.0.0/16 drop",
 			[]string{"-t", "raw", "-I", "PREROUTING", "-s", "10.88.0.11", "-d", "10.244.0.0/16", "-j", "DROP"}},
-		"node ports": {probe.Fail, "node-b 10.88.0.12:30080 from node-a (timeout)", "tcp saddr 10.88.0.11 drop",
+		"node ports": {"node-b 10.88.0.12:30080 from node-a (timeout)", "tcp saddr 10.88.0.11 drop",
 			[]string{"-t", "mangle", "-I", "PREROUTING", "-p", "tcp", "--dport", "30000:32767", "-s", "10.88.0.11",
 				"-j", "DROP"}},
 	} {
@@ -128,7 +127,7 @@ func TestClosedToOthers(t *testing.T) {
 			iptables("-I")
 			t.Cleanup(func() { iptables("-D") })
 			d, a := report(t, run...)
-			d.want(t, "neighbour-reach", c.status, "other nodes cannot reach ", c.saw)
+			d.want(t, "neighbour-reach", probe.Warn, "not reachable: ", c.saw) // one witness makes nothing certain
 			if len(d.Causes) == 0 || !strings.Contains(d.Causes[0].Says, c.cause) {
 				t.Errorf("exit %d, %v", a.exit, d.Causes)
 			}

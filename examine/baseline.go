@@ -146,24 +146,28 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 
 // reportBaselines reports what the baseline nodes answered, and what follows from it about the node.
 func (r *Run) reportBaselines(all []baseline) error {
-	if r.view != nil && !slices.ContainsFunc(all, func(l baseline) bool { return l.node == r.view.node.Name }) {
-		all = append([]baseline{{node: r.view.node.Name, err: r.view.wait().err}}, all...)
-	}
 	var from, failed []string
-	for _, l := range all {
-		if l.err != nil {
-			failed = append(failed, l.node+": "+cluster.Explain(l.err))
-			r.client.Note("comparison: %s", failed[len(failed)-1])
-		} else {
-			from = append(from, l.node)
+	seen := func(node string, err error, what string) {
+		switch {
+		case err != nil:
+			failed = append(failed, node+": "+cluster.Explain(err))
+			r.client.Note("%s: %s", what, failed[len(failed)-1])
+		case !slices.Contains(from, node):
+			from = append(from, node)
 		}
+	}
+	if r.view != nil {
+		seen(r.view.node.Name, r.view.wait().err, "view from outside")
+	}
+	for _, l := range all {
+		seen(l.node, l.err, "comparison")
 		for _, ev := range l.events {
 			if err := r.AddOf(l.node, injector.MethodNeighbour, ev); err != nil {
 				return err
 			}
 		}
 	}
-	for _, res := range r.fromOutside(from, failed, len(all) == 0) {
+	for _, res := range r.fromOutside(from, failed) {
 		if err := r.Add(injector.MethodNeighbour, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
 			return err
 		}

@@ -25,19 +25,20 @@ type view struct {
 	node     *corev1.Node
 	asked    []*probe.Check
 	wait     func() baseline
+	sameRole bool // of the control plane, or not, as the node in question
 	reported bool
 }
 
 // look starts the view from outside. It returns nil where no other node is ready, or none may be asked.
 func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
-	if !r.Compares(snap) || !r.entersNode() || len(r.opts.Checks) > 0 {
+	if !r.looksFromOutside() || !r.Compares(snap) || !r.opts.mayUseSecondPod() {
 		return nil
 	}
-	nodes := cluster.BaselineNodes(snap, 1, nil)
-	if len(nodes) == 0 {
+	witness := cluster.Witness(snap)
+	if witness == nil {
 		return nil
 	}
-	v := &view{node: nodes[0]}
+	v := &view{node: witness, sameRole: cluster.SameRole(witness, snap.Node)}
 	for _, c := range []*probe.Check{checks.NeighbourReach, checks.ServiceNodePort} {
 		if slices.Contains(r.picked, c) {
 			v.asked = append(v.asked, c)
@@ -79,10 +80,10 @@ func (r *Run) reportView() error {
 
 // fromOutside are the results about the node that follow from what others saw: from has the nodes that answered, failed
 // why others did not.
-func (r *Run) fromOutside(from, failed []string, noOther bool) []probe.Result {
+func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
 	switch {
-	case noOther:
+	case len(from)+len(failed) == 0:
 		res.Status, res.Saw = probe.Skip, "no other node is ready"
 		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
 	case len(from) == 0:
@@ -101,23 +102,31 @@ func (r *Run) fromOutside(from, failed []string, noOther bool) []probe.Result {
 	out := []probe.Result{res}
 	closed := diagnose.Closed(diagnose.Unreached(r.Seen))
 	for _, kind := range slices.Sorted(maps.Keys(closed)) {
-		one := probe.Found(diagnose.Grade(r.Seen, closed[kind]), "other nodes cannot reach %s",
-			diagnose.Places(r.Seen, closed[kind]))
+		status := diagnose.Grade(r.Seen, kind, closed[kind], r.view != nil && r.view.sameRole)
+		one := probe.Found(status, "not reachable: %s", diagnose.Places(r.Seen, closed[kind]))
 		one.Check, one.Target = checks.NeighbourReach.ID, kind
 		out = append(out, one)
 	}
 	return out
 }
 
-// leavesOthersOut reports whether a run that would have a view from outside was told to ask no other node.
-func (r *Run) leavesOthersOut() bool {
-	return r.opts.Baselines == 0 && len(r.opts.Checks) == 0 && r.entersNode() &&
-		slices.Contains(r.picked, checks.NeighbourReach)
+// looksFromOutside reports whether a run is one that has a view from outside.
+func (r *Run) looksFromOutside() bool {
+	return len(r.opts.Checks) == 0 && r.entersNode() && slices.Contains(r.picked, checks.NeighbourReach)
 }
 
-// unseen is the result of a standard run that asked no other node: nothing was seen from outside.
-func unseen() probe.Event {
-	res := probe.Found(probe.Skip, "--peers 0").With(probe.FactReason, diagnose.ReasonUnseen)
+// unseen is the result of such a run that used no other node, and why.
+func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
+	why := "no other node is ready"
+	switch {
+	case r.opts.Baselines == 0:
+		why = "--peers 0"
+	case snap == nil:
+		why = "the API was not read"
+	case !r.opts.mayUseSecondPod():
+		why = "--via " + r.opts.Via + " creates no pod on another node"
+	}
+	res := probe.Found(probe.Skip, "%s", why).With(probe.FactReason, diagnose.ReasonUnseen)
 	res.Check = checks.NeighbourReach.ID
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }

@@ -146,6 +146,14 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 	} else {
 		r.view = r.look(ctx, client, snap)
 	}
+	defer func() { // also after a panic: what was placed on other nodes is removed
+		if r.view != nil {
+			r.view.wait()
+		}
+		if compared != nil {
+			compared()
+		}
+	}()
 	// A node that gives its baseline nodes no answer is not slow, and need not be waited for.
 	alive := func() bool {
 		compare()
@@ -166,8 +174,8 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 		err = errors.Join(err, r.reportBaselines(compared()))
 	case r.view != nil:
 		err = errors.Join(err, r.reportBaselines(nil))
-	case r.leavesOthersOut():
-		err = errors.Join(err, r.Add(injector.MethodNeighbour, unseen()))
+	case r.looksFromOutside():
+		err = errors.Join(err, r.Add(injector.MethodNeighbour, r.unseen(snap)))
 	}
 	return err
 }
