@@ -150,14 +150,14 @@ type Round struct {
 	Fresh   []string // nodes with a pending status that is too young to be confirmed
 	Pending int      // nodes that turn if the next round agrees: the fresh ones and those that this round found first
 	Above   bool     // whether these would be more than Limits.Most, so that the next round would hold them back
-	turning int      // those of them that are True or have no condition
+	Turning int      // those of them that are True or have no condition
 }
 
 // pend counts a node with a pending status.
 func (r *Round) pend(was Standing) {
 	r.Pending++
 	if !was.isReached() {
-		r.turning++
+		r.Turning++
 	}
 }
 
@@ -205,7 +205,7 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 		}
 	}
 	r.Changes = changes
-	r.Above = Reached(had)+len(held)+r.turning > limits.Most
+	r.Above = Reached(had)+len(held)+r.Turning > limits.Most
 	if Reached(had)+len(held) <= limits.Most {
 		return r
 	}

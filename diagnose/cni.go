@@ -137,7 +137,7 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 			return []Case{{
 				Says: fmt.Sprintf("no new pod gets a network on {node}: %s", strings.Join(listOf(alien[0], checks.FactAlien), ", ")),
 				For:  clues(proof, alien), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
-				Fix: &runnablePlugins,
+				Fix: &runnablePlugins, Args: map[string]Arg{"plugin": fileArg(firstWord(listOf(alien[0], checks.FactAlien)))},
 			}}
 		}
 		missing := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIPlugins))
@@ -152,13 +152,24 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 	},
 }
 
+// firstWord returns the first word of the first text of a list, "" where there is none.
+func firstWord(list []string) string {
+	for _, text := range list {
+		word, _, _ := strings.Cut(text, " ")
+		return word
+	}
+	return ""
+}
+
 // runnablePlugins replaces plugins that are there and cannot start.
 var runnablePlugins = probe.Fix{
-	Says: "Replace the plugin by one for this CPU. Restart calico-node if it is one of Calico's: install-cni copies them again. Else reinstall the package that it came with.",
-	Manifest: []string{
-		"ssh {node} 'uname -m; sudo file /opt/cni/bin/*'",
-		"kubectl delete pod -n {namespace} {pod}",
-		"ssh {node} 'sudo apt-get install --reinstall kubernetes-cni || sudo dnf reinstall -y kubernetes-cni'",
+	Says:     "Replace the plugin by one for this CPU. Restart calico-node if it is one of Calico's: install-cni copies them again. Else reinstall the package that it came with.",
+	Manifest: []string{"ssh {node} 'uname -m; sudo file {plugin}'"},
+	OnlyIf: []probe.Conditional{
+		{If: "it is calico or calico-ipam, and calico-node's image is for this CPU",
+			Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
+		{If: "it is another one, and came with the package kubernetes-cni",
+			Manifest: []string{"ssh {node} 'sudo apt-get install --reinstall kubernetes-cni || sudo dnf reinstall -y kubernetes-cni'"}},
 	},
 	Radius: "this node only: BGP sessions of the node close and come back within seconds; running pods keep their network",
 }

@@ -61,7 +61,7 @@ func hijack(r Finding) Case {
 	c := Case{About: service, Family: familyOf(r), Args: map[string]Arg{
 		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
 		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
-		"handle": numberArg(num([]Finding{r}, checks.FactHandle)), "iptables": own(iptablesOf(wall, family)),
+		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, checks.FactHandle)), "iptables": own(iptablesOf(wall, family)),
 		"sent": addressArg(to.Addr().String()), "sentport": numberArg(float64(to.Port())),
 		"service": addressArg(at.Addr().String()),
 	}}
@@ -76,9 +76,14 @@ func hijack(r Finding) Case {
 		c.Args["localroute"] = checked(to, isBlock(to) || err == nil, "NETWORK")
 		c.Fix = &removeLocalRoute
 	case means == kernel.DoesTProxy:
-		c.Says = fmt.Sprintf("{node} gives connections for %s (Service %s) to a proxy on %s: %s rule %q", service, name, sent, wall, rule)
+		c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on %s: %s rule %q",
+			service, name, strings.TrimPrefix(sent, ":"), wall, rule)
+		if port, only := strings.CutPrefix(sent, ":"); only {
+			c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on its own port %s: %s rule %q",
+				service, name, port, wall, rule)
+		}
 		c.Fix = fixOfWall(wall)
-	case ofHostPort(table, chain):
+	case kernel.OfHostPort(table, chain):
 		c.Says += ", which a hostPort made"
 		c.Fix = &removeHostPort
 		if wall == kernel.WallNative {
@@ -108,13 +113,6 @@ func iptablesOf(wall, family string) string {
 	return program + "-nft"
 }
 
-// ofHostPort reports whether a chain belongs to a hostPort: of the CNI plugin portmap, or of CRI-O.
-func ofHostPort(table, chain string) bool {
-	prefixes := []string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"}
-	return table == "cni_hostport" ||
-		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
-}
-
 // takenFrom are the bad results that follow where a service's connections go elsewhere.
 func takenFrom(r Finding) []Cover {
 	name, _, _ := strings.Cut(r.Target, " ")
@@ -136,7 +134,7 @@ func hijackShows(f Findings, r Finding) []Finding {
 }
 
 // Who adds such a rule leaves its destination in a file.
-const whoDiverts = "ssh {node} 'sudo grep -rlF -e {sent} -e {sentport} /etc/nftables* /etc/iptables* /etc/sysconfig /etc/cron* /etc/systemd/system /usr/local /opt'"
+const whoDiverts = "ssh {node} 'sudo grep -rlwF -e {sent} /etc/nftables* /etc/iptables* /etc/sysconfig /etc/cron* /etc/systemd/system /usr/local /opt'"
 
 // divertRadius is what a rule touches that is taken away.
 const divertRadius = "reading changes nothing; without the rule new connections from this node go to the Service's endpoints at once, and open ones stay"
@@ -169,7 +167,7 @@ var (
 	}
 	removeHostPort = probe.Fix{
 		Says: "Check which pod has {sent}. Where it is gone, flush chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
-		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -F -e {sent} -e NAME",
+		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -wF -e {sent} -e NAME",
 			"ssh {node} sudo {iptables} -t {iptable} -S | grep -F -e {inchain}"},
 		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
 			Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -F {inchain}"}}},
@@ -177,7 +175,7 @@ var (
 	}
 	removeHostPortNFT = probe.Fix{
 		Says: "Check which pod has {sent}. Where it is gone, remove rule {handle} of chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
-		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -F -e {sent} -e NAME",
+		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -wF -e {sent} -e NAME",
 			"ssh {node} sudo nft -a list chain {table} {inchain}"},
 		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
 			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
@@ -185,10 +183,10 @@ var (
 	}
 	removeLocalRoute = probe.Fix{
 		Says: "Remove the route {localroute} from the table local, and configure the program that adds it to leave {service} alone.",
-		Manifest: []string{"ssh {node} ip route show table local {localroute}  # proto names who made it",
+		Manifest: []string{"ssh {node} ip -{family} route show table local {localroute}  # proto names who made it",
 			"ssh {node} systemctl list-units --all '*guest-agent*' '*cloud*' 'keepalived*'"},
 		OnlyIf: []probe.Conditional{{If: "nothing needs that route",
-			Manifest: []string{"ssh {node} sudo ip route del local {localroute} table local"}}},
+			Manifest: []string{"ssh {node} sudo ip -{family} route del local {localroute} table local"}}},
 		Radius: divertRadius,
 	}
 )

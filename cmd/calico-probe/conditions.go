@@ -210,8 +210,8 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 			"'calico-probe run --all-nodes'", reached, len(held), limit, probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
 	case plan.Above:
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d are pending, above %s: if the next round finds the same, "+
-			"it writes none of them; look at 'calico-probe run --all-nodes'", reached, plan.Pending, limit)
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: if the next round finds the same, "+
+			"it writes none of these; look at 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
 	}
 	return nil
 }

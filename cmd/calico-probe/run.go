@@ -92,7 +92,7 @@ are put together.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes to compare with when something is wrong. "+
-		"One of them tests this node from outside in every run with --profile standard; 0 = no other node is used")
+		"In every run with --profile standard a pod on one of them tests this node from outside; 0 = no other node is used")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"do not ask on where not everything is explained yet: what the likeliest causes want to know beyond --profile")
 }

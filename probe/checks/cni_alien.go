@@ -14,6 +14,9 @@ import (
 // machines are the CPUs that a probe is built for, as an ELF header names them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
+// narrow are the 32-bit CPUs whose programs most kernels of these start too.
+var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
+
 // alienPlugins lists plugins that the kernel refuses to start ("exec format error"), each with why. A file that cannot
 // be read, and a script, are none of them.
 func alienPlugins(h *probe.Host, plugins, bins []string) []string {
@@ -64,7 +67,7 @@ func alien(head []byte, size int64) string {
 		return "is no program"
 	}
 	want, known := machines[runtime.GOARCH]
-	if is := elf.Machine(binary.LittleEndian.Uint16(head[18:])); known && is != want {
+	if is := elf.Machine(binary.LittleEndian.Uint16(head[18:])); known && is != want && is != narrow[want] {
 		return fmt.Sprintf("is for another CPU (%v instead of %v)", is, want)
 	}
 	return ""

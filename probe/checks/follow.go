@@ -66,7 +66,7 @@ func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.Ad
 	return sent, false, err
 }
 
-// Where to choose a port from that no other program listens on, above what kernels give to NodePorts (30000-32767) and
+// Where to choose a port from, above what kernels give to NodePorts (30000-32767) and
 // within what they give to clients (net.ipv4.ip_local_port_range).
 const (
 	firstPort = 33000

@@ -161,6 +161,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	rules, unread := f.rules()
 	found := probe.Found(probe.Info, "%s leads to %s, which is no endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
 		With(FactSentTo, sent.String())
+	rules = slices.DeleteFunc(slices.Clone(rules), func(rule kernel.PacketRule) bool { return !f.reaches(rule, s) })
 	rule, known := culprit(rules, s, sent, f.isOwn(sent.Addr()))
 	switch {
 	case known:
@@ -221,8 +222,8 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 		r.Saw += ", and something answers"
 		return r
 	}
-	r.Saw = fmt.Sprintf("%s leads to a proxy on this node", s.to)
-	return f.judged(ctx, blamed(r.With(FactSentTo, rules[i].Sends.String()), rules[i]), s, accepted)
+	r.Saw = fmt.Sprintf("%s leads to a proxy on this node, port %d", s.to, rules[i].Sends.Port())
+	return f.judged(ctx, blamed(r.With(FactSentTo, sendsTo(rules[i])), rules[i]), s, accepted)
 }
 
 // unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route
@@ -236,7 +237,7 @@ func (f follower) unsent(s followed, err error) probe.Result {
 	rules, _ := f.rules()
 	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
 		return rule.Does == kernel.DoesDNAT && !rule.Partly && specific(rule) && rule.Matches(s.to, s.proto()) &&
-			rule.Sends.Addr().IsValid() && !routable(rule.Sends)
+			rule.Sends.Addr().IsValid() && !routable(rule.Sends) && f.reaches(rule, s)
 	})
 	if i < 0 {
 		return r
@@ -248,6 +249,14 @@ func (f follower) unsent(s followed, err error) probe.Result {
 	return blamed(r.With(FactSentTo, to.String()), rules[i])
 }
 
+// sendsTo is where a rule sends packets: an address and port, or ":PORT" of this node.
+func sendsTo(r kernel.PacketRule) string {
+	if !r.Sends.Addr().IsValid() {
+		return fmt.Sprintf(":%d", r.Sends.Port())
+	}
+	return r.Sends.String()
+}
+
 // routable reports whether this node has a route to an address.
 func routable(to netip.AddrPort) bool {
 	way, _, err := kernel.RouteOf(kernel.Packet{To: to.Addr()})
@@ -257,6 +266,12 @@ func routable(to netip.AddrPort) bool {
 // isOwn reports whether an address is one of this node's.
 func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
+}
+
+// reaches reports whether packets for a service can come to a rule. Those for a hostPort are for this node's own
+// addresses: the chain that leads to them says so (dst-type LOCAL), and theirs has the port alone.
+func (f follower) reaches(rule kernel.PacketRule, s followed) bool {
+	return !kernel.OfHostPort(rule.Table, rule.Chain) || f.isOwn(s.to.Addr())
 }
 
 // specific reports whether a rule names an address or a port: one that does not may be for other packets.
@@ -287,9 +302,13 @@ func culprit(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own boo
 		}
 		return 3
 	}
-	best := slices.MaxFunc(append([]kernel.PacketRule{{FromPorts: [2]int{1, 1}}}, rules...),
-		func(a, b kernel.PacketRule) int { return rank(a) - rank(b) })
-	return best, rank(best) > 0
+	best, found := kernel.PacketRule{}, 0
+	for _, r := range rules {
+		if is := rank(r); is > found {
+			best, found = r, is
+		}
+	}
+	return best, found > 0
 }
 
 // ports are the first few of some addresses with ports.

@@ -25,6 +25,13 @@ func divertsByDesign(table, chain string) bool {
 			func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
+// OfHostPort reports whether a chain belongs to a hostPort: of the CNI plugin portmap, or of CRI-O.
+func OfHostPort(table, chain string) bool {
+	prefixes := []string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"}
+	return table == "cni_hostport" ||
+		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+}
+
 // Flags of a target's range of addresses (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED of
 // linux/netfilter/nf_nat.h).
 const (

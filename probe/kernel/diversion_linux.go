@@ -39,10 +39,11 @@ func Diversions(h *probe.Host) ([]PacketRule, error) {
 // nftDiversions are those of nftables and of iptables-nft.
 func nftDiversions() ([]PacketRule, error) {
 	var out []PacketRule
+	full := false
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		at, _, raw := nftRead(family, attrs)
 		number, sees := nftFamilies[family]
-		if !sees || divertsByDesign(at.Table, at.Chain) || len(out) >= mostRefusals {
+		if !sees || divertsByDesign(at.Table, at.Chain) || full {
 			return
 		}
 		r, is := divertedBy(family, raw)
@@ -52,11 +53,15 @@ func nftDiversions() ([]PacketRule, error) {
 		r.Family, r.Table, r.Chain, r.TableFamily, r.Handle = number, at.Table, at.Chain, at.Family, at.Handle
 		r.Wall = wallOfTable(at.Family, at.Table)
 		out = append(out, r)
+		full = len(out) >= mostRefusals
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the rules of nftables: %w", err)
 	}
-	return out, nil
+	if full {
+		err = fmt.Errorf("nftables has more than %d rules that send packets elsewhere", mostRefusals)
+	}
+	return out, err
 }
 
 // divertedBy reads a rule of nftables; false where it sends packets nowhere else.
