@@ -61,9 +61,10 @@ func hijack(r Finding) Case {
 	c := Case{About: service, Family: familyOf(r), Args: map[string]Arg{
 		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
 		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
-		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, checks.FactHandle)), "iptables": own(iptablesOf(wall, family)),
-		"sent": addressArg(to.Addr().String()), "sentport": numberArg(float64(to.Port())),
-		"service": addressArg(at.Addr().String()),
+		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, checks.FactHandle)),
+		"iptables": own(iptablesOf(wall, family)),
+		"sent":     addressArg(to.Addr().String()),
+		"service":  addressArg(at.Addr().String()),
 	}}
 	c.Says = fmt.Sprintf("{node} sends connections for %s (Service %s) to %s, which is not an endpoint of that Service: %s rule %q",
 		service, name, sent, wall, rule)

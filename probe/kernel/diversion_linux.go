@@ -181,3 +181,9 @@ func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.A
 	}
 	return diverted(name, byte(revision), family == nftables.TableFamilyIPv4, info)
 }
+
+// nftDecodes reads an expression, and reports whether it could. The library indexes into attributes that may be too
+// short, which is a panic (google/nftables v0.3.0, expr/verdict.go).
+func nftDecodes(family byte, data []byte, into expr.Any) bool {
+	return probe.Recovered(func() error { return expr.Unmarshal(family, data, into) }) == nil
+}

@@ -337,12 +337,6 @@ func verdictOf(data []byte, into *expr.Verdict) bool {
 	return nftDecodes(0, data, into)
 }
 
-// nftDecodes reads an expression, and reports whether it could. The library indexes into attributes that may be too
-// short, which is a panic (google/nftables v0.3.0, expr/verdict.go).
-func nftDecodes(family byte, data []byte, into expr.Any) bool {
-	return probe.Recovered(func() error { return expr.Unmarshal(family, data, into) }) == nil
-}
-
 // nftKinds are the expressions that are put into words.
 var nftKinds = map[string]func() expr.Any{
 	"meta": func() expr.Any { return &expr.Meta{} }, "payload": func() expr.Any { return &expr.Payload{} },
