@@ -23,16 +23,17 @@ func Unseen(f Findings) string {
 // Unreached returns the results of other nodes that cannot reach this one: its kubelet, a pod on it, or a NodePort at
 // its address. Left out is what such a node cannot reach elsewhere either, and what it has no route for.
 func Unreached(f Findings) []Finding {
+	f = f.indexed() // others can give many results
 	var out []Finding
 	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
 		port, _ := r.Facts.Num(checks.FactPort)
 		pod := strings.HasPrefix(r.Target, f.Node+" pod ")
-		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) && !reachedBy(f, r) {
+		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) {
 			out = append(out, r)
 		}
 	}
 	for _, r := range f.Elsewhere(checks.ServiceNodePort.ID) {
-		if failsToReach(f, r) && len(sameService(f, r)) > 0 && !reachedBy(f, r) {
+		if failsToReach(f, r) && len(sameService(f, r)) > 0 {
 			out = append(out, r)
 		}
 	}
@@ -44,7 +45,7 @@ func failsToReach(f Findings, r Finding) bool {
 	return r.Status == probe.Fail && nodeOf(r) == f.Node && reasonOf(r) != noWay
 }
 
-// reachedBy reports whether another node reaches the same: then the fault is the first one's.
+// reachedBy reports whether another node reaches the same. Then one of the two is wrong, or lies.
 func reachedBy(f Findings, r Finding) bool {
 	return slices.ContainsFunc(f.Elsewhere(r.Check), func(o Finding) bool {
 		return o.Node != r.Node && o.Target == r.Target && o.Status == probe.OK
@@ -96,12 +97,16 @@ var closes = map[string]string{
 	checks.PodTCP.ID: ClosedPods, checks.KubeletHealth.ID: ClosedKubelet,
 }
 
-// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain. A
+// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and the
+// program behind a NodePort may be a tenant's. A
 // network may close kubelets to other nodes: that is a warning, and only where a node of the same role is open or, with
 // no such node to compare with, the witness has the same role.
 func Grade(f Findings, kind string, unreached []Finding, sameRole bool) probe.Status {
+	f = f.indexed()
 	switch {
-	case kind != ClosedKubelet && len(askers(unreached)) > 1:
+	case slices.ContainsFunc(unreached, func(r Finding) bool { return reachedBy(f, r) }):
+		return probe.Warn
+	case kind == ClosedPods && len(askers(unreached)) > 1:
 		return probe.Fail
 	case kind == ClosedKubelet && !sameRole &&
 		!slices.ContainsFunc(unreached, func(r Finding) bool { return len(third(f, r, probe.OK)) > 0 }):

