@@ -97,10 +97,9 @@ var closes = map[string]string{
 	checks.PodTCP.ID: ClosedPods, checks.KubeletHealth.ID: ClosedKubelet,
 }
 
-// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and the
-// program behind a NodePort may be a tenant's. A
-// network may close kubelets to other nodes: that is a warning, and only where a node of the same role is open or, with
-// no such node to compare with, the witness has the same role.
+// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and
+// the program behind a NodePort may be a tenant's. A network may close kubelets to other nodes: that is a warning, and
+// only where a node of the same role is open or, with no such node to compare with, the witness has the same role.
 func Grade(f Findings, kind string, unreached []Finding, sameRole bool) probe.Status {
 	f = f.indexed()
 	switch {
