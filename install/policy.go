@@ -11,17 +11,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // conditionsUse is the use whose right is wider than what it does: RBAC cannot grant one condition.
 const conditionsUse = "conditions"
 
-// What the use writes on a Node.
+// What the use writes on a Node, as package facts has it: this package knows no other (TestPolicy compares them).
 const (
-	conditionType = facts.ConditionHealthy
-	pendingKey    = facts.PendingCondition
+	conditionType = "CalicoHealthy"
+	pendingKey    = "calico-probe.io/pending-condition"
 )
 
 // longestMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
