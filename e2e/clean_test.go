@@ -176,7 +176,7 @@ func TestClean(t *testing.T) {
 	}
 	untouched("after clean")
 
-	mine, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
+	mine, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "--peers", "0", "-o", "ndjson")
 	waitFor(t, out, `"way":"pod"`)
 	if err := mine.Process.Kill(); err != nil {
 		t.Fatal(err)
