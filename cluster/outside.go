@@ -15,15 +15,11 @@ import (
 // the preferred addresses, in their order, such as the peers of its bad BGP sessions; then others, spread
 // evenly over the names.
 func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
-	var fit []*corev1.Node
+	fit := healthyNodes(s)
 	with := map[netip.Addr]*corev1.Node{}
-	for _, node := range peers(s, len(s.Nodes)) {
-		if !fitToCompare(&node) {
-			continue
-		}
-		fit = append(fit, &node)
-		for _, a := range Addresses(&node) {
-			with[a] = &node
+	for _, node := range fit {
+		for _, a := range Addresses(node) {
+			with[a] = node
 		}
 	}
 	var out []*corev1.Node
@@ -44,6 +40,17 @@ func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	return out
 }
 
+// healthyNodes returns the nodes that the snapshot's node can be compared with.
+func healthyNodes(s *Snapshot) []*corev1.Node {
+	var out []*corev1.Node
+	for _, node := range peers(s, len(s.Nodes)) {
+		if fitToCompare(&node) {
+			out = append(out, &node)
+		}
+	}
+	return out
+}
+
 // SameRole reports whether two nodes are both of the control plane, or both not: a firewall may treat the two unlike.
 func SameRole(a, b *corev1.Node) bool {
 	role := func(n *corev1.Node) bool {
@@ -56,7 +63,7 @@ func SameRole(a, b *corev1.Node) bool {
 // Witness picks the healthy node that tests another one from outside: of the same role where there is one, and by the
 // node's name, so that no single node is the witness of all others. It is nil where there is none.
 func Witness(s *Snapshot) *corev1.Node {
-	fit := BaselineNodes(s, len(s.Nodes), nil)
+	fit := healthyNodes(s)
 	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
 	if len(same) > 0 {
 		fit = same
@@ -130,7 +137,7 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 		pod.Port = 0 // it is pinged: that a program listens at the port that it declares is not known
 		out = append(out, pod)
 	}
-	for _, third := range BaselineNodes(s, len(s.Nodes), nil) {
+	for _, third := range healthyNodes(s) {
 		if third.Name == witness || !SameRole(third, s.Node) {
 			continue
 		}

@@ -387,6 +387,38 @@ func TestBaselineNodes(t *testing.T) {
 	}
 }
 
+// TestWitness wants a witness of the node's own role where there is one, and not the same for all nodes.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	var nodes []corev1.Node
+	for i, name := range []string{"cp-1", "cp-2", "w-1", "w-2", "w-3", "w-4", "w-5"} {
+		n := node(name, fmt.Sprintf("10.1.0.%d", i+1), "")
+		if strings.HasPrefix(name, "cp") {
+			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}
+		nodes = append(nodes, n)
+	}
+	seen := map[string]bool{}
+	for i := range nodes {
+		s := snapshot(nodes...)
+		s.Node = &s.Nodes[i]
+		got := Witness(s)
+		if got == nil || got.Name == s.Node.Name || !SameRole(got, s.Node) {
+			t.Fatalf("%s: %v", s.Node.Name, got)
+		}
+		seen[got.Name] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("of seven nodes only %v are witnesses", seen)
+	}
+	if got := Witness(snapshot(nodes[0], nodes[2])); got == nil || got.Name != "w-1" {
+		t.Errorf("without a node of the same role: %v", got)
+	}
+	if got := Witness(snapshot(nodes[0])); got != nil {
+		t.Errorf("alone: %v", got)
+	}
+}
+
 func TestOutside(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.9.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
 	asked := func() string {

@@ -196,7 +196,7 @@ func lostBy(f Findings, r Finding) []Finding {
 func routeArg(kind, route, match string) Arg {
 	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit", "local"}, kind)
 	if address, err := netip.ParsePrefix(match); kind == "local" && err == nil && address.IsSingleIP() {
-		known = false // it may be an address of the node's own, without which nobody reaches it
+		known = false // it may be one of the node's own addresses, which the node needs
 	}
 	return checked(route, known && isBlock(match), "ROUTE")
 }

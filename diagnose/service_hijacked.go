@@ -33,7 +33,7 @@ Told from missing or stale rules of kube-proxy by the kernel's own entry for a c
 				byRule[rule] = i
 				out = append(out, hijack(r))
 			}
-			weight := strong // somebody accepts, and may be meant to
+			weight := strong // the rule may be intended
 			if r.Status == probe.Fail {
 				weight = proof
 			}

@@ -56,7 +56,7 @@ func TestSendingCrashes(t *testing.T) {
 	}
 }
 
-// TestClosingCrashes wants the crash while a probe is told to end to be an error of the clean-up.
+// TestClosingCrashes wants a crash in the request that ends a probe to be an error of the clean-up.
 func TestClosingCrashes(t *testing.T) {
 	t.Parallel()
 	s := &Session{kept: true, cancel: func() {}, remove: func(bool, bool) error { return nil }}

@@ -64,7 +64,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestDetach wants the crash of a function that nobody waits for to be reported, and one of the report to end nothing.
+// TestDetach wants the crash of a detached function reported. A crash of the report itself ends nothing.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	reported := make(chan error, 2)

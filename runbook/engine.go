@@ -30,7 +30,7 @@ const (
 type World struct {
 	// Run asks a node as 'calico-probe run' does. With an error, what was had is in the run.
 	Run func(ctx context.Context, node string, r Run) (report.Run, error)
-	// Agree is called before a step runs on these nodes. Its error stops the runbook: nobody agreed to probes on so many.
+	// Agree is called before a step runs on these nodes. Its error stops the runbook: the user did not agree.
 	Agree func(ctx context.Context, r Run, nodes []string) error
 	// Fleet asks many nodes as 'calico-probe run --all-nodes' does. With an error, what was had is in the run.
 	Fleet func(ctx context.Context, f Fleet) (report.Fleet, error)

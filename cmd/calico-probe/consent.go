@@ -74,7 +74,7 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
 		return nil
 	})
-	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // what is said next stands below the question
+	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // the next message begins its own line
 	defer a.interrupts.Stopping(stopped)()
 	select {
 	case err := <-typed:

@@ -38,7 +38,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// TestConsentTimeout wants what follows a question that nobody answered in time to begin a line of its own.
+// TestConsentTimeout wants the message after an unanswered question to begin its own line.
 func TestConsentTimeout(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 21)

@@ -75,7 +75,7 @@ func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	}
 	if !held {
 		_, err := h.Stat(lock)
-		return probe.Found(probe.OK, "nobody holds %s", lock), err == nil
+		return probe.Found(probe.OK, "%s is free", lock), err == nil
 	}
 	select {
 	case <-ctx.Done():

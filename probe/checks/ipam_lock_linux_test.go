@@ -17,7 +17,7 @@ func TestPluginLock(t *testing.T) {
 	h := node(t, map[string]string{"run/calico/ipam.lock": ""})
 	h.Proc = "/proc"
 	if r, is := heldByOne(t.Context(), h); !is || r.Status != probe.OK {
-		t.Errorf("nobody holds it: %t %+v", is, r)
+		t.Errorf("a free lock: %t %+v", is, r)
 	}
 	f, err := os.Open(filepath.Join(h.Root, "run/calico/ipam.lock"))
 	if err != nil {

@@ -177,7 +177,7 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 // those that have one, in order, and how many questions were not answered.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
-	next := make(chan int, len(all)) // filled before, so that a worker that panics leaves nobody waiting
+	next := make(chan int, len(all)) // filled first: a worker that panics blocks no sender
 	for i := range all {
 		next <- i
 	}

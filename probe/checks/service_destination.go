@@ -23,9 +23,9 @@ var ServiceDestination = &probe.Check{
 	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "netlink", "NET_ADMIN"},
 	Run: serviceDestination,
 	Doc: `A connection of the probe's own to each service: the API server's, the cluster's DNS (one query by UDP, one connection by TCP), and another one with ready endpoints, also at this node's own node port. The kernel's table of connections (conntrack) has an entry for it, which shows where the packets were really sent. That is compared with the endpoints in the API. Rules are read only after a connection went elsewhere.
-ok: to an endpoint. fail: a rule that belongs neither to kube-proxy nor to Calico sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or nobody answers. warn: the same of another service. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
+ok: to an endpoint. fail: a foreign rule (not kube-proxy's, not Calico's) sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or the connection times out. warn: the same of another service. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
 info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, which is what a missing kube-proxy looks like, see service-clusterip. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
-skip: the eBPF data plane, which translates before the kernel tracks, or the capability NET_ADMIN is missing. Only what this node itself sends is followed, and not what its pods send. The kernel loads its module for the question (nf_conntrack_netlink) if nothing has yet.`,
+skip: the eBPF data plane, which translates before the kernel tracks, or the capability NET_ADMIN is missing. Only the node's own connections are followed, not those of its pods. The kernel loads its module nf_conntrack_netlink for this if it is not loaded, as Felix and kube-proxy do.`,
 }
 
 // Facts of service-destination.
@@ -165,7 +165,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	rule, known := culprit(rules, s, sent, f.isOwn(sent.Addr()))
 	switch {
 	case known:
-		return f.judged(ctx, blamed(found, rule), s, accepted)
+		return f.judged(ctx, blamed(found, rule), s)
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
@@ -184,16 +184,22 @@ func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 }
 
 // judged gives a service that is sent elsewhere its status, by what answers there.
-func (f follower) judged(ctx context.Context, r probe.Result, s followed, accepted bool) probe.Result {
-	switch {
-	case f.serves(ctx, s):
+func (f follower) judged(ctx context.Context, r probe.Result, s followed) probe.Result {
+	if f.serves(ctx, s) {
 		r.Saw += "; what answers there serves clients of the service"
-	case s.kind != probe.KindDatastore && s.kind != probe.KindDNS: // a tenant's, who may have changed its endpoints
-		r.Status = probe.Warn
-	default:
-		r.Status = probe.Fail
+		return r
 	}
+	r.Status = s.lost()
 	return r
+}
+
+// lost is how bad it is that a service's connections go elsewhere. A service that is not the cluster's own may be a
+// tenant's, who can change its endpoints.
+func (f followed) lost() probe.Status {
+	if f.kind == probe.KindDatastore || f.kind == probe.KindDNS {
+		return probe.Fail
+	}
+	return probe.Warn
 }
 
 // untranslated is a connection whose packets keep the service's address: no rule matched them, or they stay on this
@@ -208,7 +214,7 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	if err == nil && entry != nil && entry.Type == kernel.Local {
 		text := probe.OneLine(entry.String())
 		r.Saw = fmt.Sprintf("%s leads to this node itself, which is no endpoint of the service; route: %s", s.to, text)
-		return f.judged(ctx, r, s, accepted).With(FactRule, text).With(FactMeans, MeansRoute).
+		return f.judged(ctx, r, s).With(FactRule, text).With(FactMeans, MeansRoute).
 			With(FactSentTo, s.to.String())
 	}
 	if !accepted {
@@ -223,7 +229,7 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 		return r
 	}
 	r.Saw = fmt.Sprintf("%s leads to a proxy on this node, port %d", s.to, rules[i].Sends.Port())
-	return f.judged(ctx, blamed(r.With(FactSentTo, sendsTo(rules[i])), rules[i]), s, accepted)
+	return f.judged(ctx, blamed(r.With(FactSentTo, sendsTo(rules[i])), rules[i]), s)
 }
 
 // unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route
@@ -245,7 +251,7 @@ func (f follower) unsent(s followed, err error) probe.Result {
 	to := rules[i].Sends
 	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is no endpoint of the service (%s)",
 		s.to, to, ports(s.endpoints))
-	r.Status = probe.Fail
+	r.Status = s.lost()
 	return blamed(r.With(FactSentTo, to.String()), rules[i])
 }
 

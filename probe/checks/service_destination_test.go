@@ -89,3 +89,14 @@ func TestCulprit(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantsDestination wants only the cluster's own services to be a fault: others may be a tenant's.
+func TestTenantsDestination(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]probe.Status{probe.KindDatastore: probe.Fail, probe.KindDNS: probe.Fail,
+		probe.KindService: probe.Warn, probe.KindNodePort: probe.Warn} {
+		if got := (followed{kind: kind}).lost(); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
