@@ -223,6 +223,37 @@ func kubectlDebug(b *testing.B) time.Duration {
 	return time.Since(began)
 }
 
+// compared is the commit that this version is measured against: the last one without a view from outside.
+const compared = "ae3b11de07baaa5364093f1350fb058742d85d08"
+
+// BenchmarkOlder measures whole runs of this version and of an older one, in turns. The ratios are of the middle times.
+func BenchmarkOlder(b *testing.B) {
+	program := older(b, compared, "calico-probe")
+	olderProbe(b, compared)
+	settled(b)
+	took := map[string][]float64{}
+	for b.Loop() {
+		for _, profile := range []string{"standard", "quick"} {
+			for version, args := range map[string][]string{"now": nil, "then": {"--image", skewedImage}} {
+				cmd := client(b, append([]string{"run", "--node", "node-a", "--via", "pod", "--profile", profile}, args...)...)
+				if version == "then" {
+					cmd.Path = program
+				}
+				began := time.Now()
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%s, %s: %v\n%s", profile, version, err, out)
+				}
+				took[profile+version] = append(took[profile+version], time.Since(began).Seconds())
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op") // the whole turn says nothing
+	middle := func(name string) float64 { return slices.Sorted(slices.Values(took[name]))[len(took[name])/2] }
+	for _, profile := range []string{"standard", "quick"} {
+		b.ReportMetric(middle(profile+"now")/middle(profile+"then"), profile+"-ratio")
+	}
+}
+
 // BenchmarkWarmCheck measures a check asked again in a session, in the middle of ten
 // times, and in the same turn a whole run for that check only and the check itself. The
 // ratios are those of the run to the session, and of the session to the check.

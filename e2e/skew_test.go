@@ -27,26 +27,26 @@ const (
 const skewedChecks = "node-ready,node-swap,node-sysctl,bird-socket,cni-nodename"
 
 // older is a program of this repository, built from the sources of an older commit.
-func older(t *testing.T, program string) string {
+func older(t testing.TB, commit, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := exec.CommandContext(t.Context(), "git", "-C", file("."), "cat-file", "-e", skewed).Run(); err != nil {
-		t.Skipf("there is no commit %.8s to build an older version from: %v", skewed, err)
+	if err := exec.CommandContext(t.Context(), "git", "-C", file("."), "cat-file", "-e", commit).Run(); err != nil {
+		t.Skipf("there is no commit %.8s to build an older version from: %v", commit, err)
 	}
 	out := filepath.Join(dir, "build", "linux-"+runtime.GOARCH, program)
 	script := `git -C "$1" archive "$2" | tar -x -C "$3" && cd "$3" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$4" "./cmd/$5"`
 	cmd := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", script, "bash", file("."),
-		skewed, dir, out, program)
+		commit, dir, out, program)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s of %.8s: %v\n%s", program, skewed, err, text)
+		t.Fatalf("building %s of %.8s: %v\n%s", program, commit, err, text)
 	}
 	return out
 }
 
 // olderProbe loads the image of an older probe.
-func olderProbe(t *testing.T) {
+func olderProbe(t testing.TB, commit string) {
 	t.Helper()
-	cache := strings.TrimSuffix(older(t, "probe"), filepath.Join("build", "linux-"+runtime.GOARCH, "probe"))
+	cache := strings.TrimSuffix(older(t, commit, "probe"), filepath.Join("build", "linux-"+runtime.GOARCH, "probe"))
 	tar := filepath.Join(t.TempDir(), "older.tar")
 	made := exec.CommandContext(t.Context(), "go", "run", "-C", file("images"), ".", "-ref", skewedImage, "-plain",
 		"-platform", "linux/"+runtime.GOARCH, "-cache", cache, "-o", tar, "probe")
@@ -67,7 +67,7 @@ func unforwarded(t *testing.T) {
 // TestOlderProbe asks an older probe: what it does not know is unknown, in one line for each check, the verdict is
 // never healthy, and a fault is one.
 func TestOlderProbe(t *testing.T) {
-	olderProbe(t)
+	olderProbe(t, skewed)
 	run := func(args ...string) []string {
 		return append([]string{"run", "--image", skewedImage, "--checks", skewedChecks + ",packet-drops"}, args...)
 	}
@@ -103,7 +103,7 @@ func TestOlderProbe(t *testing.T) {
 
 // TestOlderClient asks this version's probe by an older client, which is to understand all that it asked for.
 func TestOlderClient(t *testing.T) {
-	program := older(t, "calico-probe")
+	program := older(t, skewed, "calico-probe")
 	ask := func(exit int, args ...string) {
 		t.Helper()
 		cmd := client(t, args...)
