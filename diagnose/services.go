@@ -91,22 +91,47 @@ func restartKubeProxy(f Findings, c Case) Case {
 
 // kubeProxyRulesLost is a flush behind kube-proxy's back.
 var kubeProxyRulesLost = &Rule{
-	ID: "kube-proxy-rules-lost", Layer: LayerDatastore, Title: "kube-proxy's rules are gone from the kernel, and it has not noticed",
-	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away. In the mode iptables it looks for that every half a minute, in the others perhaps not before a service changes. kube-proxy calls itself healthy all the while, and no service works from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
-Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly.`,
+	ID: "kube-proxy-rules-lost", Layer: LayerDatastore, Title: "kube-proxy's rules in the kernel are missing or stale, and it has not noticed",
+	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away; another program that loads a table of the same name, or a frozen kube-proxy, leaves rules for pods that are gone. In the mode iptables kube-proxy looks for its rules every half a minute, in the others perhaps not before a service changes. It calls itself healthy all the while, and services do not work from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
+Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
 	Fix: kubeProxyFix, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
 	Match: func(f Findings) []Case {
-		lost := keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
-		if len(lost) == 0 {
+		broken, direct := brokenPath(f)
+		says, weight, lost := "", proof, keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
+		switch {
+		case len(lost) > 0:
+			says = lost[0].Saw
+		case len(broken) > 0 && f.Fine(checks.KubeProxyHealth.ID):
+			if lost = wrongRules(f); len(lost) < 2 { // one service's endpoints may just have changed
+				return nil
+			}
+			says, weight = "kube-proxy on {node} reports healthy, and its rules in the kernel are not those of the Services: "+
+				lost[0].Saw+"; "+lost[1].Saw, strong
+		default:
 			return nil
 		}
-		broken, direct := brokenPath(f)
 		return []Case{restartKubeProxy(f, Case{
-			Says: lost[0].Saw, For: slices.Concat(clues(proof, lost), clues(0, broken), clues(0, direct)),
+			Says: says, For: slices.Concat(clues(weight, lost), clues(0, broken), clues(0, direct)),
 			Covers: append(serviceless, calicoDown...),
 		})}
 	},
+}
+
+// wrongRules returns a finding of each service whose connections kube-proxy's rules do not lead to an endpoint.
+func wrongRules(f Findings) []Finding {
+	var out []Finding
+	for _, reason := range []string{checks.ReasonUntranslated, checks.ReasonNoEndpoint} {
+		for _, r := range f.With(checks.ServiceDestination.ID, probe.FactReason, reason) {
+			same := func(o Finding) bool {
+				return o.Facts.Str(checks.FactService) == r.Facts.Str(checks.FactService)
+			}
+			if !slices.ContainsFunc(out, same) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
 }
 
 // proxyNotUp is the fix of a kube-proxy that hangs in its start.

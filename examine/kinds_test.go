@@ -78,7 +78,8 @@ var wants = map[*probe.Check][]string{
 	checks.OverlayTunnels: {probe.KindPool}, checks.IPSetHosts: {probe.KindPool}, checks.TyphaReach: {probe.KindTypha},
 	checks.ServiceClusterIP: {probe.KindService}, checks.ServiceNodePort: {probe.KindNodePort},
 	checks.DNSCluster: {probe.KindDNS}, checks.BGPExpected: {probe.KindSession},
-	checks.DatastoreLatency: {probe.KindDatastore}, checks.IPAutodetect: {probe.KindCalico},
+	checks.CNIServer: {probe.KindDatastore}, checks.DatastoreLatency: {probe.KindDatastore},
+	checks.IPAutodetect: {probe.KindCalico},
 	checks.CalicoLog: {probe.KindCalico}, checks.StartupBudget: {probe.KindCalico},
 }
 

@@ -73,7 +73,7 @@ func All() []*probe.Check {
 		IPAMFiles,
 		CNIConfig,
 		CNINodename,
-		CNIToken,
+		CNIToken, CNIServer,
 		CalicoLog,
 		CalicoErrors,
 		KubeLog,

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"net/url"
 
 	"golang.org/x/net/http/httpproxy"
@@ -14,35 +15,38 @@ const TargetRuntimeProxy = "proxy"
 // factProxy is the host and port of a proxy, without what may be a password in front of it.
 const factProxy probe.Fact = "proxy"
 
-// reportProxy tells, without judging it, of a proxy that the CNI plugin would ask for the API server's address: it
-// inherits the environment of the runtime that starts it, and asks as Go's programs do (projectcalico/calico#2941).
+// reportProxy tells, without judging it, of a proxy that the CNI plugin would ask for the API server's address.
 func reportProxy(p *probe.Pass, server string) {
+	name, proxy := pluginProxy(p.Host, server)
 	at, err := url.Parse(server)
-	if err != nil {
+	if proxy == "" || err != nil {
 		return
 	}
+	p.Report(probe.Found(probe.Info, "%s has a proxy in its environment (%s), and NO_PROXY there does not hold the API server's %s: the CNI plugin asks the proxy for it", name, proxy, at.Hostname()).
+		On(TargetRuntimeProxy).With(factProxy, proxy).With(FactServer, at.Host))
+}
+
+// pluginProxy returns the proxy by which the CNI plugin would connect to a URL, and the runtime that has it in its
+// environment: the plugin inherits it, and Go's programs use it (projectcalico/calico#2941). Both are "" without one.
+func pluginProxy(h *probe.Host, server string) (runtime, proxy string) {
+	at, err := url.Parse(server)
+	if err != nil {
+		return "", ""
+	}
 	for _, name := range []string{"containerd", "crio", "dockerd"} {
-		pid, _, err := nodesDaemon(p.Host, name)
+		pid, _, err := nodesDaemon(h, name)
 		if err != nil || pid == 0 {
 			continue
 		}
-		set, known := environmentOf(p.Host, pid, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
+		set, known := environmentOf(h, pid, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 		if !known {
 			continue
 		}
-		either := func(upper, lower string) string {
-			if set[upper] != "" {
-				return set[upper]
-			}
-			return set[lower]
-		}
+		either := func(upper, lower string) string { return cmp.Or(set[upper], set[lower]) }
 		config := httpproxy.Config{HTTPSProxy: either("HTTPS_PROXY", "https_proxy"), NoProxy: either("NO_PROXY", "no_proxy")}
-		proxy, err := config.ProxyFunc()(at)
-		if err != nil || proxy == nil {
-			continue
+		if proxy, err := config.ProxyFunc()(at); err == nil && proxy != nil {
+			return name, proxy.Host
 		}
-		p.Report(probe.Found(probe.Info, "%s has a proxy in its environment (%s), and NO_PROXY there does not hold the API server's %s: the CNI plugin asks the proxy for it", name, proxy.Host, at.Hostname()).
-			On(TargetRuntimeProxy).With(factProxy, proxy.Host).With(FactServer, at.Host))
-		return
 	}
+	return "", ""
 }

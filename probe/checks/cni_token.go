@@ -43,6 +43,20 @@ const (
 const tokenLow = time.Hour
 
 func cniToken(ctx context.Context, p *probe.Pass) {
+	file, config, missing := pluginConfigOf(ctx, p)
+	if missing != nil {
+		p.Report(*missing)
+		return
+	}
+	p.Report(config.tokenResult(file).With(FactFile, file))
+	if config.server != "" {
+		reportProxy(p, config.server)
+	}
+}
+
+// pluginConfigOf reads calico-kubeconfig, where the runtime's configuration is or else in the usual folders. Without
+// one it returns why.
+func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := cniPlaces
 	if told, ok := toldPlace(ctx, p); ok {
 		places = append([]cniPlace{told}, places...)
@@ -53,25 +67,29 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 		text, err := p.Host.ReadFile(file)
 		switch {
 		case err == nil:
-			p.Report(tokenIn(file, text).With(FactFile, file))
-			if server, _, _ := claimsIn(text); server != "" {
-				reportProxy(p, server)
-			}
-			return
+			return file, readPluginConfig(text), nil
 		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
 			r = unseen(err)
 		}
 	}
-	p.Report(r)
+	return "", pluginConfig{}, &r
 }
 
-func tokenIn(file string, text []byte) probe.Result {
-	server, claims, err := claimsIn(text)
-	if err != nil {
-		// The error never quotes the file: it may hold the token.
-		return probe.Found(probe.Unknown, "%s: %v", file, err)
+// pluginConfig is what a kubeconfig says: its first cluster's API server and authority, and its first user's token.
+type pluginConfig struct {
+	server    string // URL, "" = none
+	authority []byte // PEM, nil = the file has none
+	untested  bool   // the file says that the server's certificate is not to be verified
+	claims    claims // of the token
+	err       error  // why there are no claims. Never quotes the file
+}
+
+// tokenResult judges the token.
+func (c pluginConfig) tokenResult(file string) probe.Result {
+	if c.err != nil {
+		return probe.Found(probe.Unknown, "%s: %v", file, c.err)
 	}
-	return claims.judge(time.Now()).With(FactServer, probe.Origin(server))
+	return c.claims.judge(time.Now()).With(FactServer, probe.Origin(c.server))
 }
 
 // claims are what a service account's token says of itself (RFC 7519).
@@ -88,12 +106,14 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-// claimsIn reads a kubeconfig's first token. Its errors never quote what they read.
-func claimsIn(kubeconfig []byte) (server string, c claims, err error) {
+// readPluginConfig reads a kubeconfig.
+func readPluginConfig(kubeconfig []byte) pluginConfig {
 	var config struct {
 		Clusters []struct {
 			Cluster struct {
-				Server string `yaml:"server"`
+				Server    string `yaml:"server"`
+				Authority string `yaml:"certificate-authority-data"`
+				Untested  bool   `yaml:"insecure-skip-tls-verify"`
 			} `yaml:"cluster"`
 		} `yaml:"clusters"`
 		Users []struct {
@@ -103,23 +123,35 @@ func claimsIn(kubeconfig []byte) (server string, c claims, err error) {
 		} `yaml:"users"`
 	}
 	if yaml.Unmarshal(kubeconfig, &config) != nil {
-		return "", c, errors.New("is not a kubeconfig")
+		return pluginConfig{err: errors.New("is not a kubeconfig")}
 	}
+	var c pluginConfig
 	if len(config.Clusters) > 0 {
-		server = config.Clusters[0].Cluster.Server
+		cluster := config.Clusters[0].Cluster
+		c.server, c.untested = cluster.Server, cluster.Untested
+		if pem, err := base64.StdEncoding.DecodeString(cluster.Authority); err == nil && len(pem) > 0 {
+			c.authority = pem
+		}
 	}
 	if len(config.Users) == 0 || config.Users[0].User.Token == "" {
-		return server, c, errors.New("holds no token")
+		c.err = errors.New("holds no token")
+		return c
 	}
-	parts := strings.Split(config.Users[0].User.Token, ".")
+	c.claims, c.err = claimsIn(config.Users[0].User.Token)
+	return c
+}
+
+// claimsIn reads a token. Its errors never quote what they read.
+func claimsIn(token string) (c claims, err error) {
+	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return server, c, errors.New("holds a token that is not a Kubernetes token")
+		return c, errors.New("holds a token that is not a Kubernetes token")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil || json.Unmarshal(payload, &c) != nil {
-		return server, c, errors.New("holds a token that cannot be read")
+		return c, errors.New("holds a token that cannot be read")
 	}
-	return server, c, nil
+	return c, nil
 }
 
 func (c claims) judge(now time.Time) probe.Result {

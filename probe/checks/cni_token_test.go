@@ -84,8 +84,8 @@ func FuzzClaims(f *testing.F) {
 	f.Add([]byte(kubeconfigWith(token(time.Now(), time.Now()))))
 	f.Add([]byte(kubeconfigWith("a.e30.c")))
 	f.Fuzz(func(_ *testing.T, text []byte) {
-		if _, c, err := claimsIn(text); err == nil {
-			c.judge(time.Now())
+		if c := readPluginConfig(text); c.err == nil {
+			c.claims.judge(time.Now())
 		}
 	})
 }

@@ -24,7 +24,7 @@ var ServiceDestination = &probe.Check{
 	Run: serviceDestination,
 	Doc: `A connection of the probe's own to each service: the API server's, the cluster's DNS (one query by UDP, one connection by TCP), and another one with ready endpoints, also at this node's own node port. The kernel's table of connections (conntrack) has an entry for it, which shows where the packets were really sent. That is compared with the endpoints in the API. Rules are read only after a connection went elsewhere.
 ok: to an endpoint. fail: a foreign rule (not kube-proxy's, not Calico's) sends it elsewhere: DNAT, REDIRECT or TPROXY in iptables or nftables, such as a hostPort whose pod is gone or a transparent proxy, or a route in the table local. What answers there is another program: TLS fails with an x509 error, or the connection times out. warn: the same of another service. info: the same, and what answers there has a certificate for the service or knows the cluster's names, as a load balancer or a DNS cache on purpose.
-info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, which is what a missing kube-proxy looks like, see service-clusterip. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
+info: to an address that is no endpoint, by no rule of others: the endpoints have just changed, or kube-proxy's rules are stale, see kubeproxy-health. info: not translated, as no rule of kube-proxy has the address. info: the kernel does not track the connection, as with NodeLocal DNSCache: where it goes is not known.
 skip: the eBPF data plane, which translates before the kernel tracks, or the capability NET_ADMIN is missing. Only the node's own connections are followed, not those of its pods. The kernel loads its module nf_conntrack_netlink for this if it is not loaded, as Felix and kube-proxy do.`,
 }
 
@@ -39,6 +39,12 @@ const (
 
 // MeansRoute is a route in the table local; the others are the kernel's Does words.
 const MeansRoute = "route"
+
+// Reasons of service-destination where no rule of others is in the way.
+const (
+	ReasonUntranslated = "untranslated" // no rule translates the service's address
+	ReasonNoEndpoint   = "no-endpoint"  // kube-proxy's rules lead to an address that is no endpoint
+)
 
 // followed is a service whose connections are followed.
 type followed struct {
@@ -170,6 +176,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
 		found.Saw += "; no rule of others sends it there"
+		found = found.With(probe.FactReason, ReasonNoEndpoint)
 	}
 	return found
 }
@@ -218,7 +225,7 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 			With(FactSentTo, s.to.String())
 	}
 	if !accepted {
-		return r
+		return r.With(probe.FactReason, ReasonUntranslated)
 	}
 	rules, _ := f.rules()
 	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
