@@ -12,9 +12,9 @@ import (
 
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
-	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing,
-		ipamFamilyMissing, ipamExhausted, ipamLockHeld, runtimeProxy, podAddressHeld, cniKubeconfigWrong, cniPluginFails,
-		pauseImageMissing, cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
+	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing, ipamFamilyMissing, ipamExhausted, ipamLockHeld,
+		runtimeProxy, podAddressHeld, cniKubeconfigWrong, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
+		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
 		nodeDNSDown, registryRefuses, podsDoNotEnd}
 }
 
