@@ -162,6 +162,7 @@ func surestCases(of []candidate) []candidate {
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
 	cause := probe.Cause{ID: rule.ID, About: c.About, Says: c.Says}
+	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	for _, clue := range c.For {
 		score += clue.Weight
 		cause.For = append(cause.For, shown(f, clue.Finding))

@@ -1,0 +1,71 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
+// reach on the other node is reached from there.
+func others(f Findings, r Finding, peer string) []Finding {
+	if r.Node != f.Node || r.From != "" || !bad(r.Status) {
+		return nil
+	}
+	return keep(f.Elsewhere(r.Check), func(o Finding) bool {
+		return o.Node != peer && o.From == "" && o.Target == r.Target && o.Status == probe.OK
+	})
+}
+
+// contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
+// it: a third node gets one.
+func contradicted(f Findings, rule *Rule, c Case) []Clue {
+	if !rule.Symptom || c.Peer == "" || rule == nodesApart {
+		return nil
+	}
+	for _, clue := range c.For {
+		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 {
+			return clues(strong, seen[:1])
+		}
+	}
+	return nil
+}
+
+// nodesApart is what keeps this node and one other from each other, while a third node reaches both.
+var nodesApart = &Rule{
+	ID: "nodes-apart", Layer: LayerPeers, Symptom: true, Title: "two nodes do not reach each other, and a third one reaches both",
+	Doc: `This node gets no answer from another node or its pods, and a third node gets one from the very same address. So neither machine is off, and the other one's forwarding, tunnel and pods work. Something concerns this one pair: a firewall rule or a ban list with the other's address, a wrong neighbour entry or a host route for it, or a network device between the two.
+Told from a node that is down, and from one whose pods are unreachable, by the third node's answers.`,
+	Fix: probe.Fix{
+		Says: "Look on both nodes for what names the other's address: rules and sets of the firewall, neighbour entries, routes. With nothing on either, it is the network between the two.",
+		Manifest: []string{"calico-probe run --node {other}",
+			"ssh {node} 'sudo nft list ruleset | grep -n -F {address}; ip neigh show {address}; ip route get {address}'",
+			"ssh {other} 'sudo nft list ruleset | grep -n -i -e drop -e reject; ip neigh; ip route'"},
+		Radius: "a probe on the other node; the others only read",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "bgp-waits", "bgp-one-way"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		done := map[string]bool{}
+		for _, check := range []string{checks.NodePing.ID, checks.PodPing.ID} {
+			for _, r := range f.Bad(check) {
+				peer := nodeOf(r)
+				seen := others(f, r, peer)
+				if peer == "" || peer == f.Node || done[peer] || arrived(r) || len(seen) == 0 {
+					continue
+				}
+				done[peer] = true
+				_, address, _ := strings.Cut(r.Target, " ")
+				out = append(out, Case{About: peer, Peer: peer,
+					Args: map[string]Arg{"other": nodeArg(peer), "address": addressArg(address)},
+					Says: fmt.Sprintf("{node} gets no answer from %s, and %s does: something keeps just {node} and %s apart", r.Target,
+						seen[0].Node, peer),
+					For: append(clues(strong, []Finding{r}), clues(0, seen[:1])...), Covers: pathFollows(f, 0, peer)})
+			}
+		}
+		return out
+	},
+}
