@@ -17,7 +17,7 @@ var podUplink = &probe.Check{
 	In:   probe.Standard,
 	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: uplinkOfPod,
 	Doc: `Looked at inside the network namespaces of two of this node's workload pods, where there are two: the interface with the pod's address, and whether there is a default route. What other checks ask from inside pods needs it.
-ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work. warn: so it is in one pod, and the other one is well.
+ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work. warn: so it is in one pod, and the other one is well; or a firewall rule in the pod's namespace redirects its connections to a port where nothing listens, as a service mesh leaves it whose proxy is gone.
 skip: no pod on this node to ask from, or none that can be entered.`,
 }
 
@@ -41,6 +41,7 @@ func uplinkOfPod(_ context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
 	}
+	reportRedirects(p)
 }
 
 // leaves judges a pod's interface and the way out of it.

@@ -3,7 +3,9 @@
 package checks
 
 import (
+	"net"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -97,6 +99,25 @@ func TestRealPodUplink(t *testing.T) {
 	}
 	want(t, ask(at(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail,
 		"no interface in the pod has its address")
+	listener, err := net.Listen("tcp", "127.0.0.1:15001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := exec.Command("nft", "-f", "-")
+	rules.Stdin = strings.NewReader("table inet mesh { chain out { type nat hook output priority -100; " +
+		"ip daddr != 127.0.0.0/8 meta l4proto tcp redirect to :15001\n}\n}\n")
+	if out, err := rules.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, r := range ask(pod) {
+		if r.Target == TargetRedirect {
+			t.Errorf("a proxy listens, and %+v", r)
+		}
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, ask(pod), TargetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
 	do("link", "set", "far", "down")
 	want(t, ask(pod), name, probe.Fail, "its other end, on the node, is down or gone")
 }
