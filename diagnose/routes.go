@@ -12,7 +12,7 @@ import (
 
 func routeRules() []*Rule {
 	return []*Rule{networkCondition, blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel,
-		podRouteMissing, podNetworkBroken, routeMakersClash, routeNotMade}
+		podRouteMissing, podNetworkBroken, fragmentsDropped, routeMakersClash, routeNotMade}
 }
 
 // lookAtBlock is how to see whose a block is.

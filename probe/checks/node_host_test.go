@@ -129,6 +129,17 @@ func TestNodeConntrack(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	for seconds, found := range map[string]bool{"10": true, "86400": false} {
+		got := run(t, NodeConntrack, node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "1\n",
+			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n", "proc/sys/net/netfilter/nf_conntrack_tcp_loose": "0\n",
+			"proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established": seconds + "\n"}))
+		if (len(got) == 2) != found {
+			t.Errorf("%s: %+v", seconds, got)
+		}
+		if found {
+			want(t, got, TargetIdle, probe.Warn, "loses its entry after 10 s", "is dropped")
+		}
+	}
 	want(t, run(t, NodeConntrack, node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
 	odd := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})
 	want(t, run(t, NodeConntrack, odd), "", probe.Unknown, "nf_conntrack_count")

@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TargetRedirect is the target of pod-uplink's results about the rules in a pod's own network namespace.
-const TargetRedirect = "redirect"
+// targetRedirect is the target of pod-uplink's results about the rules in a pod's own network namespace.
+const targetRedirect = "redirect"
 
 // reportRedirects reports the rules in a pod's network namespace that redirect its connections to a port where nothing
 // listens: the proxy of a service mesh is gone, and its rules were left. With a proxy they are meant.
@@ -39,6 +39,6 @@ func reportRedirects(p *probe.Pass) {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	p.Report(probe.Found(probe.Warn, "a rule in the pod's own network namespace sends its connections to port %d, where nothing listens: %s",
-		dead[0].Sends.Port(), some(texts)).On(TargetRedirect).With(FactRule, texts[0]).
+		dead[0].Sends.Port(), some(texts)).On(targetRedirect).With(FactRule, texts[0]).
 		With(FactPort, fmt.Sprint(dead[0].Sends.Port())))
 }

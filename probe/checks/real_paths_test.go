@@ -291,6 +291,17 @@ func TestRealPodMTU(t *testing.T) {
 	num(want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes pass"), FactPromised, 1500)
 	want(t, got, "gone 10.244.1.77", probe.Unknown, "not even packets of 256 bytes")
 
+	do(t, "ip netns exec router nft add table ip scrub",
+		"ip netns exec router nft add chain ip scrub pre { type filter hook prerouting priority -450 ; }",
+		"ip netns exec router nft add rule ip scrub pre ip frag-off & 0x3fff != 0 drop")
+	got = ask()
+	lost := want(t, got, "far 10.244.1.2", probe.Warn, "packets of 1500 bytes pass", "in fragments, are lost")
+	if lost.Facts.Str(probe.FactReason) != ReasonFragments {
+		t.Errorf("%+v", lost)
+	}
+	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes pass")
+	do(t, "ip netns exec router nft delete table ip scrub")
+
 	// The router knows, and says so.
 	do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
 	for range 2 { // also when the kernel has learnt it

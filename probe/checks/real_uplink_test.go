@@ -110,14 +110,14 @@ func TestRealPodUplink(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, r := range ask(pod) {
-		if r.Target == TargetRedirect {
+		if r.Target == targetRedirect {
 			t.Errorf("a proxy listens, and %+v", r)
 		}
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, ask(pod), TargetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
+	want(t, ask(pod), targetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
 	do("link", "set", "far", "down")
 	want(t, ask(pod), name, probe.Fail, "its other end, on the node, is down or gone")
 }

@@ -133,13 +133,30 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// whole has every packet be of exactly size bytes, and not fragmented.
-func (p *pinger) whole(size int) error {
+// Fragmented sends three echo requests of size bytes to an address, each in as many fragments as the MTU demands, and
+// waits for the last one's answer.
+func Fragmented(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
+	p, err := listen(addr.Is4() || addr.Is4In6())
+	if err != nil {
+		return Stats{}, err
+	}
+	p.packets, p.every, p.wait = Brisk.Packets, Brisk.Every, wait
+	p.sized(size)
+	return p.ping(ctx, []netip.Addr{addr})[0], nil
+}
+
+// sized has every packet be of size bytes.
+func (p *pinger) sized(size int) {
 	head := ipv6.HeaderLen
 	if p.v4 {
 		head = ipv4.HeaderLen
 	}
 	p.payload = size - head - 8
+}
+
+// whole has every packet be of exactly size bytes, and not fragmented.
+func (p *pinger) whole(size int) error {
+	p.sized(size)
 	err := p.unfragmented()
 	switch {
 	case p.payload < 8:

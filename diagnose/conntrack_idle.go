@@ -1,0 +1,28 @@
+package diagnose
+
+import (
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// conntrackIdle is a node that forgets idle connections.
+var conntrackIdle = &Rule{
+	ID: "conntrack-timeout-short", Layer: LayerKernel, Title: "idle TCP connections lose their entry in the connection tracking table too soon",
+	Doc: `The kernel forgets a connection that is idle for nf_conntrack_tcp_timeout_established (5 days by default, one day where kube-proxy sets it). A hardening profile or a profile against floods sets seconds. Then a connection of a pod to a Service or from outside to a pod that was idle for longer has no entry: its next packet is not translated, or is invalid and dropped. New connections work, and those that are used all the time. On-call sees database pools, watches and keep-alive connections that hang or are reset after a pause.
+Told from a full table by its entries, and from a lossy network by new connections, which work.`,
+	Fix: probe.Fix{
+		Says: "Set the timeout back to kube-proxy's day, and remove the line from what sets it at boot.",
+		Manifest: []string{"ssh {node} 'grep -rn nf_conntrack_tcp /etc/sysctl.conf /etc/sysctl.d /usr/lib/sysctl.d /run/sysctl.d'",
+			"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=86400"},
+		Radius: "this node only; entries of connections that are open get the new time with their next packet",
+	},
+	Match: func(f Findings) []Case {
+		for _, r := range f.Bad(checks.NodeConntrack.ID) {
+			if r.Target == checks.TargetIdle {
+				return []Case{{Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
+					Covers: []Cover{{Check: r.Check, About: r.Target}}}}
+			}
+		}
+		return nil
+	},
+}
