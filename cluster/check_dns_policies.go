@@ -87,6 +87,21 @@ func (p policies) withoutDNS(namespace string, with map[string]string, servers [
 	return lets
 }
 
+// closed names the policy that surely lets no question by UDP in to any of the DNS servers, whoever sends it; "" where
+// one may be let in.
+func (p policies) closed(servers []destination) (by string) {
+	for _, d := range servers {
+		policy, _, denied := p.ask(probe.DeniesIngress,
+			func(one policy) bool { return one.on(d.namespace, d.labels) },
+			func(_ policy, r rule) bool { return r.mayBe(d.protocol, d.port) })
+		if !denied || d.port == 0 {
+			return ""
+		}
+		by = cmp.Or(by, policy)
+	}
+	return by
+}
+
 // asksDNS tells whether a pod asks the cluster's DNS.
 func asksDNS(p *corev1.Pod) bool {
 	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
@@ -133,6 +148,11 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 		return
 	case unknown != nil:
 		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		return
+	}
+	if policy := s.policies.closed(servers); policy != "" {
+		report(probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].port).
+			On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].port).With(facts.DNSClosed, true))
 		return
 	}
 	by, asked := s.keptFromDNS(servers)

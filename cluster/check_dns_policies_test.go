@@ -26,18 +26,24 @@ const (
 // kubernetesPolicy is a NetworkPolicy of namespace shop with the egress of some YAML.
 func kubernetesPolicy(t *testing.T, name, text string) policy {
 	t.Helper()
+	return policyOf(t, "shop", name, text, networkingv1.PolicyTypeEgress)
+}
+
+// policyOf is a NetworkPolicy by some YAML.
+func policyOf(t *testing.T, namespace, name, text string, direction networkingv1.PolicyType) policy {
+	t.Helper()
 	var np networkingv1.NetworkPolicy
-	np.Namespace = "shop"
+	np.Namespace = namespace
 	if err := yaml.UnmarshalStrict([]byte(text), &np.Spec); err != nil {
 		t.Fatal(err)
 	}
-	np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
+	np.Spec.PolicyTypes = []networkingv1.PolicyType{direction}
 	s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy{"NetworkPolicy shop/" + name, "shop", func(l map[string]string) bool { return s.Matches(labels.Set(l)) },
-		kubernetesRuling(&np)}
+	return policy{"NetworkPolicy " + namespace + "/" + name, namespace,
+		func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, kubernetesRuling(&np)}
 }
 
 // calicosPolicy is one of Calico's by the YAML of its spec, of a namespace where its name has one.
@@ -85,6 +91,12 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
+	onDNS := func(texts ...string) (out []policy) {
+		for _, text := range texts {
+			out = append(out, policyOf(t, "kube-system", "p", text, networkingv1.PolicyTypeIngress))
+		}
+		return out
+	}
 	const denied = "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: shop/web"
 	for name, one := range map[string]struct {
 		policies []policy
@@ -106,6 +118,13 @@ func TestDNSPolicies(t *testing.T) {
 			"{egress: [{action: Allow, protocol: TCP}]}"), probe.Info, denied},
 		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
 			probe.Info, denied},
+
+		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
+			"no policy lets UDP 53 in"},
+		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
+			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
+		"near: the DNS lets certain pods in": {onDNS(
+			"ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 
 		"near: no policy":        {nil, probe.OK, "of 1 pod that ask"},
 		"near: DNS too":          {k(toWeb, toDNS), probe.OK, ""},

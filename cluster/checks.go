@@ -88,11 +88,11 @@ ok: there is no such endpoint. info: there is, and where: a machine outside the 
 ok: there is neither. info: there are some, and which. Where a policy cannot be worked out, what it selects is left out.`,
 		},
 		{
-			ID: facts.CheckDNSPolicies, Asks: "do policies let pods of the node out to others, and not to the cluster's DNS?",
+			ID: facts.CheckDNSPolicies, Asks: "do policies keep pods from the cluster's DNS?",
 			Run: bind(dnsPolicies),
 			Doc: `A policy for what pods send (egress) denies all that it does not allow, and DNS has to be allowed like the rest, by UDP: a port that is named without a protocol is TCP's. Pods that may send to others and ask nobody for their names look as if the DNS were down, while it answers everybody else (projectcalico/calico#2199).
 For each pod of the node that runs and asks the cluster's DNS (its dnsPolicy is ClusterFirst), the policies are gone through in Calico's order, for UDP to each DNS server, as far as they are known: a rule that may let it out, such as one by a namespace's labels, counts as one that does.
-ok: there is no such pod. info: a policy lets some out to others alone, and which; what policies come to is not known. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. Whom a rule of Calico's lets out to by a selector is not worked out: it counts as one that may be the DNS. skip: no pod of the cluster's DNS is known.`,
+fail: policies select the pods of the DNS itself and let no question by UDP in to any of them, whoever sends it. ok: there is no such pod. info: a policy lets some out to others alone, and which; what policies come to is not known. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. Whom a rule of Calico's lets out to by a selector is not worked out: it counts as one that may be the DNS. skip: no pod of the cluster's DNS is known.`,
 		},
 		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),

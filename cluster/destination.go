@@ -42,11 +42,16 @@ func egressRules(namespace string, r networkingv1.NetworkPolicyEgressRule) []rul
 	for _, p := range r.To {
 		one.nets = one.nets && p.IPBlock != nil
 	}
-	if len(r.Ports) == 0 {
+	return one.at(r.Ports)
+}
+
+// at returns the rule for each of the ports of a policy of Kubernetes', none = every port.
+func (one rule) at(ports []networkingv1.NetworkPolicyPort) []rule {
+	if len(ports) == 0 {
 		return []rule{one}
 	}
 	var out []rule
-	for _, p := range r.Ports {
+	for _, p := range ports {
 		one.protocol, one.ports = protocolTCP, nil
 		if p.Protocol != nil {
 			one.protocol = string(*p.Protocol)

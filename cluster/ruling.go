@@ -32,7 +32,7 @@ type rule struct {
 	action string // Allow, Deny, Pass or Log
 	all    bool   // it is about every packet
 	pods   bool   // it is surely about what certain pods send, known by their labels, and nothing else
-	// what of the packets it is about is known of Calico's rules, and of Kubernetes' for egress
+	// what of the packets it is about is known of Calico's rules, and of Kubernetes'; receivers of egress alone
 	protocol string                 // the only one it is about, as in protocolTCP, or a number; "" = every one
 	ports    []any                  // the ports at the receiving end that it is about; nil = every port
 	to       func(destination) bool // whether it may be about what is for that one; nil = for everybody
@@ -136,7 +136,7 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 		out.rules[probe.DeniesIngress] = []rule{}
 		for _, r := range np.Spec.Ingress {
 			allows := rule{action: "Allow", all: len(r.From)+len(r.Ports) == 0, pods: fromPods(r.From)}
-			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows)
+			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows.at(r.Ports)...)
 		}
 	}
 	if slices.Contains(types, networkingv1.PolicyTypeEgress) || len(types) == 0 && len(np.Spec.Egress) > 0 {

@@ -59,6 +59,39 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 	},
 }
 
+// dnsClosed is a policy that keeps everybody from the cluster's DNS.
+var dnsClosed = &Rule{
+	ID: "dns-closed-by-policy", Layer: LayerPaths, Title: "a policy lets no questions in to the cluster's DNS",
+	Doc: `From the first policy with ingress on, the pods of the cluster's DNS receive only what some policy allows. Questions for names are sent by UDP: a rule with port 53 and no protocol is about TCP, and a hardening guide's policy that allows TCP 53 and the metrics alone closes the DNS to every pod of the cluster. The node that runs a server of the DNS still gets answers from it, since Calico lets a node through to its own pods.
+Told from a DNS that is down by its answers over TCP or to its own node, and by the policies themselves, which are evaluated in Calico's order.`,
+	Fix: probe.Fix{
+		Says: "Let UDP and TCP of the DNS port in: by a rule in that policy, or by a policy of its own that selects the pods of the DNS.",
+		Manifest: []string{"kubectl get networkpolicies.networking.k8s.io -n {namespace} -o yaml",
+			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
+		OnlyIf: []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and the cluster's pods are to resolve names",
+			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/ingress/-","value":{"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
+		Radius: "reading changes nothing; with the rule every pod and node may send questions to the pods that this policy selects",
+	},
+	RuledOut: []string{facts.CheckDNSService, checks.KubeProxyHealth.ID},
+	Explains: []string{"policy-forbids", "dns-down", "policy-without-dns"},
+	Match: func(f Findings) []Case {
+		for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
+			policy := r.Facts.Str(facts.Policy)
+			namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
+			port, _ := r.Facts.Num(facts.DNSPort)
+			return []Case{{
+				About: policy,
+				Says:  fmt.Sprintf("%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names", policy, port),
+				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
+					"policy": checked(name, isName(name), "POLICY"), "port": numberArg(port)},
+				For:    append(clues(proof, []Finding{r}), clues(0, f.Bad(checks.DNSCluster.ID))...),
+				Covers: Covers(facts.CheckDNSPolicies, checks.DNSCluster.ID, checks.DNSExternal.ID),
+			}}
+		}
+		return nil
+	},
+}
+
 // unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from
 // the same server.
 func unresolvedIn(f Findings, pods []string) []Finding {
