@@ -87,7 +87,7 @@ func (p policies) withoutDNS(namespace string, with map[string]string, servers [
 	return lets
 }
 
-// closed names the policy that surely lets no question by UDP in to any of the DNS servers, whoever sends it; "" where
+// closed names the policy that surely lets no question by UDP in to any of the DNS servers, from any sender; "" where
 // one may be let in.
 func (p policies) closed(servers []destination) (by string) {
 	for _, d := range servers {
