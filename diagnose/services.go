@@ -14,7 +14,7 @@ func serviceRules() []*Rule {
 	return slices.Concat([]*Rule{proxyForbidden, kubeProxyCutOff, kubeProxyRefused,
 		kubeProxyOtherNode, masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost,
 		kubeProxyStuck, kubeProxyDead,
-		servicePathBroken}, dnsRules(), []*Rule{dnsDown, dnsNoUpstream})
+		servicePathBroken}, dnsRules(), []*Rule{dnsZoneShadowed, dnsDown, dnsNoUpstream})
 }
 
 // serviceless is what a node shows on which services do not work.

@@ -19,7 +19,7 @@ var DNSCluster = &probe.Check{
 	Access: []string{"host network", "var/lib/kubelet/config.yaml", probe.AccessPods},
 	Needs:  []*probe.Check{NodeUplink, podUplink}, Run: dnsCluster, Limit: 8 * time.Second,
 	Doc: `The name of the API server's service (kubernetes.default.svc in the cluster's domain) is asked of the DNS service's address, of each of its endpoints, and of the address the kubelet gives to pods where that is another one (NodeLocal DNSCache), by UDP and by TCP. Asked from the node, and again from inside one of its own pods.
-ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens; of a service without a ready endpoint it is said so, with the replicas of its Deployment. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
+ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens; of a service without a ready endpoint it is said so, with the replicas of its Deployment. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. Where the same server resolves a name of another namespace it is said so: then a part of its configuration answers for namespace default. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
 When the node is answered and the pod is not, policy or forwarding between them is what is broken. A NetworkPolicy that keeps the asking pod from DNS makes it fail too.
 fail, unset: the kubelet runs with a configuration that names no clusterDNS, so new pods get the node's own servers.
 skip: the cluster has no DNS service with the usual label (k8s-app=kube-dns) and the kubelet names none, or there is no pod on this node to ask from.`,
@@ -27,13 +27,14 @@ skip: the cluster has no DNS service with the usual label (k8s-app=kube-dns) and
 
 // Facts of the DNS checks.
 const (
-	FactRcode     probe.Fact = "rcode"     // of the answer: NOERROR, SERVFAIL, NXDOMAIN, REFUSED
-	FactAnswers   probe.Fact = "answers"   // addresses that came back
-	FactQuestion  probe.Fact = "question"  // the name asked for
-	FactTransport probe.Fact = "transport" // udp or tcp
-	FactTruncated probe.Fact = "truncated" // true when the answer did not fit into UDP
-	FactGiven     probe.Fact = "given"     // list of the name servers that the kubelet gives to pods
-	FactUnserved  probe.Fact = "unserved"  // why nothing is behind the service, where it has no ready endpoint
+	FactRcode     probe.Fact = "rcode"      // of the answer: NOERROR, SERVFAIL, NXDOMAIN, REFUSED
+	FactAnswers   probe.Fact = "answers"    // addresses that came back
+	FactQuestion  probe.Fact = "question"   // the name asked for
+	FactTransport probe.Fact = "transport"  // udp or tcp
+	FactTruncated probe.Fact = "truncated"  // true when the answer did not fit into UDP
+	FactGiven     probe.Fact = "given"      // list of the name servers that the kubelet gives to pods
+	FactOtherZone probe.Fact = "other_zone" // a name of another namespace that the same server resolves
+	FactUnserved  probe.Fact = "unserved"   // why nothing is behind the service, where it has no ready endpoint
 )
 
 // RoleGiven is the role of a name server that the kubelet gives to pods and that is not the Service of the
@@ -63,7 +64,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				r.Status = probe.Unknown
 				r.Saw += " (the kubelet's domain is not visible here)"
 			}
-			return r
+			return oneZone(ctx, r, network, addrOf(t), domain)
 		}
 		var udp, tcp probe.Result
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
@@ -76,6 +77,20 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				With(FactRole, t.Name))
 		}
 	})
+}
+
+// oneZone adds to an answer without an address that the same server knows the names of another namespace: then its
+// configuration has a part of its own for this one.
+func oneZone(ctx context.Context, r probe.Result, network, addr, domain string) probe.Result {
+	if r.Status != probe.Fail || r.Facts.Str(FactRcode) == "" {
+		return r
+	}
+	other := "kube-dns.kube-system.svc." + domain + "."
+	if askAddress(ctx, network, addr, other).Status != probe.OK {
+		return r
+	}
+	r.Saw = fmt.Sprintf("it answers %s to this name of namespace default, and resolves %s", r.Facts.Str(FactRcode), other)
+	return r.With(FactOtherZone, other)
 }
 
 // givesNone tells whether a kubelet surely has no name server of the cluster's for pods: one that is a

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -67,8 +68,14 @@ func TestDNSCluster(t *testing.T) {
 		"nxdomain": {rcode(dns.RcodeNameError), probe.Fail, "cluster domain differ"},
 		"servfail": {rcode(dns.RcodeServerFailure), probe.Fail, "SERVFAIL"},
 		"refused":  {rcode(dns.RcodeRefused), probe.Fail, "REFUSED"},
-		"empty":    {rcode(dns.RcodeSuccess), probe.Fail, "with no address"},
-		"silent":   {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
+		"one zone": {func(q *dns.Msg) *dns.Msg {
+			if strings.HasPrefix(q.Question[0].Name, "kube-dns.kube-system.") {
+				return address(q)
+			}
+			return new(dns.Msg).SetRcode(q, dns.RcodeServerFailure)
+		}, probe.Fail, "it answers SERVFAIL to this name of namespace default, and resolves kube-dns.kube-system.svc."},
+		"empty":  {rcode(dns.RcodeSuccess), probe.Fail, "with no address"},
+		"silent": {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
