@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in the place of the plugin kubernetes.
+// dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in place of the plugin kubernetes.
 var dnsZoneShadowed = &Rule{
 	ID: "dns-zone-shadowed", Layer: LayerServices, Title: "the cluster's DNS resolves the names of one namespace and not of another",
 	Doc: `CoreDNS answers a question by the most specific server block or zone of its Corefile. A block for a part of the cluster's domain ("default.svc.cluster.local:53"), a file, hosts, rewrite or template plugin that matches it, or a stub domain answers in the place of the plugin kubernetes, and what it does not know is NXDOMAIN, SERVFAIL or REFUSED. The names of other namespaces resolve at the same server.

@@ -14,7 +14,7 @@ import (
 // pathRules are those of what somebody set, made or left in the kernel of this node that takes packets from
 // Calico. Each is read on the node itself, so none is a guess from what does not work.
 func pathRules() []*Rule {
-	return []*Rule{podInterfaceSetting, routeDrops, ipsecTakes, untrackedService, serviceHijacked}
+	return []*Rule{podInterfaceSetting, routeDrops, ipsecTakes, untrackedService, serviceHijacked, portWalled}
 }
 
 // lostPaths are the symptoms of packets that the kernel of this node loses.

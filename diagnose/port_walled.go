@@ -1,0 +1,95 @@
+package diagnose
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// portRule is a rule of another program's firewall, as node-state has it, that drops or rejects one port.
+var portRule = regexp.MustCompile(`^(\S+) (\S+) (\S+): .*\b(tcp|udp) dport (\d+)\b.*\b(drop|reject)$`)
+
+// portWalled is a firewall rule of another program against a port of the cluster.
+var portWalled = &Rule{
+	ID: "port-refused-here", Layer: LayerKernel, Title: "a firewall rule on this node refuses a port that the cluster needs",
+	Doc: `A rule of nftables or iptables that is neither Calico's nor kube-proxy's drops or rejects one port, and connections to that port get no answer or are refused: a VPN client that lets DNS leave by its tunnel alone, a hardening script that closes ports to the outside, a security agent. Other ports work. Where the node's own packets are rejected the kernel reports "operation not permitted" at once.
+Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by nodes without that rule, on which the port answers.`,
+	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",
+		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain} -e {table}",
+		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
+	Explains: slices.Concat(lostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost"}),
+	Match: func(f Findings) []Case {
+		byTable := map[string]int{}
+		var out []Case
+		for _, d := range differences(f) {
+			m := portRule.FindStringSubmatch(d.name)
+			if d.area != checks.AreaFirewall || m == nil || !d.in || d.inOther {
+				continue
+			}
+			family, table, chain, transport := m[1], m[2], m[3], m[4]
+			port, _ := strconv.Atoi(m[5])
+			lost := unansweredAt(f, transport, port)
+			if len(lost) == 0 {
+				continue
+			}
+			i, known := byTable[family+" "+table]
+			if !known {
+				i = len(out)
+				byTable[family+" "+table] = i
+				out = append(out, Case{About: family + " " + table,
+					Says: fmt.Sprintf("a firewall rule on {node} refuses %s port %d: %s; %s does not have it, and the port answers there",
+						strings.ToUpper(transport), port, d.name, d.other),
+					Args: map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN"),
+						"table": checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE")}})
+			}
+			weight := strong
+			if slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" }) {
+				weight = proof
+			}
+			out[i].For = slices.Concat(out[i].For, clues(weight, []Finding{stateSays(d.result, d.text(f.Node))}), clues(0, lost))
+			for _, r := range lost {
+				out[i].Covers = append(out[i].Covers, Cover{Check: r.Check, About: r.Target})
+			}
+		}
+		return out
+	},
+}
+
+// unansweredAt returns the bad results of connections to a port, none where that port answers this node at another
+// machine.
+func unansweredAt(f Findings, transport string, port int) []Finding {
+	var lost []Finding
+	for _, r := range f.where(func(r Finding) bool { return portOf(r, transport) == port }) {
+		switch {
+		case bad(r.Status) && slices.Contains([]string{"denied", "refused", "timeout", "rejected", "host-unreachable"}, reasonOf(r)):
+			lost = append(lost, r)
+		case r.Status == probe.OK && r.From == "" && nodeOf(r) != "" && nodeOf(r) != f.Node:
+			return nil
+		}
+	}
+	return lost
+}
+
+// portOf is the port that a result is about by a transport protocol, 0 where there is none.
+func portOf(r Finding, transport string) int {
+	if of := r.Facts.Str(checks.FactTransport); of != "" && of != transport || of == "" && transport != "tcp" {
+		return 0
+	}
+	if port, known := r.Facts.Num(checks.FactPort); known {
+		return int(port)
+	}
+	for word := range strings.FieldsSeq(r.Target) {
+		if _, text, err := net.SplitHostPort(word); err == nil {
+			port, _ := strconv.Atoi(text)
+			return port
+		}
+	}
+	return 0
+}
