@@ -53,7 +53,8 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 			if slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" }) {
 				weight = proof
 			}
-			out[i].For = slices.Concat(out[i].For, clues(weight, []Finding{stateSays(d.result, d.text(f.Node))}), clues(0, lost))
+			rule := stateSays(d.result, d.text(f.Node))
+			out[i].For = slices.Concat(out[i].For, clues(weight, []Finding{rule}), clues(0, lost))
 			for _, r := range lost {
 				out[i].Covers = append(out[i].Covers, Cover{Check: r.Check, About: r.Target})
 			}
@@ -62,13 +63,16 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 	},
 }
 
+// walled are the reasons of a connection that a rule may have refused.
+var walled = []string{"denied", "refused", "timeout", "rejected", "host-unreachable"}
+
 // unansweredAt returns the bad results of connections to a port, none where that port answers this node at another
 // machine.
 func unansweredAt(f Findings, transport string, port int) []Finding {
 	var lost []Finding
 	for _, r := range f.where(func(r Finding) bool { return portOf(r, transport) == port }) {
 		switch {
-		case bad(r.Status) && slices.Contains([]string{"denied", "refused", "timeout", "rejected", "host-unreachable"}, reasonOf(r)):
+		case bad(r.Status) && slices.Contains(walled, reasonOf(r)):
 			lost = append(lost, r)
 		case r.Status == probe.OK && r.From == "" && nodeOf(r) != "" && nodeOf(r) != f.Node:
 			return nil
