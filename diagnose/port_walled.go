@@ -63,8 +63,8 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 	},
 }
 
-// walled are the reasons of a connection that a rule may have refused.
-var walled = []string{"denied", "refused", "timeout", "rejected", "host-unreachable"}
+// wallReasons are the reasons of a connection that a rule may have refused.
+var wallReasons = []string{"denied", "refused", "timeout", "rejected", "host-unreachable"}
 
 // unansweredAt returns the bad results of connections to a port, none where that port answers this node at another
 // machine.
@@ -72,7 +72,7 @@ func unansweredAt(f Findings, transport string, port int) []Finding {
 	var lost []Finding
 	for _, r := range f.where(func(r Finding) bool { return portOf(r, transport) == port }) {
 		switch {
-		case bad(r.Status) && slices.Contains(walled, reasonOf(r)):
+		case bad(r.Status) && slices.Contains(wallReasons, reasonOf(r)):
 			lost = append(lost, r)
 		case r.Status == probe.OK && r.From == "" && nodeOf(r) != "" && nodeOf(r) != f.Node:
 			return nil
