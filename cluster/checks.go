@@ -188,10 +188,10 @@ ok: it is there. fail: that of calico-node is not. warn: that of the CNI plugin 
 What usually breaks it: a chart or manifest that was deleted and applied again, a clean-up of unused accounts.`,
 		},
 		{
-			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
+			ID: facts.CheckCalicoRights, Asks: "may calico-node and its CNI plugin do what they need, and does the API server know their kinds?",
 			Run: bind(calicoRights),
 			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.
-ok: all that was asked about. fail: something is missing and calico-node is not ready. warn: something is missing and calico-node is ready: it breaks at its next start. Who may not create subjectaccessreviews is answered from the roles and bindings, which is a warning at most, since another authorizer may grant more. skip: you may read neither, or Calico keeps its data in an etcd of its own.
+ok: all that was asked about. fail: something is missing and calico-node is not ready, or the account of the CNI plugin lacks what each new pod needs. warn: something is missing and calico-node is ready: it breaks at its next start. Who may not create subjectaccessreviews is answered from the roles and bindings, which is a warning at most, since another authorizer may grant more. skip: you may read neither, or Calico keeps its data in an etcd of its own.
 What usually breaks it: an uninstalled chart that took cluster-wide objects with it, a clean-up of unused roles, a role that is older than the image, CRDs that a chart does not upgrade.`,
 		},
 	}

@@ -27,6 +27,7 @@ type rights struct {
 	group   string   // of Calico's resources, as calico-node finds it out
 	kinds   []string // of Calico's resources that are not there
 	kindErr error
+	plugin  *rights // of the CNI plugin's own account, nil = it uses calico-node's, or is not known
 }
 
 // needed is what calico-node does with the API at a start and after it, on every kind of installation
@@ -113,11 +114,24 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 	group, served, kindErr := c.servedKinds(ctx)
 	out := c.rightsOf(ctx, who, s.needed(group, served))
 	out.account, out.group, out.kindErr = who.namespace+":"+who.name, group, kindErr
+	if token := s.tokenFor(); token != "" && token != who.name {
+		plugin := c.rightsOf(ctx, account{namespace: who.namespace, name: token}, pluginNeeds(group))
+		plugin.account = who.namespace + ":" + token
+		out.plugin = &plugin
+	}
 	if kindErr == nil {
 		out.kinds = slices.DeleteFunc(slices.Clone(kindsNeeded),
 			func(kind string) bool { return slices.Contains(served, kind) })
 	}
 	return out
+}
+
+// pluginNeeds is what the CNI plugin does with the API for each new pod, whatever its IPAM is.
+func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
+	return []authorizationv1.ResourceAttributes{
+		{Verb: "get", Group: calico, Resource: "clusterinformations"}, {Verb: "get", Resource: "pods"},
+		{Verb: "get", Resource: "namespaces"}, {Verb: "patch", Resource: "pods", Subresource: "status"},
+	}
 }
 
 // rightsOf asks the API server which of some things an account may do, or reads it from roles and
@@ -205,6 +219,7 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 			strings.Join(r.lacks, ", "), said).On("account").
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
+	s.pluginRights(report)
 	switch r := s.rights; {
 	case r.kindErr != nil:
 		report(unread(r.kindErr).On("kinds"))
@@ -213,6 +228,27 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 	default:
 		report(s.needs("the API server does not know %s of %s, which calico-node needs", strings.Join(r.kinds, ", "), r.group).
 			On("kinds").With(facts.Lacks, r.kinds))
+	}
+}
+
+// pluginRights reports what the CNI plugin's account lacks: the next pod that starts meets it.
+func (s *Snapshot) pluginRights(report func(probe.Result)) {
+	const target = "CNI plugin"
+	switch r := s.rights.plugin; {
+	case r == nil:
+	case apierrors.IsForbidden(r.err): // the account of calico-node is reported as not known, for the same reason
+	case r.err != nil:
+		report(probe.Failed(r.err).On(target))
+	case len(r.lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.account, r.asked).On(target))
+	default:
+		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod", r.account,
+			strings.Join(r.lacks, ", "))
+		if r.byRoles { // another authorizer may grant it
+			found.Status = probe.Warn
+			found.Saw += ", by the roles and bindings of the cluster"
+		}
+		report(found.On(target).With(facts.Account, r.account).With(facts.Lacks, r.lacks).With(facts.OfPlugin, true))
 	}
 }
 

@@ -2,10 +2,35 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
+
+// cniPluginForbidden is an account of the CNI plugin that lacks a right.
+var cniPluginForbidden = &Rule{
+	ID: "cni-plugin-forbidden", Layer: LayerDatastore, Title: "the CNI plugin's account lacks a right that each new pod needs",
+	Doc: `From v3.26 the CNI plugin has an account of its own, calico-cni-plugin, with a ClusterRole and a ClusterRoleBinding. Where a clean-up, a half-done upgrade or a GitOps prune removed one of them, the plugin is forbidden to read ClusterInformation or the pod, and no new pod gets a network on any node. Running pods, calico-node and the kubelet have other accounts and work.
+Told from a token that has expired by the API server's answer about the account itself.`,
+	Fix: *rightsOfPlugin, RuledOut: []string{checks.CNIToken.ID, checks.DatastoreLatency.ID},
+	Explains: []string{"cni-plugin-fails"},
+	Match: func(f Findings) []Case {
+		lost := keep(f.With(facts.CheckCalicoRights, facts.OfPlugin, true), func(r Finding) bool { return bad(r.Status) })
+		if len(lost) == 0 {
+			return nil
+		}
+		namespace, account, _ := strings.Cut(lost[0].Facts.Str(facts.Account), ":")
+		return []Case{{
+			Says: "no new pod gets a network on {node}, nor on any other node: " + lost[0].Saw,
+			For:  append(clues(proof, lost), clues(0, waitingPods(f, facts.StartsCNI))...),
+			Args: map[string]Arg{"of": checked(namespace, isName(namespace), "NAMESPACE"),
+				"account": checked(account, isName(account), "ACCOUNT")},
+			Covers: append(Covers(facts.CheckCalicoRights), podsUnconnected...),
+		}}
+	},
+}
 
 // cniKubeconfigWrong is a kubeconfig of the CNI plugin that leads to no API server, or to one that it cannot trust.
 var cniKubeconfigWrong = &Rule{

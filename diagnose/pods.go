@@ -13,8 +13,8 @@ import (
 // podsRules are those of pods that are bound to the node and do not start.
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing, ipamFamilyMissing, ipamExhausted, ipamLockHeld,
-		runtimeProxy, podAddressHeld, cniKubeconfigWrong, cniPluginFails, pauseImageMissing, cgroupDriversDiffer,
-		cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
+		runtimeProxy, podAddressHeld, cniPluginForbidden, cniKubeconfigWrong, cniPluginFails, pauseImageMissing,
+		cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
 		nodeDNSDown, registryRefuses, podsDoNotEnd}
 }
 

@@ -78,6 +78,7 @@ const (
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
 	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
 	Lacks          probe.Fact = "lacks"           // list of rights, VERB RESOURCE, or of kinds
+	OfPlugin       probe.Fact = "of_plugin"       // true: of the CNI plugin's account
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
 	Later          probe.Fact = "later"           // whether it bites only at the next start
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
