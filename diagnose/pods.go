@@ -14,8 +14,8 @@ import (
 func podsRules() []*Rule {
 	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing, ipamFamilyMissing, ipamExhausted, ipamLockHeld,
 		runtimeProxy, podAddressHeld, cniPluginForbidden, cniKubeconfigWrong, cniPluginFails, pauseImageMissing,
-		cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken, sandboxFails,
-		nodeDNSDown, registryRefuses, podsDoNotEnd}
+		cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken,
+		sandboxFails, nodeDNSDown, registryRefuses, podsDoNotEnd}
 }
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
