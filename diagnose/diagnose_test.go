@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 // "ID about: confidence", an empty one wants no cause, and lines "unexplained ID" at
 // the end; with a line "hence ID about" below a cause, all causes that follow from
 // others are compared too. Its section stream is what 'run -o ndjson' wrote, or as much of it as
-// matters.
+// matters. Its section said has what people read of each cause: -update writes it, and never want.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -37,13 +37,15 @@ func TestRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want, stream []byte
+			var want, stream, said []byte
 			for _, section := range txtar.Parse(b).Files {
 				switch section.Name {
 				case "want":
 					want = section.Data
 				case "stream":
 					stream = section.Data
+				case "said":
+					said = section.Data
 				default:
 					t.Fatalf("no section %q is known", section.Name)
 				}
@@ -53,6 +55,7 @@ func TestRecorded(t *testing.T) {
 			if got := told(d, bytes.Contains(want, []byte("hence "))); got != string(want) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}
+			compareSaid(t, name, b, string(said), d.Causes)
 			for _, c := range d.Causes {
 				for _, text := range append([]string{c.Says, c.Fix.Says, c.Fix.Radius}, commandsOf(c.Fix)...) {
 					if gap.MatchString(text) {
