@@ -96,3 +96,19 @@ func firstDifference(got, want string) string {
 	}
 	return "the same"
 }
+
+// TestEveryCauseIsSaid wants a night for each rule in which its cause is named, so that its words are compared.
+func TestEveryCauseIsSaid(t *testing.T) {
+	t.Parallel()
+	named := map[string]bool{}
+	for _, f := range recorded(t) {
+		for _, c := range Explain(f, Rules()).Causes {
+			named[c.ID] = true
+		}
+	}
+	for _, r := range Rules() {
+		if !named[r.ID] {
+			t.Errorf("no night in testdata names %s", r.ID)
+		}
+	}
+}
