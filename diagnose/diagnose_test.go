@@ -94,6 +94,15 @@ func read(t testing.TB, stream []byte) Findings {
 	}
 }
 
+// causesOf are all causes of some findings in order, "ID about confidence".
+func causesOf(f Findings) string {
+	var out []string
+	for _, c := range Explain(f, Rules()).Causes {
+		out = append(out, strings.TrimSpace(c.ID+" "+c.About)+" "+string(c.Confidence))
+	}
+	return strings.Join(out, ", ")
+}
+
 func told(d Diagnosis, hence bool) string {
 	var b strings.Builder
 	for _, c := range d.Causes {

@@ -28,7 +28,7 @@ func TestHistory(t *testing.T) {
 		add(checks.CalicoLog.ID, line)
 		add(facts.CheckCalicoPod, event)
 		d := Explain(f, Rules())
-		if len(d.Causes) == 0 || d.Causes[0].ID != "felix-down" {
+		if len(d.Causes) != 1 || d.Causes[0].ID != "felix-down" {
 			t.Fatalf("%s: %+v", name, d.Causes)
 		}
 		told := strings.Contains(d.Causes[0].Says, "XYZ")

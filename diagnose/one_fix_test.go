@@ -72,7 +72,7 @@ func TestKubeletDeadOutside(t *testing.T) {
 			add("node-b", checks.KubeletHealth.ID, "127.0.0.1:10248", probe.Facts{probe.FactReason: "refused"})
 		}
 		d := Explain(f, Rules())
-		if len(d.Causes) == 0 || d.Causes[0].ID != "kubelet-dead" {
+		if len(d.Causes) != 1 || d.Causes[0].ID != "kubelet-dead" {
 			t.Fatalf("%s: %+v", name, d.Causes)
 		}
 		text := strings.Join(commandsOf(d.Causes[0].Fix), "\n")

@@ -30,9 +30,8 @@ func TestNetworkStorage(t *testing.T) {
 		"another disk hangs": {found(gone, load("jbd2/sda1-8 (201) in jbd2_log_wait_commit")), probe.Low},
 		"a volume waits":     {found(gone, volume), probe.Medium},
 	} {
-		d := Explain(c.of, Rules())
-		if len(d.Causes) == 0 || d.Causes[0].ID != "network-storage-dead" || d.Causes[0].Confidence != c.sure {
-			t.Errorf("%s: %+v", name, d.Causes)
+		if got, want := causesOf(c.of), "network-storage-dead "+string(c.sure); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
