@@ -126,6 +126,12 @@ func eachCPU(r Finding) float64 {
 // incident stood at more than ten, their peers below one.
 const loadMuch = 4
 
+// ofDisks reports whether a load is of tasks that wait for disks, and leaves a start its CPU time.
+func ofDisks(r Finding) bool {
+	p, ok := r.Facts.Num(checks.FactCPUPressure)
+	return ok && p < 50
+}
+
 // startUnderLoad is incident 002.
 var startUnderLoad = &Rule{
 	ID: "start-under-load", Layer: LayerMachine, Title: "the node's load makes calico-node's start outlast its liveness budget",
@@ -151,7 +157,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 				Args: timeFor(f, 4*budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
 			}}
 		}
-		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 {
+		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 || ofDisks(load[0]) {
 			return nil
 		}
 		c := Case{Args: timeFor(f, 4*budgetOf(f)), Covers: calicoDown}
@@ -172,9 +178,6 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		} else if ok && e.work > e.budget/2 {
 			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, seconds(e.startup))
 			c.For, c.Args = append(c.For, Clue{Finding: e.Finding, Weight: hint}), timeFor(f, e.startup)
-		}
-		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 { // of tasks that wait for disks
-			c.Against = append(c.Against, Clue{Finding: load[0], Weight: hint})
 		}
 		var calm []Finding
 		for _, r := range loads(f.Elsewhere(checks.NodeLoad.ID)) {
