@@ -165,11 +165,13 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	for _, clue := range c.For {
 		score += clue.Weight
-		cause.For = append(cause.For, shown(f, clue.Finding))
+		cause.For = withClues(cause.For, shown(f, clue.Finding))
 	}
 	for _, clue := range c.Against {
 		score -= clue.Weight
-		cause.Against = append(cause.Against, shown(f, clue.Finding))
+		if one := shown(f, clue.Finding); !slices.Contains(cause.For, one) { // the sentence says how it speaks for both
+			cause.Against = withClues(cause.Against, one)
+		}
 	}
 	if score <= 0 || len(c.For) == 0 {
 		return candidate{}, false
@@ -184,7 +186,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	if only := soleWitness(f, c.For); only != "" {
 		sure = min(sure, strong)
-		cause.Says += fmt.Sprintf("; only %s says so", only)
+		cause.Says += fmt.Sprintf("; only %s", only)
 	}
 	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
@@ -199,6 +201,16 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	particulars(f, &cause, fix, c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
+}
+
+// withClues adds clues that are not among some others: what weighs twice is shown once.
+func withClues(of []probe.Clue, more ...probe.Clue) []probe.Clue {
+	for _, clue := range more {
+		if !slices.Contains(of, clue) {
+			of = append(of, clue)
+		}
+	}
+	return of
 }
 
 func shown(f Findings, r Finding) probe.Clue {
@@ -309,8 +321,8 @@ func withOneFix(all []candidate) []candidate {
 		into.also, into.more = slices.Concat(into.also, c.also), slices.Concat(into.more, c.more)
 		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers,
 			c.found.Covers)
-		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against,
-			c.cause.Against)
+		into.cause.For, into.cause.Against = withClues(into.cause.For, c.cause.For...), withClues(into.cause.Against,
+			c.cause.Against...)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
 	}
 	for i, of := range others {

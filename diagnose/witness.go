@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// soleWitness is the other node, or the pods' namespace, on whose word alone most of the evidence rests; ""
-// where the node itself and the API say as much, or two others say it. A node may lie about
+// soleWitness says of the other node, or of the pods of a namespace, that most of the evidence rests on their word
+// alone; "" where the node itself and the API say as much, or two others say it. A node may lie about
 // another one, and what is asked inside a pod passes the rules of the pod's owner.
 func soleWitness(f Findings, evidence []Clue) string {
 	var who []string
@@ -32,7 +32,10 @@ func soleWitness(f Findings, evidence []Clue) string {
 		}
 	}
 	if others > own && len(who) == 1 {
-		return who[0]
+		if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Node == f.Node && witnessOf(f, c.Finding) == who[0] }) {
+			return "pods of namespace " + who[0] + " say so"
+		}
+		return who[0] + " says so"
 	}
 	return ""
 }
