@@ -337,9 +337,10 @@ var bgpUnknownPeer = &Rule{
 	ID: "bgp-unknown-peer", Layer: LayerPeers, Title: "the peer does not know this node's address",
 	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
 	Fix: probe.Fix{
-		Says: "See at the other end which peers it has.",
-		Manifest: []string{"calico-probe run --node {other} --checks bgp",
-			"kubectl get bgppeers.crd.projectcalico.org -o wide"},
+		Says: "Give {other} a peer with the address that {node} registered: the mesh of nodes, or a BGPPeer. Where the API has one, its BIRD lacks it: restart calico-node there.",
+		Manifest: []string{"calico-probe run --node {other} --checks bgp  # the peers that its BIRD has, and those it lacks",
+			"kubectl get bgppeers.crd.projectcalico.org -o wide",
+			`kubectl get nodes -o custom-columns='NAME:.metadata.name,BGP:.metadata.annotations.projectcalico\.org/IPv4Address'`},
 		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodePing.ID},

@@ -13,7 +13,7 @@ var bgpRoutesFiltered = &Rule{
 	Doc: `Both ends are up and every check of the session is green, and a filter lets none of the blocks through: a BGPFilter that a BGPPeer names, or whose rules reject the pods' pool; disableBGPExport of a pool; BIRD templates of one's own. Pods of one node are then not reached from the other, and nothing is down. Each end filters what it exports and what it imports: what BIRD has received tells which one it is.
 Told from a session that is down by its state; from a node without blocks, which has nothing to export, by IPAM.`,
 	Fix: probe.Fix{
-		Says: "Look at the filters of this session, on both ends: the pods' pool has to be accepted for export here and for import there.",
+		Says: "Have the filters of this session accept the pods' pool, for export on this node and for import on the peer. The first rule of a BGPFilter that matches decides.",
 		Manifest: []string{
 			"kubectl get bgpfilters.crd.projectcalico.org -o yaml",
 			"kubectl get bgppeers.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,NODE:.spec.node,SELECTOR:.spec.nodeSelector,PEER:.spec.peerIP,FILTERS:.spec.filters",

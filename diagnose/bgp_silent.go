@@ -39,9 +39,10 @@ var bgpWaits = &Rule{
 	ID: "bgp-waits", Layer: LayerPeers, Symptom: true, Title: "this node waits for the BGP connection, and the peer's does not arrive",
 	Doc: `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
 	Fix: probe.Fix{
-		Says:     "Look at the other end.",
-		Manifest: []string{"calico-probe run --node {other} --checks bgp,node-ping"},
-		Radius:   onlyReads,
+		Says: "Let {other} connect to TCP port 179 of {node}. A firewall on {node} or a missing route back is the usual reason. The sessions of {other} show the error of each try.",
+		Manifest: []string{"calico-probe run --node {other} --checks bgp,node-ping",
+			"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp", "ssh {node} sudo iptables-save | grep -n -e 179"},
+		Radius: "all only read; a rule that lets 179 in opens BGP to whom the rule names",
 	},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {

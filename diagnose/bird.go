@@ -17,7 +17,7 @@ func birdRules() []*Rule {
 
 // startAnew is the fix of what a start of calico-node puts right.
 var startAnew = probe.Fix{
-	Says:     "Read what calico-node logged last, then restart calico-node on this node.",
+	Says:     "Restart calico-node on this node. Save the end of its log first: a new pod does not have it.",
 	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100", restartCalico},
 	Radius:   "this node: its BGP sessions restart, and its peers keep its routes for the two minutes of a graceful restart; pods keep running",
 }

@@ -141,7 +141,7 @@ var apiUnhealthy = &Rule{
 	Doc: `/readyz of the API server names what is wrong, most often its etcd ("[-]etcd failed"): a lost leader, a full disk, a certificate. A load balancer without a living server behind it answers 502 or 503. Every node suffers alike: leases, controllers and starts of calico-node get slow or fail ("etcdserver: request timed out", "leader changed").
 Told from a node that is cut off by the answer, which did come.`,
 	Fix: probe.Fix{
-		Says:     "Look at etcd, on a control plane node.",
+		Says:     "Restore what /readyz reports as failed, mostly etcd: start a member that is down, or free its disk.",
 		Manifest: []string{"kubectl get --raw '/readyz?verbose'", "kubectl -n kube-system logs -l component=etcd --tail=50"},
 		Radius:   onlyReads,
 	},
@@ -171,7 +171,7 @@ var apiSlow = &Rule{
 	Doc: `TCP connects in milliseconds and the first byte of an answer takes a second and more: the server, or the etcd behind it, is slow (disk, load, a defragmentation), not the way there. Every node feels it.
 Told from distance, which the handshake of TCP shows too; from a node short of CPU by the node's load, for there its own programs are late.`,
 	Fix: probe.Fix{
-		Says: "Look at the API server's and etcd's load and disks.",
+		Says: "Take load off the API server, or give etcd a faster disk. The metrics show which of the two is slow.",
 		Manifest: []string{"kubectl get --raw '/readyz?verbose'",
 			"kubectl get --raw /metrics | grep -E '^(apiserver_current_inflight_requests|etcd_request_duration_seconds_sum)'"},
 		Radius: onlyReads,

@@ -90,7 +90,7 @@ var lackedWords = map[string]string{
 // The fixes by what holds the pods.
 var (
 	removeNetwork = probe.Fix{
-		Says: "The message says what the plugin lacks. The kubelet goes on trying, so the pods end by themselves once it is there.",
+		Says: "Provide what the quoted message says the plugin lacks. The kubelet retries, so the pods then end automatically.",
 		Manifest: []string{lookAtEnding, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log",
 			`kubectl get clusterinformations.crd.projectcalico.org default -o jsonpath="{.spec.datastoreReady}"`},
 		Radius: onlyReads,

@@ -312,7 +312,7 @@ func kubeletAnswers(f Findings) []Finding {
 
 // felixLog is the way to why Felix ends where calico-log has no line of it.
 var felixLog = probe.Fix{
-	Says:     "calico-log saw no line that says why it ends: read calico-node's log.",
+	Says:     "Correct what calico-node logs as FATAL, PANIC or ERROR before Felix ends, then restart calico-node. This run has seen no such line.",
 	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'"},
 	OnlyIf:   []probe.Conditional{{If: "its reason is gone, or the log has none", Manifest: []string{restartCalico}}},
 	Radius:   restartRadius,

@@ -20,7 +20,7 @@ var uplinkDown = &Rule{
 	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address has no link",
 	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
 	Fix: probe.Fix{
-		Says: "See the link and bring it up.",
+		Says: "Bring the link up: cable, switch port, bond or virtual switch first, then the interface.",
 		Manifest: []string{"ssh {node} ip -s link show {device}   # by the console, when the network is how one gets there",
 			"ssh {node} sudo ip link set {device} up"},
 		Radius: "this node's network",
@@ -196,10 +196,10 @@ var policyForbids = &Rule{
 	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy forbids, or may forbid, what was tried",
 	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and from any sender, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
 	Fix: probe.Fix{
-		Says: "See whether the policy is meant to forbid it.",
+		Says: "If the policy is meant to forbid this, nothing is wrong. If it is not, add a rule to it that allows this traffic, or correct its selector.",
 		Manifest: []string{"kubectl get networkpolicies -A",
 			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
-		Radius: onlyReads,
+		Radius: "reading changes nothing; a changed policy holds for every pod that it selects, at once",
 	},
 	Match: func(f Findings) []Case {
 		forbidden := func(r Finding) bool {

@@ -13,7 +13,8 @@ import (
 
 // empty are words by which a fix sends its reader elsewhere, without what to do there.
 var empty = regexp.MustCompile(`(?i)look at the (?:place|other node)|the place that is named|read the lines|lines before (?:it|that)|` +
-	`put (?:that|it) right|\bsee why\b|\bmend (?:what|that)\b`)
+	`put (?:that|it) right|\bsee why\b|\bmend (?:what|that)\b|at the other end\b|^read what|^the message says|` +
+	`^look at (?:the|this|where|etcd)|^see (?:what it says|the link)`)
 
 // TestFixesSayWhatToDo reads every text of every fix in the sources: those that only a case brings are no rule's.
 func TestFixesSayWhatToDo(t *testing.T) {

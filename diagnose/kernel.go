@@ -119,7 +119,7 @@ Told from other reasons why Felix does not run by the version and the setting.`,
 			return nil
 		}
 		refused := ofLiveness(f, "refused")
-		return []Case{{Says: loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...),
+		return []Case{{Says: "the kernel of {node} checks the way back of packets loosely (rp_filter): " + loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...),
 			Covers: append(Covers(checks.NodeSysctl.ID), felixIll...)}}
 	},
 }

@@ -41,7 +41,7 @@ var queueHung = &Rule{
 	Doc: `The kernel gives a packet to the card's driver and waits for the card to send it. After five seconds it says "NETDEV WATCHDOG: eth0: transmit queue 0 timed out", and the driver resets the card: packets are lost for seconds, again and again, and BGP sessions and the kubelet's connections break. It is the card, its firmware or driver, offloads, or a hypervisor that does not get to it.
 Told from a lossy network by the kernel's own word.`,
 	Fix: probe.Fix{
-		Says: "Look at the driver and its firmware; switch off offloads of the card for a trial; move the pods away where it goes on.",
+		Says: "Update the driver and firmware of the card. Until then switch off its offloads for a trial, and move the pods away if it hangs again.",
 		Manifest: []string{"ssh {node} 'sudo dmesg -T | grep -i -A3 \"NETDEV WATCHDOG\" | tail -20; ip -s link'",
 			"ssh {node} 'for d in /sys/class/net/*/device; do n=$(basename $(dirname $d)); ethtool -i $n | head -3; done'"},
 		Radius: onlyReads,
@@ -131,7 +131,7 @@ var kernelStuck = &Rule{
 	Doc: `"soft lockup" and an RCU stall say that a CPU did nothing else for more than 20 s: a fault of a driver or of the kernel, or a hypervisor that did not run the machine (overcommitted, suspended, migrated). "blocked for more than 120 seconds" says that a process waits inside the kernel, mostly for a disk or a network file system. Meanwhile probes time out, leases and BGP sessions expire, and nothing in Kubernetes says why.
 Told from an overloaded node by the kernel's word.`,
 	Fix: probe.Fix{
-		Says: "Look at the disks and at the hypervisor (steal time, snapshots, migrations); a kernel that does so again wants an update and a reboot.",
+		Says: "Restore what the machine waits for: a slow disk, or a hypervisor that takes its CPU time (steal, snapshots, migrations). If it stalls again, update the kernel and reboot.",
 		Manifest: []string{"ssh {node} 'sudo dmesg -T | grep -iE -A8 \"soft lockup|stall|blocked for more\" | tail -40'",
 			"ssh {node} 'vmstat 1 3; cat /proc/pressure/io'"},
 		Radius: onlyReads,

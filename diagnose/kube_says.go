@@ -115,13 +115,18 @@ var kubeProxyRefused = &Rule{
 	Doc: `kube-proxy writes all its rules at once (iptables-restore, nft, netlink for ipvs). Where that fails, for a module that the kernel lacks, a lock that another program holds, a rule that this version of iptables does not know, or a set that is too large, it tries again and again and nothing of it holds: services stay as they were, and its health says 503 after a while.
 Told from a kube-proxy that hears nothing by its log.`,
 	Fix: probe.Fix{
-		Says: "Read what is refused, in the line and those after it.",
+		Says: "Correct what the quoted line names: load the module of a match or target that cannot be loaded, end what holds the lock, or run a kube-proxy whose iptables this kernel supports.",
 		Manifest: []string{
 			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
 			"kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=30",
 			"ssh {node} 'uname -r; lsmod | grep -e ^ip_vs -e ^nf_tables -e ^ip_tables'",
 		},
-		Radius: onlyReads,
+		OnlyIf: []probe.Conditional{
+			{If: "the line says that a match or target cannot be loaded: its module is xt_NAME",
+				Manifest: []string{"ssh {node} sudo modprobe xt_NAME"}},
+			{If: "the line says that another program holds the lock", Manifest: []string{"ssh {node} sudo fuser -v /run/xtables.lock"}},
+		},
+		Radius: "reading changes nothing; a module that is loaded changes nothing of what runs, and kube-proxy tries again by itself",
 	},
 	Explains: []string{"kube-proxy-stuck", "service-path-broken"},
 	Match: func(f Findings) []Case {

@@ -158,7 +158,7 @@ var kubeletCutOff = &Rule{
 	Doc: `The kubelet answers on its own ports and its lease runs out all the same: the kubelet starts no new pod either, and its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{
-		Says: "Read what the kubelet logs when it calls the API server; then mend its way there, or its certificate.",
+		Says: "Restore the kubelet's connection to the API server, or renew its certificate. Its log shows which of the two fails.",
 		Manifest: []string{
 			"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
@@ -214,7 +214,7 @@ var nodeUnreachable = &Rule{
 	Doc: `No neighbour gets any answer from the node: not to a ping, and no port takes or refuses a connection. Even a node whose kubelet, runtime and BIRD are all dead answers a ping and refuses connections, so it is the machine, its NIC, its switch port or a firewall before all of it. Whether it is off cannot be told from outside; its console tells.
 "Unreachable" from a neighbour on the same link means that nobody answers for the address there; silence alone could be a firewall between the nodes, together with a kubelet that ended, and is believed less.`,
 	Fix: probe.Fix{
-		Says: "Look at the machine's console or its cloud's instance state, then at its link.",
+		Says: "Start the machine if its console or cloud shows it as off. If it runs, restore its link: switch port, VLAN or virtual NIC.",
 		Manifest: []string{
 			"kubectl describe node {node}  # its addresses, its provider's name for it",
 		},

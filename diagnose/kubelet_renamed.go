@@ -18,7 +18,7 @@ Told from a kubelet that is cut off by these refusals, or by a second Node that 
 		Says: "Compare the name that the kubelet uses with that of its certificate. Give the machine its old name back, or remove the old Node and join anew.",
 		Manifest: []string{
 			"kubectl get nodes -o wide",
-			"ssh {node} 'hostname; ps -o args= -C kubelet | grep -o -e --hostname-override=[^ ]*'",
+			"ssh {node} 'hostname; ps -o args= -C kubelet | grep -o -e \"--hostname-override=[^ ]*\"'",
 			"ssh {node} sudo openssl x509 -noout -subject -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 		},
 		OnlyIf: []probe.Conditional{

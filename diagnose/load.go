@@ -31,6 +31,14 @@ func starved(f Findings) []Finding {
 	return out
 }
 
+// freeDisks is what to do about processes that wait in the kernel.
+var freeDisks = probe.Fix{
+	Says: "Find the disk or file server that the processes wait for, and restore it. A restart of the processes does not help: they wait in the kernel.",
+	Manifest: []string{"kubectl cordon {node}", "ssh {node} \"ps -eLo pid,stat,wchan:32,comm | awk '\\$2 ~ /^D/'\"",
+		"ssh {node} \"sudo dmesg -T | grep -i -e 'I/O error' -e 'not responding' -e 'blocked for more' | tail\""},
+	Radius: "cordoning keeps new pods off this node",
+}
+
 // nodeOverloaded is load that has hurt nothing of Calico's yet.
 var nodeOverloaded = &Rule{
 	ID: "node-overloaded", Layer: LayerMachine, Title: "the node has far more work than its CPUs or disks can handle",
@@ -65,10 +73,8 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 		if !slices.ContainsFunc(f.Failed(checks.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
 			c.Covers = append(c.Covers, Cover{Check: checks.DNSCluster.ID})
 		}
-		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 {
-			if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 {
-				c.Says = "processes wait for a device or a file system, and the CPUs are idle: " + load[0].Saw
-			}
+		if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 && ofDisks(load[0]) {
+			c.Says, c.Fix = "processes wait for a device or a file system, and the CPUs are idle: "+load[0].Saw, &freeDisks
 		}
 		return []Case{c}
 	},

@@ -13,7 +13,7 @@ var neighbourWrong = &Rule{
 	Doc: `On one link, packets go to the MAC address that the table of neighbours has for the other node (ip neigh). A permanent entry that somebody made ("ip neigh add ... nud permanent", /etc/ethers, a tool against ARP spoofing) stays as it is when the other machine gets another network card. And two virtual machines that are copies of one have one MAC address: the switch sends the packets of both to the one that spoke last.
 Told from a node that is down by the entry itself: an entry of the kernel's own goes away when nobody answers.`,
 	Fix: probe.Fix{
-		Says: "Look at the entry here and at the MAC address that the other node really has.",
+		Says: "Delete the entry if the other node has another MAC address. If both machines have the same one, change it on one of them.",
 		Manifest: []string{"ssh {node} ip neigh show {address}",
 			"ssh {other} ip -br link"},
 		OnlyIf: []probe.Conditional{

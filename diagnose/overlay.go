@@ -58,7 +58,7 @@ var tunnelPeers = &Rule{
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
 			if cut := listOf(r, checks.FactCutOff); len(cut) > 0 {
-				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to " +
+				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to some nodes: " +
 					strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
 		}
@@ -115,7 +115,7 @@ var tunnelRefused = &Rule{
 	ID: "tunnel-refused", Layer: LayerPaths, Title: "the receiving node's own firewall drops the tunnel's packets",
 	Doc: `A probe sent packets of the tunnel and another saw them come in by an interface of the receiving node, and not get past its firewall. So the network between them is fine: it is a host firewall there, or Felix, which takes such packets from registered addresses only.`,
 	Fix: probe.Fix{
-		Says: "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
+		Says: "Let the tunnel in on {receiver}: protocol 4 for IPIP, UDP 4789 for VXLAN, UDP 51820 and 51821 for WireGuard. Where it is Felix that drops, register the address that the sender uses.",
 		Manifest: []string{"calico-probe run --node {receiver} --checks ipset-hosts,node-firewall,ip-registered",
 			"ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
 		Radius: onlyReads,

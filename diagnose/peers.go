@@ -144,9 +144,10 @@ var nodeCutOff = &Rule{
 	ID: "node-cut-off", Layer: LayerPeers, Symptom: true, Title: "this node reaches no other node",
 	Doc: `Not one of the other nodes answers, and nothing else over the network does: it is this node's link, its switch port, VLAN or security group, or its own firewall, and not every other node at once. Where a network lets no ping through all else is well, and this is not claimed.`,
 	Fix: probe.Fix{
-		Says:     "Look at this node's link, addresses, neighbours and firewall.",
-		Manifest: []string{"ssh {node} ip -s link", "ssh {node} ip neigh", "ssh {node} sudo nft list ruleset | head -50"},
-		Radius:   onlyReads,
+		Says: "Restore this node's network: bring up a link that is down, give the interface its address back, or remove the firewall rule that drops. The commands show which.",
+		Manifest: []string{"ssh {node} ip -s link", "ssh {node} ip -br addr", "ssh {node} ip neigh",
+			"ssh {node} sudo nft list ruleset | head -50"},
+		Radius: onlyReads,
 	},
 	Explains: []string{"peer-down", "bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {

@@ -196,7 +196,7 @@ var runtimeHangs = &Rule{
 	ID: "runtime-hangs", Layer: LayerRuntime, Title: "the container runtime does not answer the kubelet's interface",
 	Doc: `The socket on which the kubelet asks its runtime (CRI-O, cri-dockerd, dockershim) takes connections and answers nothing, or refuses them. Nothing starts or ends on the node; what runs goes on. containerd and docker have causes of their own, which say more.`,
 	Fix: probe.Fix{
-		Says:     "See what it says, then restart it.",
+		Says:     "Restart the runtime. Save the end of its log first: it shows what the runtime waits for.",
 		Manifest: []string{"ssh {node} sudo journalctl -u crio -u cri-docker -n 50 --no-pager"},
 		OnlyIf: []probe.Conditional{
 			{If: "it is CRI-O", Manifest: []string{"ssh {node} sudo systemctl restart crio"}},

@@ -227,7 +227,7 @@ var sandboxFails = &Rule{
 	Doc: `Before any container of a pod the runtime makes its sandbox: the pause image, namespaces, cgroups, a shim. The kubelet has the runtime's words in an event of the pod (FailedCreatePodSandBox, CreateContainerError), of the probe's own pod too. Usual: no space or no processes left, names that an earlier attempt still holds, a security profile that is missing. Where it is the pause image, the cgroup driver or the kubelet's resolv.conf, that is a cause of its own.
 Told from a CNI plugin that fails by the words: the runtime names the plugin then.`,
 	Fix: probe.Fix{
-		Says:     "The message says what the runtime lacks.",
+		Says:     "Provide what the quoted message says the runtime lacks, such as space, processes, a program or a security profile. The kubelet retries within a minute.",
 		Manifest: []string{lookAtPods, sandboxLogs, "ssh {node} df -h /var/lib /run"},
 		Radius:   onlyReads,
 	},

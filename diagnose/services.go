@@ -352,7 +352,7 @@ var dnsNoUpstream = &Rule{
 	Doc: `CoreDNS forwards what is not the cluster's to the name servers of the node it runs on. When those answer the node and not CoreDNS, its pod's packets do not come back: the pool does not masquerade (natOutgoing), a policy forbids it, or the Corefile names other servers.
 Told from a cluster that is cut off on purpose by the node's own servers, which answer.`,
 	Fix: probe.Fix{
-		Says: "Look at where CoreDNS forwards to, and at natOutgoing of the pods' IP pool.",
+		Says: "Have CoreDNS forward to servers that answer it: name them in the Corefile, or switch on natOutgoing of the pods' IP pool so that their answers find the way back.",
 		Manifest: []string{"kubectl -n kube-system get cm coredns -o jsonpath='{.data.Corefile}' | grep -A3 forward",
 			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
 		Radius: onlyReads,
