@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 var update = flag.Bool("update", false, "write what is said in the recorded nights")
@@ -109,6 +110,26 @@ func TestEveryCauseIsSaid(t *testing.T) {
 	for _, r := range Rules() {
 		if !named[r.ID] {
 			t.Errorf("no night in testdata names %s", r.ID)
+		}
+	}
+}
+
+// TestObstaclesAsToday wants a night recorded by an older probe to have the obstacle that checks read out of the same
+// message today: else it pins a cause that no run names any more.
+func TestObstaclesAsToday(t *testing.T) {
+	t.Parallel()
+	for name, f := range recorded(t) {
+		for _, r := range f.All {
+			message, today := r.Facts.Str(facts.Message), facts.Sandbox{}
+			switch r.Facts.Str(facts.Starts) {
+			case facts.StartsContainer:
+				today = facts.ContainerFailed(message)
+			case facts.StartsSandbox, facts.StartsCNI:
+				today = facts.SandboxFailed("Failed to create pod sandbox: rpc error: code = Unknown desc = " + message)
+			}
+			if today.Obstacle != "" && r.Facts.Str(facts.Obstacle) != today.Obstacle {
+				t.Errorf("%s: %s lacks obstacle %q: %s", name, r.Check, today.Obstacle, message)
+			}
 		}
 	}
 }
