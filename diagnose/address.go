@@ -302,8 +302,9 @@ var addressTaken = &Rule{
 	Fix: probe.Fix{
 		Says:     "See which of the two has the address; delete the Node of a machine that is no more, or set how addresses are found ({method}).",
 		Manifest: []string{"kubectl get nodes {node} {other} -o wide"},
-		OnlyIf:   []probe.Conditional{{If: "both machines live", Manifest: setMethod.Manifest, Operator: setMethod.Operator}},
-		Radius:   setMethod.Radius,
+		OnlyIf: []probe.Conditional{{If: "both machines live", Manifest: setMethod.Manifest, Operator: setMethod.Operator},
+			{If: "{other} is a Node whose machine is gone, or has another name now", Manifest: []string{"kubectl delete node {other}"}}},
+		Radius: setMethod.Radius,
 	},
 	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address",
 		"bgp-peers-missing", "calico-ends"}, afterAddress...),

@@ -19,6 +19,8 @@ Told from a full disk and from short memory by the path, which is a cgroup: neit
 		OnlyIf: []probe.Conditional{
 			{If: "its pods can be spared, and what they have in emptyDir volumes: before the restart",
 				Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+			{If: "it is drained", Manifest: []string{"ssh {node} sudo systemctl reboot"}},
+			{If: "it is up again", Manifest: []string{"kubectl uncordon {node}"}},
 			{If: "no restart is possible now: it gives some back, and slows the node down for a while",
 				Manifest: []string{"ssh {node} 'echo 2 | sudo tee /proc/sys/vm/drop_caches'"}},
 		},

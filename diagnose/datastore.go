@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -279,7 +280,8 @@ Told from a clock that is wrong by node-clock; from a token of another cluster b
 		if len(old) == 0 {
 			return nil
 		}
-		c := Case{Says: "no new pod gets a network on {node}: " + old[0].Saw, For: clues(proof, old), Covers: podsUnconnected}
+		saw, _, _ := strings.Cut(old[0].Saw, ": ") // what follows of it stands before
+		c := Case{Says: "no new pod gets a network on {node}: " + saw, For: clues(proof, old), Covers: podsUnconnected}
 		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
 			c.Against = clues(strong, skew) // by a clock that is wrong
 		}

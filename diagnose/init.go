@@ -299,8 +299,32 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
 			Args: map[string]Arg{"image": imageArg(image), "registry": registryArg(facts.RegistryOf(image))},
 			For:  clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
+			Fix: calicoPullFix(wanting[0].Facts.Str(facts.Refusal)),
 		}}
 	},
+}
+
+// calicoPullFix is what to do about a refusal; nil for the rule's own fix, where it is not known.
+func calicoPullFix(refusal string) *probe.Fix {
+	if refusal == facts.RefusedAbsent {
+		return &noSuchImage
+	}
+	if fix, known := pullFixes[refusal]; known {
+		return &fix
+	}
+	return nil
+}
+
+// noSuchImage is for a registry that answers, and has no image of that name.
+var noSuchImage = probe.Fix{
+	Says: "Correct the image in the DaemonSet: the registry has no such name or tag.",
+	Manifest: []string{
+		"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.initContainers[*].image} {.spec.template.spec.containers[*].image}'",
+		"kubectl -n {namespace} rollout history ds {daemonset}  # whether it was changed lately",
+		"ssh {node} sudo crictl pull {image}  # the node's own words"},
+	OnlyIf: []probe.Conditional{{If: "the last change of the DaemonSet set that image",
+		Manifest: []string{"kubectl -n {namespace} rollout undo daemonset/{daemonset}"}}},
+	Radius: "reading changes nothing; a changed template restarts calico-node on every node, one after the other",
 }
 
 // refusedFix is for a DaemonSet whose pods the API server does not take.

@@ -99,7 +99,7 @@ var kubeletDead = &Rule{
 		c.Says += since(f)
 		for _, r := range f.With(checks.DaemonLog.ID, checks.FactStopped, true) {
 			if r.Target == checks.ServiceKubelet {
-				c.Says += "; " + r.Saw
+				c.Says, c.For = c.Says+"; "+r.Saw, append(c.For, clues(0, []Finding{r})...)
 			}
 		}
 		return []Case{c}
@@ -112,7 +112,7 @@ var kubeletFrozen = &Rule{
 	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
 Told from a kubelet that is well and cut off from the API by any answer of it: on the node, to another node, or a session with a probe that leads through it. Where none of these was tried both are named.`,
 	Fix: probe.Fix{
-		Says: "Look at what the process waits for, then restart it.",
+		Says: "Restart the kubelet. In state D it waits for a disk: restore that first, because it cannot be killed until then.",
 		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk",
 			"ssh {node} sudo systemctl restart {kubelet}"},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",

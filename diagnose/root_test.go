@@ -58,7 +58,7 @@ func TestRoot(t *testing.T) {
 		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure, "docker": askRuntime("docker"),
 		"containerd": askRuntime("containerd"), "a kubelet's socket": otherSocket, "the store's disk": storeDiskFix,
 		"a network": removeNetwork, "a network's files": writtenAnew, "a container": stopContainers,
-		"a volume": unmountVolumes}
+		"a volume": unmountVolumes, "an image": noSuchImage}
 	for refusal, fix := range pullFixes {
 		all[refusal] = fix
 	}
