@@ -195,9 +195,11 @@ var bgpRejected = &Rule{
 	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
-		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent",
-			"ssh {other} sudo firewall-cmd --reload"},
-		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
+		Manifest: []string{"ssh {other} systemctl is-active firewalld ufw nftables",
+			"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w -e 179 -e reject -e REJECT"},
+		OnlyIf: []probe.Conditional{{If: "it is firewalld", Manifest: []string{
+			"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"}}},
+		Radius: "reading changes nothing; that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-filtered", "bgp-restart-hold"},
