@@ -11,7 +11,7 @@ import (
 // dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in place of the plugin kubernetes.
 var dnsZoneShadowed = &Rule{
 	ID: "dns-zone-shadowed", Layer: LayerServices, Title: "the cluster's DNS resolves the names of one namespace and not of another",
-	Doc: `CoreDNS answers a question by the most specific server block or zone of its Corefile. A block for a part of the cluster's domain ("default.svc.cluster.local:53"), a file, hosts, rewrite or template plugin that matches it, or a stub domain answers in the place of the plugin kubernetes, and what it does not know is NXDOMAIN, SERVFAIL or REFUSED. The names of other namespaces resolve at the same server.
+	Doc: `CoreDNS answers a question by the most specific server block or zone of its Corefile. A block for a part of the cluster's domain ("default.svc.cluster.local:53"), a file, hosts, rewrite or template plugin that matches it, or a stub domain answers in place of the plugin kubernetes, and what it does not know is NXDOMAIN, SERVFAIL or REFUSED. The names of other namespaces resolve at the same server.
 Told from a DNS that is down or cannot read the API, and from another cluster domain, by those names.`,
 	Fix: probe.Fix{
 		Says: "Find the part of the Corefile that answers for that namespace, and add fallthrough or the plugin kubernetes to it, or remove it.",
@@ -28,7 +28,7 @@ Told from a DNS that is down or cannot read the API, and from another cluster do
 		}
 		question, other := lost[0].Facts.Str(checks.FactQuestion), lost[0].Facts.Str(checks.FactOtherZone)
 		return []Case{{
-			Says: fmt.Sprintf("the cluster's DNS answers %s to %s and resolves %s: a part of its configuration answers for namespace %s in the place of the plugin kubernetes",
+			Says: fmt.Sprintf("the cluster's DNS answers %s to %s and resolves %s: a part of its configuration answers for namespace %s in place of the plugin kubernetes",
 				lost[0].Facts.Str(checks.FactRcode), question, other, part(question, 1)),
 			For: clues(proof, lost), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}}

@@ -21,7 +21,7 @@ var portWalled = &Rule{
 	Doc: `A rule of nftables or iptables that is neither Calico's nor kube-proxy's drops or rejects one port, and connections to that port get no answer or are refused: a VPN client that lets DNS leave by its tunnel alone, a hardening script that closes ports to the outside, a security agent. Other ports work. Where the node's own packets are rejected the kernel reports "operation not permitted" at once.
 Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by nodes without that rule, on which the port answers.`,
 	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",
-		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain} -e {table}",
+		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {table} -e {chain}",
 		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
 	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
 	Explains: slices.Concat(lostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost"}),
@@ -47,7 +47,7 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 					Says: fmt.Sprintf("a firewall rule on {node} refuses %s port %d: %s; %s does not have it, and the port answers there",
 						strings.ToUpper(transport), port, d.name, d.other),
 					Args: map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN"),
-						"table": checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE")}})
+						"table": checked(table, isWord(table), "TABLE")}})
 			}
 			weight := strong
 			if slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" }) {
