@@ -21,9 +21,9 @@ var birdPortTaken = &Rule{
 			Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; stopping the other daemon ends the sessions that one has; " + restartRadius,
 	},
-	Explains: []string{"bird-dead", "bgp-waits", "bgp-restart-hold"},
+	Explains: []string{"bird-dead", "bgp-waits", "bgp-restart-hold", "bgp-unknown-peer"},
 	Match: func(f Findings) []Case {
-		out := withoutListener(f)
+		out := append(withoutListener(f), peersWithoutListener(f)...)
 		for _, socket := range deaf(f) {
 			family := familyOf(socket)
 			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
@@ -49,6 +49,37 @@ var birdPortTaken = &Rule{
 		}
 		return out
 	},
+}
+
+// freePeersPort is the fix of a port that another program holds on the other node.
+var freePeersPort = &probe.Fix{
+	Says:     "Stop the program that holds the port on {other}, or give it another address or port. Then restart calico-node there: BIRD opens its port at its start alone.",
+	Manifest: []string{"ssh {other} sudo ss -ltnp 'sport = :179'"},
+	OnlyIf: []probe.Conditional{{If: "the port is free again",
+		Manifest: []string{"kubectl -n {namespace} delete pod -l k8s-app=calico-node --field-selector spec.nodeName={other}"}}},
+	Radius: "reading changes nothing; stopping the other daemon ends the sessions that one has; " + restartRadius,
+}
+
+// peersWithoutListener are the cases of another node's BIRD that could not open its port. The program that has it
+// takes this node's connection and closes it.
+func peersWithoutListener(f Findings) []Case {
+	var out []Case
+	for _, r := range f.Elsewhere(checks.BGPSession.ID) {
+		if !bad(r.Status) || reasonOf(r) != "no-listener" || nodeOf(r) != f.Node {
+			continue
+		}
+		here := keep(f.Bad(checks.BGPSession.ID), func(o Finding) bool {
+			return nodeOf(o) == r.Node && familyOf(o) == familyOf(r)
+		})
+		out = append(out, Case{
+			About: r.Node, Peer: r.Node, Family: familyOf(r), Fix: freePeersPort, Args: map[string]Arg{"other": nodeArg(r.Node)},
+			For:    append(clues(strong, here), clues(strong, []Finding{r})...),
+			Covers: pathFollows(f, familyOf(r), r.Node),
+			Says: fmt.Sprintf("BIRD on %s could not open BGP's port, which another program holds there: it reports %q for its session with {node}",
+				r.Node, r.Facts.Str(checks.FactLastError)),
+		})
+	}
+	return out
 }
 
 // withoutListener are the cases of a BIRD that runs and says that it could not open the port.
