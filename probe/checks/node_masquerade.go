@@ -150,6 +150,11 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 		case "daddr":
 			met = within(f.to, next(i))
 			i++
+		case "saddrtype", "daddrtype": // both ends are pods, and no address of this node
+			if next(i) == "local" {
+				met = no
+			}
+			i++
 		case "mark": // with kube-proxy's are packets for Services alone
 			if mark, _, _ := strings.Cut(next(i), "/"); mark == proxyMark {
 				met = no

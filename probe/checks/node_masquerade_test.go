@@ -47,6 +47,8 @@ func TestFlowThroughNAT(t *testing.T) {
 		{four, "goto OTHER; " + mask + " | daddr 10.244.0.0/16 return", ""},
 		{four, "jump OTHER; " + mask + " | match set return", ""},
 		{four, "match set jump OTHER; " + mask + " | " + mask, "POSTROUTING: " + mask},
+		{four, "not daddrtype local jump OTHER | daddr 169.254.0.0/16 return; masquerade", "OTHER: masquerade"}, // ip-masq-agent
+		{four, "daddrtype local jump OTHER | masquerade", ""}, {four, "saddrtype local masquerade", ""},
 		{four, "jump OTHER | jump OTHER", ""}, // no end
 		{four, "jump AWAY; " + mask, ""},
 	} {

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,12 @@ nft add chain ip raw PREROUTING { type filter hook prerouting priority raw ; pol
 nft add rule ip raw PREROUTING ip daddr 10.96.0.10 udp dport 53 notrack
 nft add chain ip raw cali-PREROUTING
 nft add rule ip raw PREROUTING jump cali-PREROUTING
+nft add table ip agent
+nft add chain ip agent post { type nat hook postrouting priority srcnat ; policy accept ; }
+nft add rule ip agent post fib daddr type != local masquerade
+iptables-nft -t nat -A POSTROUTING -m addrtype ! --dst-type LOCAL -j MASQUERADE
+iptables-legacy -t nat -A POSTROUTING -m addrtype --src-type LOCAL -j RETURN
+iptables-legacy -t nat -A POSTROUTING -m addrtype --dst-type BROADCAST -j RETURN
 `) {
 		return
 	}
@@ -39,6 +46,17 @@ nft add rule ip raw PREROUTING jump cali-PREROUTING
 	if err != nil || at < 0 || walls[at].Hook != "prerouting" || walls[at].Policy != "accept" ||
 		!slices.Equal(walls[at].Rules, []string{"daddr 10.96.0.10 udp dport 53 notrack"}) {
 		t.Errorf("%+v, %v", walls, err)
+	}
+	kinds := map[string][]string{}
+	for _, w := range walls {
+		kinds[fmt.Sprint(w.Name, " ", w.Legacy)] = w.Rules
+	}
+	for chain, want := range map[string][]string{"post false": {"not daddrtype local masquerade"},
+		"POSTROUTING false": {"not daddrtype local masquerade"},
+		"POSTROUTING true":  {"saddrtype local return", "match addrtype return"}} {
+		if !slices.Equal(kinds[chain], want) {
+			t.Errorf("%s: %q, want %q", chain, kinds[chain], want)
+		}
 	}
 	queues, err := Queues([]Link{{Name: "d0"}})
 	if err != nil || len(queues) != 1 || len(queues[0].Kinds) != 1 || queues[0].XDP {

@@ -225,12 +225,36 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 				mark = "not " + mark
 			}
 			words = append(words, mark)
+		case name == "addrtype" && len(data) >= 8: // struct xt_addrtype_info_v1
+			words = append(words, kindsText(binary.NativeEndian.Uint16(data), binary.NativeEndian.Uint16(data[2:]),
+				binary.NativeEndian.Uint32(data[4:])))
 		case name != "comment":
 			words = append(words, "match "+name)
 		}
 		at += size
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// kindsText are the kinds of addresses that packets have to come from and be for, as sets of the kernel's route types
+// (1 << RTN_LOCAL is 4), and bit 0 and 1 of the flags where it is all but those. Other flags restrict them further.
+func kindsText(source, dest uint16, flags uint32) string {
+	const local = 1 << Local
+	var words []string
+	for i, kinds := range []uint16{source, dest} {
+		if kinds == 0 {
+			continue
+		}
+		if kinds != local || flags>>2 != 0 {
+			return "match addrtype"
+		}
+		not := ""
+		if flags&(1<<i) != 0 {
+			not = "not "
+		}
+		words = append(words, not+[]string{"saddrtype", "daddrtype"}[i]+" local")
+	}
+	return strings.Join(words, " ")
 }
 
 // markText is the mark that packets have to have in the bits of the mask.

@@ -123,11 +123,26 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 			words = append(words, strings.TrimSpace(loaded+" @"+e.SetName))
 		case *expr.Ct:
 			loaded = "ct"
+		case *expr.Fib:
+			loaded = addressKind(e)
 		default:
 			words = append(words, action(e))
 		}
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
+}
+
+// addressKind is the kind of address that a rule asks the routing tables for, "" for another question to them.
+func addressKind(e *expr.Fib) string {
+	switch {
+	case !e.ResultADDRTYPE || e.FlagIIF || e.FlagOIF || e.FlagMARK:
+		return ""
+	case e.FlagSADDR:
+		return "saddrtype"
+	case e.FlagDADDR:
+		return "daddrtype"
+	}
+	return ""
 }
 
 // field is which part of a packet is loaded, "" for those that are not named here.
@@ -165,6 +180,8 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		return not + markText(binary.NativeEndian.Uint32(c.Data), all)
 	case loaded == "proto":
 		return not + protocolText(c.Data[0])
+	case (loaded == "saddrtype" || loaded == "daddrtype") && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == Local:
+		return not + loaded + " local"
 	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
 		return fmt.Sprintf("%s%s %d", not, loaded, binary.BigEndian.Uint16(c.Data))
 	case loaded == "saddr" || loaded == "daddr":
@@ -192,6 +209,8 @@ func matched(m *expr.Match) string {
 	case *xt.Udp:
 		return strings.TrimSpace("udp " + portsText("sport", info.SrcPorts[0], info.SrcPorts[1]) + " " +
 			portsText("dport", info.DstPorts[0], info.DstPorts[1]))
+	case *xt.AddrTypeV1:
+		return kindsText(info.Source, info.Dest, uint32(info.Flags))
 	case *xt.Comment:
 		return ""
 	}
