@@ -180,7 +180,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		return not + markText(binary.NativeEndian.Uint32(c.Data), all)
 	case loaded == "proto":
 		return not + protocolText(c.Data[0])
-	case (loaded == "saddrtype" || loaded == "daddrtype") && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == Local:
+	case strings.HasSuffix(loaded, "addrtype") && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == Local:
 		return not + loaded + " local"
 	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
 		return fmt.Sprintf("%s%s %d", not, loaded, binary.BigEndian.Uint16(c.Data))
