@@ -79,6 +79,10 @@ type Snapshot struct {
 type UnknownNodeError struct {
 	Name string
 	Have []string // the names there are, the most alike first
+	// Removed is when the cluster's controller saw its Node object deleted, and what that event says; without a text
+	// where it did not within the hour for which the API keeps events.
+	Removed probe.Statement
+	now     time.Time
 }
 
 func (e *UnknownNodeError) Error() string {
@@ -89,7 +93,12 @@ func (e *UnknownNodeError) Error() string {
 		have, more = have[:few], ", …"
 	}
 	have = slices.Sorted(slices.Values(have))
-	return fmt.Sprintf("no node %q in this cluster; it has %s%s", e.Name, strings.Join(have, ", "), more)
+	text := fmt.Sprintf("no node %q in this cluster; it has %s%s", e.Name, strings.Join(have, ", "), more)
+	if e.Removed.Text == "" {
+		return text
+	}
+	return fmt.Sprintf("%s. Its Node object was deleted (event: %s). Its pods are deleted with it, and Calico removes its routes and BGP peers. Where the machine is to stay, find out who deleted the object, then restart its kubelet, which registers the node again",
+		text, e.Removed.Aged(e.now))
 }
 
 // Read takes a snapshot around one node. An error means that nothing useful
@@ -133,6 +142,9 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 		s.Now, _ = c.clock.Now()
 	}
 	if err := s.around(node, of); err != nil {
+		if unknown, is := errors.AsType[*UnknownNodeError](err); is {
+			unknown.Removed, unknown.now = c.removed(whole, node), s.Now
+		}
 		return nil, err
 	}
 	c.readRest(whole, s)
