@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeRemoved are the reasons of the events of the node lifecycle controllers, the cluster's and a cloud's, about a Node
-// object that is gone or that they delete.
+// nodeRemoved are the reasons of the events of the node lifecycle controllers, the cluster's and a cloud's, about a
+// Node object that is gone or that they delete.
 var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 
 // removed returns the last such event about a node that the cluster does not have, without a text where there is none

@@ -25,7 +25,8 @@ func TestRemovedNode(t *testing.T) {
 		if (got.Text == "") != (c.want == "") || !strings.Contains(got.Text, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
-		said := (&UnknownNodeError{Name: "node-b", Have: []string{"node-a"}, Removed: got, now: at.Add(40 * time.Second)}).Error()
+		unknown := UnknownNodeError{Name: "node-b", Have: []string{"node-a"}, Removed: got, now: at.Add(40 * time.Second)}
+		said := unknown.Error()
 		if strings.Contains(said, "was deleted") != (c.want != "") || c.want != "" && !strings.Contains(said, "40s ago") {
 			t.Errorf("%s: %s", name, said)
 		}
