@@ -128,10 +128,12 @@ func roomFor(s *Snapshot, v6 bool) (room, bool) {
 	return r, true
 }
 
-// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family where no pool serves the node
-// (prepareAffinityBlocksForHost in libcalico-go): it is the one without a pool, where the other has one.
+// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family where no pool serves the node ("no
+// configured Calico pools"), or where none is enabled at all ("cannot find a qualified ippool", determinePools in
+// libcalico-go): it is the one without a pool, where the other has one.
 func aboutIPv6(s *Snapshot, message string) bool {
-	if !strings.Contains(message, "no configured Calico pools") {
+	if !strings.Contains(message, "no configured Calico pools") &&
+		!strings.Contains(message, "cannot find a qualified ippool") {
 		return strings.Contains(message, "IPv6 address")
 	}
 	four, known := roomFor(s, false)

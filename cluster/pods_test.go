@@ -234,15 +234,17 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	const noPools = `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "x": plugin type="calico" failed (add): no configured Calico pools for node node-a`
-	two := placedOn(eventSandbox, noPools, hanging("a", 44*time.Second, "ContainerCreating", ""),
-		hanging("b", 44*time.Second, "ContainerCreating", ""))
-	two.placed.waiting[1].pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
-	fullPool(two, func(_, _, _ m) {})
-	got := ask(t, two, facts.CheckPodsStart)
-	if len(got) != 1 || got[0].Status != probe.Fail || got[0].Facts[facts.AddressesOfPod] != 6 ||
-		got[0].Facts[facts.Short] != facts.ShortNoPool || got[0].Facts[facts.OtherPools] == nil {
-		t.Errorf("IPv6 is requested and only IPv4 has a pool: %v", got)
+	// The words of IPAM where no pool selects the node, and where none is enabled (v3.32).
+	for _, says := range []string{"no configured Calico pools for node node-a", "cannot find a qualified ippool"} {
+		two := placedOn(eventSandbox, saidSandbox+`plugin type="calico" failed (add): `+says,
+			hanging("a", 44*time.Second, "ContainerCreating", ""), hanging("b", 44*time.Second, "ContainerCreating", ""))
+		two.placed.waiting[1].pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
+		fullPool(two, func(_, _, _ m) {})
+		got := ask(t, two, facts.CheckPodsStart)
+		if len(got) != 1 || got[0].Status != probe.Fail || got[0].Facts[facts.AddressesOfPod] != 6 ||
+			got[0].Facts[facts.Short] != facts.ShortNoPool || got[0].Facts[facts.OtherPools] == nil {
+			t.Errorf("%s, IPv6 is requested and only IPv4 has a pool: %v", says, got)
+		}
 	}
 	s := placedOn("", "")
 	if _, known := roomFor(s, false); known {

@@ -33,7 +33,7 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 	Match: func(f Findings) []Case {
 		told := keep(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
 		if len(told) == 0 {
-			return nil
+			return requestedWithoutPool(f)
 		}
 		r := told[0]
 		family, n := familyOf(r), num(told, facts.Pods)
@@ -52,8 +52,29 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		}
 		c.Says = fmt.Sprintf("%s on {node} get no address: %s, and no enabled %s pool serves the node; the pool of the other family is %s",
 			countOf(n, "new pod"), requests, lacking, strings.Join(listOf(r, facts.OtherPools), ", "))
+		if bad := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIFamily)); len(bad) > 0 {
+			c.Covers = append(slices.Clone(c.Covers), Covers(checks.CNIConfig.ID)...)
+		}
 		return []Case{c}
 	},
+}
+
+// requestedWithoutPool is the case in which no pod has met it yet.
+func requestedWithoutPool(f Findings) []Case {
+	bad := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIFamily))
+	i := slices.IndexFunc([]int{4, 6}, func(family int) bool {
+		return len(bad) > 0 && slices.Contains(listOf(bad[0], checks.FactLacking), familyName(family))
+	})
+	if i < 0 {
+		return nil
+	}
+	lacking, file := familyName(4+2*i), bad[0].Facts.Str(checks.FactFile)
+	return []Case{{
+		About: lacking, For: clues(proof, bad), Covers: slices.Concat(podsUnconnected, Covers(checks.CNIConfig.ID)),
+		Args: map[string]Arg{"lacking": own(lacking), "file": fileArg(file)},
+		Says: fmt.Sprintf("no new pod gets a network on {node}: the CNI configuration (%s) requests an %s address for each, and Calico has no enabled %s pool",
+			file, lacking, lacking),
+	}}
 }
 
 // lacksFamily reports whether pods get no address because one family has no pool for the node while the other has: by

@@ -23,7 +23,7 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started; or a plugin is for another CPU, empty, or no program (the kernel: exec format error); or containerd says that it found no file there, and has no network, while the file is older than that. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started; or a plugin is for another CPU, empty, or no program (the kernel: exec format error); or it requests addresses of a family without an enabled IP pool; or containerd says that it found no file there, and has no network, while the file is older than that. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
 unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible by this access method. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
@@ -37,6 +37,7 @@ const (
 	FactAlien    probe.Fact = "alien"    // of these, what cannot run on this CPU, each with why
 	FactBinaries probe.Fact = "found_in" // where the missing plugins are, and the runtime does not look
 	FactAssigns  probe.Fact = "assigns"  // list of the families that Calico's IPAM assigns a pod: IPv4, IPv6
+	FactLacking  probe.Fact = "lacking"  // of these, without an enabled pool
 )
 
 // Why Calico's network configuration is not used.
@@ -49,6 +50,7 @@ const (
 	CNIPlugins   = "plugins"  // a program that it names is not there
 	CNINoExec    = "noexec"   // none of its programs may be executed
 	CNIAlien     = "alien"    // a program that it names is for another CPU, or is no program
+	CNIFamily    = "family"   // it requests addresses of a family without a pool
 	CNIUnread    = "unread"   // it is there, and the runtime says that it found none
 )
 
@@ -88,7 +90,7 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 	if sure {
 		r = told.unread(p.Host, foundElsewhere(p.Host, r, places[0]), time.Now())
 	}
-	p.Report(r)
+	p.Report(withPools(p, r))
 }
 
 // foundElsewhere looks where Calico writes for what is not where the runtime says that it reads
