@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,19 +11,14 @@ import (
 // firewallRewritten is a third party that removes the rules of two others.
 var firewallRewritten = &Rule{
 	ID: "firewall-rewritten", Layer: LayerKernel, Title: "something else rewrites the node's firewall and removes the rules of Calico and kube-proxy",
-	Doc: `Felix and kube-proxy never touch each other's tables. Where both are missing at once, a third party removed them: "flush ruleset" in /etc/nftables.conf or in a script, a restart of nftables.service or firewalld, a security agent, configuration management that loads a whole ruleset (projectcalico/calico#1292). What it wrote afterwards is still there: a table of its own. Restarting calico-node or kube-proxy restores the rules only until it runs again.
+	Doc: `Felix and kube-proxy never touch each other's tables. Where both are missing at once, a third party removed them: "flush ruleset" in /etc/nftables.conf or in a script, a restart of nftables.service or firewalld, a security agent, configuration management that loads a whole ruleset (projectcalico/calico#1292). What it wrote afterwards is often still there: a table of its own. Restarting calico-node or kube-proxy restores the rules only until it runs again.
 Told from a Felix or a kube-proxy that does not write by the other one, whose rules are gone too.`,
 	Fix: probe.Fix{
 		Says: "Find what writes table {table}, and make it change only that table (flush table {table} instead of flush ruleset).",
-		Manifest: []string{
+		Manifest: append([]string{
 			"ssh {node} sudo nft list table {table}  # its comments and addresses often name its owner",
-			"ssh {node} sudo timeout 60 nft monitor | grep generation  # which process changes the ruleset, by number and name",
-			"ssh {node} 'sudo grep -rl -e \"flush ruleset\" -e iptables-restore /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
-			"ssh {node} systemctl list-units nftables.service firewalld.service ufw.service --all",
-		},
-		OnlyIf: []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",
-			Manifest: []string{restartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
-		Radius: "reading changes nothing; pods on this node have no policy and Services do not work there until calico-node and kube-proxy have restarted, which takes some seconds; running pods keep their routes",
+		}, findRewriter...),
+		OnlyIf: rewriterStopped, Radius: rewrittenRadius,
 	},
 	RuledOut: []string{checks.FelixLive.ID, checks.NodeUplink.ID},
 	Explains: slices.Concat([]string{"kube-proxy-rules-lost", "firewall-unhooked"}, kubeProxyRulesLost.Explains,
@@ -40,15 +34,21 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 				}
 			}
 		}
-		if len(services) == 0 || len(tables) == 0 {
+		gone := keep(policy, func(r Finding) bool { return len(listOf(r, checks.FactBackends)) == 0 })
+		if len(services) == 0 || len(tables) == 0 && len(gone) == 0 {
 			return nil
 		}
-		family, name, _ := strings.Cut(tables[0], " ")
 		c := Case{For: slices.Concat(clues(strong, services), clues(strong, policy)),
-			Args:   map[string]Arg{"table": checked(tables[0], isWord(family) && isWord(name), "FAMILY TABLE")},
 			Covers: slices.Concat(serviceless, calicoDown),
-			Says: fmt.Sprintf("something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone, and a table that belongs to neither is there: %s",
-				strings.Join(tables, ", "))}
+			Says:   "something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
+		if len(tables) > 0 {
+			family, name, _ := strings.Cut(tables[0], " ")
+			c.Args = map[string]Arg{"table": checked(tables[0], isWord(family) && isWord(name), "FAMILY TABLE")}
+			c.Says += ", and a table that belongs to neither is there: " + strings.Join(tables, ", ")
+		} else {
+			c.Says += ", and no other table with rules is there"
+			c.Fix = firewallFlushed
+		}
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {
 				c.Covers = append(c.Covers, cover)
@@ -57,6 +57,25 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		return []Case{c}
 	},
 }
+
+// firewallFlushed is the fix where who removed the rules left none of its own.
+var firewallFlushed = &probe.Fix{
+	Says: "Find what flushed the whole firewall: a script, nftables.service, or a command by hand. " +
+		"Make it remove only its own rules.",
+	Manifest: findRewriter, OnlyIf: rewriterStopped, Radius: rewrittenRadius,
+}
+
+// findRewriter finds the program that rewrites the firewall.
+var findRewriter = []string{
+	"ssh {node} sudo timeout 60 nft monitor | grep generation  # which process changes the ruleset, by number and name",
+	"ssh {node} 'sudo grep -rl -e \"flush ruleset\" -e iptables-restore /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
+	"ssh {node} systemctl list-units nftables.service firewalld.service ufw.service --all",
+}
+
+var rewriterStopped = []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",
+	Manifest: []string{restartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}}
+
+const rewrittenRadius = "reading changes nothing; pods on this node have no policy and Services do not work there until calico-node and kube-proxy have restarted, which takes some seconds; running pods keep their routes"
 
 // unhooked reports whether no firewall sends forwarded packets to Calico's chains.
 func unhooked(r Finding) bool {
