@@ -40,10 +40,27 @@ Told from a pod that is ill by its interface, which is there; from a broken path
 				Args: map[string]Arg{"address": addressArg(address)},
 				Says: fmt.Sprintf("packets to %s do not get into the pod: %s", strings.Join(pods, ", "), r.Saw),
 			}
+			if down := listOf(r, checks.FactDown); len(down) > 0 {
+				c.Says = fmt.Sprintf("the interface of %s on {node} is down, and its route went with it: %s",
+					countOf(float64(len(down)), "pod"), r.Saw)
+				c.Args["device"], c.Fix = deviceArg(down[0]), podInterfaceUp
+			}
 			out = append(out, c)
 		}
 		return out
 	},
+}
+
+// podInterfaceUp is the fix where the interface is down: Felix makes the route as soon as it is up.
+var podInterfaceUp = &probe.Fix{
+	Says: "Set {device} up on {node}, and find what set it down.",
+	Manifest: []string{
+		"ssh {node} ip link show {device}",
+		"ssh {node} 'sudo journalctl -b --no-pager | grep -w {device} | tail -20'  # NetworkManager and systemd-networkd log what they do to an interface",
+	},
+	OnlyIf: []probe.Conditional{{If: "the first command still shows state DOWN",
+		Manifest: []string{"ssh {node} sudo ip link set {device} up"}}},
+	Radius: "this pod only; Felix makes its route within a second, and the pod keeps running",
 }
 
 // ofPods are the bad results about some of this node's pods, those asked from inside them, and

@@ -22,7 +22,7 @@ var RoutePods = &probe.Check{
 	From: probe.FromNode,
 	Tags: []string{tagNetwork, tagCNI}, Access: []string{"host network", "netlink"}, Run: routePods,
 	Doc: `The CNI plugin gives a pod a cali* interface on the node and a route of one address to it; Felix puts the route back when it looks at all of them again. Without it the blackhole route of the node's own block takes the pod's packets, from everywhere, and what the pod sends gets no answer. The name of the interface follows from the pod's, so that the route is compared with the right one.
-fail: a running pod has its interface and no route, or the route leads to another interface. warn: interfaces of other pods have no route either, twice within a second and a half: a pod that just comes or goes lacks it for less.
+fail: a running pod has its interface and no route, or the route leads to another interface; an interface that is down has lost its routes by that. warn: interfaces of other pods have no route either, twice within a second and a half: a pod that just comes or goes lacks it for less.
 ok: all that are known here have it. skip: no workload pod of this node is known, or none has an interface of Calico's name.`,
 }
 
@@ -31,6 +31,7 @@ ok: all that are known here have it. skip: no workload pod of this node is known
 const (
 	FactBare       probe.Fact = "bare"       // interfaces that no route leads to
 	FactInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
+	FactDown       probe.Fact = "down"       // of the interfaces of pods without a route: those that are down
 )
 
 // bareAgain is how long a pod that comes or goes may have an interface and no route: the
@@ -39,7 +40,8 @@ const bareAgain = 1500 * time.Millisecond
 
 // podLinks are the interfaces of this node's pods, and the routes by them.
 type podLinks struct {
-	up     map[string]bool // by name, whether it is up
+	up     map[string]bool // by name, whether it is up and has a carrier
+	off    map[string]bool // by name, whether it was set down
 	routes map[netip.Addr][]string
 }
 
@@ -48,10 +50,10 @@ func readPodLinks() (podLinks, error) {
 	if err != nil {
 		return podLinks{}, err
 	}
-	out := podLinks{up: map[string]bool{}, routes: map[netip.Addr][]string{}}
+	out := podLinks{up: map[string]bool{}, off: map[string]bool{}, routes: map[netip.Addr][]string{}}
 	for _, l := range links {
 		if isPods(l) {
-			out.up[l.Name] = l.Up && l.Carrier
+			out.up[l.Name], out.off[l.Name] = l.Up && l.Carrier, !l.Up
 		}
 	}
 	for _, f := range []int{4, 6} {
@@ -142,7 +144,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 // judge compares the pods of one family with their interfaces; false where none has one.
 func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	total := 0
-	var missing, astray, bad []string
+	var missing, astray, bad, down []string
 	interfaces := map[string]string{}
 	for _, t := range pods {
 		device := interfaceOf(t.Name)
@@ -159,6 +161,9 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		}
 		if len(leads) == 0 {
 			missing = append(missing, t.String())
+			if l.off[device] {
+				down = append(down, device)
+			}
 		} else {
 			astray = append(astray, t.String())
 			bad = append(bad, fmt.Sprintf("%s leads to %s and its interface is %s", t, strings.Join(leads, " and "), device))
@@ -171,14 +176,28 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	if len(missing) > 0 {
 		text := fmt.Sprintf("no route leads to %d of %d pods of this node: %s", len(missing), total, some(missing))
 		if len(missing) == 1 {
-			text += ", whose interface " + interfaces[leftAddress(missing[0])] + " is there"
+			device := interfaces[leftAddress(missing[0])]
+			text += ", whose interface " + device + " " + l.state(device)
 		}
 		bad = append([]string{text}, bad...)
 	}
 	if len(bad) > 0 {
-		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(FactInterfaces, interfaces)
+		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(FactInterfaces, interfaces).
+			With(FactDown, first(down))
 	}
 	return r.With(FactPods, total).With(FactNoRoute, first(missing)).With(FactWrong, first(astray)), true
+}
+
+// state is what became of an interface that no route leads to. Its route goes when it is set down, and Felix removes
+// the route of one whose other end is down.
+func (l podLinks) state(device string) string {
+	switch {
+	case l.off[device]:
+		return "is down"
+	case !l.up[device]:
+		return "has no carrier: its other end, in the pod, is down"
+	}
+	return "is there"
 }
 
 // leftAddress is the address at the end of a target's name.

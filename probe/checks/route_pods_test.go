@@ -3,6 +3,7 @@ package checks
 import (
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -39,6 +40,17 @@ func TestJudgePods(t *testing.T) {
 	if got := links.bare(); !reflect.DeepEqual(got, []string{"caliab026e27ce4"}) {
 		t.Errorf("without a route: %v", got)
 	}
+	links.up[interfaceOf(a.Name)], links.off = false, map[string]bool{interfaceOf(a.Name): true} // ip link set down
+	r, _ = links.judge([]probe.Target{a, b})
+	if !strings.Contains(r.Saw, "interface caliab026e27ce4 is down") || len(r.Facts[FactDown].([]string)) != 1 {
+		t.Errorf("set down: %+v", r)
+	}
+	links.off = nil // the pod's end is down, and Felix removes the route
+	r, _ = links.judge([]probe.Target{a, b})
+	if !strings.Contains(r.Saw, "has no carrier") || len(r.Facts[FactDown].([]string)) != 0 {
+		t.Errorf("without a carrier: %+v", r)
+	}
+	links.up[interfaceOf(a.Name)] = true
 	links.routes[a.Addr] = []string{"cali961ed78da02"}
 	if r, _ = links.judge([]probe.Target{a}); r.Status != probe.Fail || len(r.Facts[FactWrong].([]string)) != 1 {
 		t.Errorf("astray: %+v", r)

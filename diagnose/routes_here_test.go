@@ -1,0 +1,24 @@
+package diagnose
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestPodInterfaceDown wants the interface named that is down, before the route that went with it.
+func TestPodInterfaceDown(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/pod-interface-down.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Explain(read(t, txtar.Parse(text).Files[1].Data), Rules()).Causes[0]
+	if !strings.Contains(c.Says, "the interface of 1 pod on node-a is down") ||
+		!slices.Contains(commandsOf(c.Fix), "ssh node-a sudo ip link set caliab026e27ce4 up") {
+		t.Errorf("%s: %s, %v", c.ID, c.Says, commandsOf(c.Fix))
+	}
+}
