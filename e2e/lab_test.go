@@ -121,6 +121,10 @@ var faults = map[string]wanted{
 	"token-old":        {cause: "cni-token-expired"},
 	"api-unreachable":  {cause: "api-cut-off"},
 	"datastore-locked": {cause: "datastore-not-ready"},
+
+	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", "bird-config"}},
+	"probe-broken":         {cause: "probe-broken", api: "probe-broken"},
+	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", "addresses"}},
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants

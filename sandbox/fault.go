@@ -28,7 +28,7 @@ type fault struct {
 
 // faults are all there are, in the order they are listed.
 func faults() []fault {
-	return slices.Concat(nodeFaults(), networkFaults(), startFaults())
+	return slices.Concat(nodeFaults(), networkFaults(), startFaults(), calicoFaults())
 }
 
 // lab is the cluster a fault is made in.

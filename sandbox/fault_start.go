@@ -156,15 +156,8 @@ func loaded(ctx context.Context, _ lab) error {
 // longer than the budget of impatient.
 const farAway = 480 * time.Millisecond
 
-// impatient shortens the budget of calico-node's liveness probe to eight seconds, for
-// pods that are made from now on: nobody replaces those there are.
-func impatient(ctx context.Context, l lab) error {
-	const patch = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[{"name":"calico-node",
-		"livenessProbe":{"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1}}]}}}}`
-	_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType,
-		[]byte(patch), metav1.PatchOptions{})
-	return err
-}
+// impatient shortens the budget of calico-node's liveness probe to eight seconds.
+var impatient = liveness(`"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1`)
 
 // patient gives the probe its budget back.
 func patient(node string) func(context.Context, lab) error {

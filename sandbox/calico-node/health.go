@@ -25,7 +25,7 @@ func health(args []string) error {
 		case "-bird-ready":
 			err = birdReady()
 		default:
-			err = fmt.Errorf("unknown flag %s", a)
+			err = fmt.Errorf("flag provided but not defined: %s", a)
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// calicoFaults are those of what Calico is set up with: its templates, its manifest and its pools.
+func calicoFaults() []fault {
+	const node = "node-b"
+	me := members()[1]
+	return []fault{
+		{
+			Name: "bird-config-rejected", Node: node, About: "calico-node not ready: 'BIRD is not ready', and it restarts every second",
+			// A keyword of a template of another version of BIRD.
+			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("export filter {", `export filter { krt_tunnels = "tunl0";`)),
+				scripted(node, signalTo("bird", "KILL")), unready(node)),
+			Heal: restored,
+		},
+		{
+			Name: "probe-broken", Node: node, About: "calico-node in CrashLoopBackOff, and its log shows no error",
+			// A liveness probe of another version of calico-node.
+			Inject: steps(liveness(`"exec":{"command":["/bin/calico-node","-liveness"]},"initialDelaySeconds":1,"periodSeconds":2,"failureThreshold":2`),
+				again(node), killed(node, 2)),
+			Heal: patient(node),
+		},
+		{
+			Name: "ipam-family-missing", Node: node, About: "new pods get no address, and the pool has plenty of them",
+			Inject: steps(calicoSpec("ippools", "default-ipv6-ippool", `{"spec":{"disabled":true}}`),
+				scripted(node, plugin(`s/"type": "calico-ipam",/& "assign_ipv6": "true",/`))),
+			Heal: steps(calicoSpec("ippools", "default-ipv6-ippool", `{"spec":{"disabled":false}}`),
+				scripted(node, plugin(`s/ "assign_ipv6": "true",//`))),
+		},
+	}
+}
+
+// plugin changes the CNI configuration. containerd overlooks a file that is moved there.
+func plugin(sed string) string {
+	const file = "/etc/cni/net.d/10-calico.conflist"
+	return "sed '" + sed + "' " + file + " >/run/conflist; cat /run/conflist >" + file + "; rm /run/conflist"
+}
+
+// liveness changes the liveness probe of calico-node, for pods that are made from now on: nobody replaces those there are.
+func liveness(probe string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		patch := `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[` +
+			`{"name":"calico-node","livenessProbe":{` + probe + `}}]}}}}`
+		_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType,
+			[]byte(patch), metav1.PatchOptions{})
+		return err
+	}
+}
