@@ -25,33 +25,41 @@ func TestRealFaults(t *testing.T) {
 	t.Cleanup(func() { writeAccuracy(t, table) })
 	for _, f := range realFaults {
 		t.Run(f.name, func(t *testing.T) {
-			t.Cleanup(func() {
-				_, _ = script(t, f.undo)
-				calicoReady(t, "node-a")
-				eventually(t, 2*time.Minute, func() string {
-					if a := call(t, "run", "--node", "node-a", "--skip", "node-load"); a.exit != 0 {
-						return "after the undo: " + a.stdout
-					}
-					return ""
-				})
-			})
-			if out, err := script(t, f.make); err != nil {
-				t.Fatalf("making it: %v: %s", err, out)
-			}
-			eventually(t, 4*time.Minute, func() string {
-				if out, err := script(t, f.shows); err != nil {
-					return fmt.Sprintf("it does not show: %v: %s", err, out)
-				}
-				return ""
-			})
-			time.Sleep(settles)
-			dir := t.TempDir()
-			if seen := os.Getenv("SEEN"); seen != "" {
-				dir = filepath.Join(seen, f.name)
-			}
-			table = append(table, judge(t, f, dir))
+			is, _ := broke(t, f)
+			table = append(table, is)
 		})
 	}
+}
+
+// broke makes a fault, waits until it shows, and judges the first answer about it. The fault ends with the test.
+func broke(t *testing.T, f realFault) (firstAnswer, document) {
+	t.Cleanup(func() {
+		if out, err := script(t, f.undo); err != nil {
+			t.Logf("undoing it: %v: %s", err, out)
+		}
+		calicoReady(t, "node-a")
+		eventually(t, 2*time.Minute, func() string {
+			if a := call(t, "run", "--node", "node-a", "--skip", "node-load"); a.exit != 0 {
+				return "after the undo: " + a.stdout
+			}
+			return ""
+		})
+	})
+	if out, err := script(t, f.make); err != nil {
+		t.Fatalf("making it: %v: %s", err, out)
+	}
+	eventually(t, 4*time.Minute, func() string {
+		if out, err := script(t, f.shows); err != nil {
+			return fmt.Sprintf("it does not show: %v: %s", err, out)
+		}
+		return ""
+	})
+	time.Sleep(settles)
+	dir := t.TempDir()
+	if seen := os.Getenv("SEEN"); seen != "" {
+		dir = filepath.Join(seen, f.name)
+	}
+	return judge(t, f, dir)
 }
 
 // firstAnswer is the first answer about one fault.
@@ -100,7 +108,7 @@ Of %d: %d right, %d silent, %d wrong, %d wrong with high confidence.
 }
 
 // judge asks about the broken node once and compares its first cause.
-func judge(t *testing.T, f realFault, dir string) firstAnswer {
+func judge(t *testing.T, f realFault, dir string) (firstAnswer, document) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +135,7 @@ func judge(t *testing.T, f realFault, dir string) firstAnswer {
 	} else if out.is() != "right" {
 		t.Error(said)
 	}
-	return out
+	return out, d
 }
 
 // keepSeen writes what else was to be seen of a fault: what made it, and what Kubernetes and Calico say of it.
