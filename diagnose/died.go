@@ -19,11 +19,29 @@ func lookAt(says string, commands ...string) probe.Fix {
 	return probe.Fix{Says: says, Manifest: commands, Radius: onlyReads}
 }
 
-// diedAs are the answers of packet-drops about this node that name a place of one of some kinds.
+// diedAs are the answers of packet-drops about this node that name a place of one of some kinds, but for those that a
+// route of table local explains.
 func diedAs(f Findings, kinds ...string) []Finding {
 	return keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
-		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(checks.FactPlaceKind))
+		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(checks.FactPlaceKind)) && !sourceTaken(f, r)
 	})
+}
+
+// sourceTaken reports whether packets died because a route of table local takes the pod that sent them. The kernel then
+// finds their source on the node itself: it drops them, or Calico's check of the reverse path does.
+func sourceTaken(f Findings, r Finding) bool {
+	kind := r.Facts.Str(checks.FactPlaceKind)
+	reverse := kind == checks.PlaceCalico && strings.HasSuffix(r.Facts.Str(checks.FactRuleChain), "PREROUTING")
+	return (reverse || kind == checks.PlaceRoute || kind == checks.PlaceRPFilter) &&
+		slices.ContainsFunc(f.Failed(checks.RouteSpecial.ID), func(route Finding) bool { return takes(route, r) })
+}
+
+// takes reports whether a route of table local takes the pod that a packet came from.
+func takes(route, r Finding) bool {
+	return r.From != "" && route.Facts.Str(checks.FactRouteType) == "local" &&
+		slices.ContainsFunc(listOf(route, checks.FactMeant), func(target string) bool {
+			return strings.HasPrefix(target, r.From+" ")
+		})
 }
 
 // place is where packets die, in words, and to how many targets.
@@ -180,7 +198,7 @@ docs/drops.md has each place, and what was seen of it.`,
 			checks.PlaceConntrack, checks.PlaceChainPolicy}
 		died := keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
 			kind := r.Facts.Str(checks.FactPlaceKind)
-			return r.Node == f.Node && bad(r.Status) && !slices.Contains(known, kind)
+			return r.Node == f.Node && bad(r.Status) && !slices.Contains(known, kind) && !sourceTaken(f, r)
 		})
 		var out []Case
 		for _, of := range bySamePlace(died) {

@@ -132,6 +132,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	address, _, _ := strings.Cut(match, "/")
 	hits := strings.Join(listOf(r, checks.FactMeant), ", ")
 	lost := lostBy(f, r)
+	lost = append(lost, keep(badPaths(f, familyOf(r), allPaths), func(p Finding) bool { return takes(r, p) })...)
 	typed := match
 	if kind != "" {
 		typed = kind + " " + match
@@ -154,6 +155,10 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	if kind == "local" {
 		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", route,
 			r.Facts.Str(checks.FactRouteProto), hits)
+		for _, d := range keep(f.Of(checks.PacketDrops.ID), func(d Finding) bool { return sourceTaken(f, d) }) {
+			c.For = append(c.For, clues(0, []Finding{d})...)
+			c.Covers = append(c.Covers, Cover{Check: d.Check, About: d.Target})
+		}
 	}
 	towards := listOf(r, checks.FactTowards)
 	if slices.Contains(towards, "api") || slices.Contains(towards, "service") {

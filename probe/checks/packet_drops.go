@@ -228,6 +228,7 @@ const (
 	PlaceLink        = drops.KindLink
 	PlaceInterface   = drops.KindInterface
 	PlaceFirewall    = drops.KindFirewall
+	PlaceRoute       = drops.KindRoute
 	PlaceOther       = drops.KindOther
 )
 
