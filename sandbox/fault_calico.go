@@ -43,7 +43,7 @@ func plugin(sed string) string {
 	return "sed '" + sed + "' " + file + " >/run/conflist; cat /run/conflist >" + file + "; rm /run/conflist"
 }
 
-// liveness changes the liveness probe of calico-node, for pods that are made from now on: nobody replaces those there are.
+// liveness changes the liveness probe of calico-node, for pods that are made from now on: running ones stay.
 func liveness(probe string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		patch := `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[` +
