@@ -12,7 +12,7 @@ import (
 // loadRules are those of the machine at work: its kernel, its clock, its load.
 func loadRules() []*Rule {
 	return []*Rule{defaultRouteMissing, forwardingOff, conntrackFull, conntrackIdle, neighboursFull, neighbourWrong,
-		clockWrong, rpFilterLoose, networkStorageDead, nodeOverloaded}
+		addressTwice, clockWrong, rpFilterLoose, networkStorageDead, nodeOverloaded}
 }
 
 // starved are checks that had not even begun to answer when their time was over; none

@@ -18,8 +18,8 @@ var NodeNeighbours = &probe.Check{
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "proc", "NET_RAW"}, Run: nodeNeighbours,
 	Doc: `The ARP table and its counterpart for IPv6: how full it is, and whether another node that is on the same link does not answer: one that once did not is asked for again by a ping.
 ok: room enough. warn: 80 % of gc_thresh3. fail: full ("neighbour table overflow"); or another node on the link does not answer for its address: it is down, or the link between is.
-fail too: the link says that another node has the MAC address of this one's own interface, as two copies of one virtual machine have.
-info: the kernel does not say how many entries there may be; a node that once did not answer could not be asked for again; or an entry for another node is permanent, so that somebody made it: the kernel does not ask who has that address.`,
+fail too: the link says that another node has the MAC address of this one's own interface, as two copies of one virtual machine have; or another machine answers ARP for the node's own IPv4 address.
+info: two MACs answer ARP for another node's address: two machines have it, or one with two NICs on this link; the kernel does not say how many entries there may be; a node that once did not answer could not be asked for again; or an entry for another node is permanent, so that somebody made it: the kernel does not ask who has that address.`,
 }
 
 // Facts of node-neighbours about another node.
@@ -46,6 +46,7 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 			p.Report(r.With(FactFamily, f))
 		}
 	}
+	twins(ctx, p)
 }
 
 // odd are the entries for other nodes that no answer on the link makes: permanent ones, and such with the

@@ -1,0 +1,96 @@
+// Package arp asks a link who has an address, and hears every answer, where the kernel keeps one.
+package arp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// packetLen is an ARP packet of Ethernet and IPv4.
+const packetLen = 28
+
+// Who broadcasts a request for each address on a link, twice, and returns the MACs that answer for it until the context
+// ends. The requests name no sender (RFC 5227, section 2.1.1), so that no table changes by them. It takes NET_RAW.
+func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil, errors.New("asking a link takes a deadline")
+	}
+	const kind = unix.ETH_P_ARP
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, kind<<8&0xff00|kind>>8)
+	if err != nil {
+		return nil, fmt.Errorf("opening a packet socket: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "arp")
+	defer file.Close()
+	to := &unix.SockaddrLinklayer{Protocol: kind<<8&0xff00 | kind>>8, Ifindex: link.Index, Halen: 6,
+		Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: to.Protocol, Ifindex: link.Index}); err != nil {
+		return nil, fmt.Errorf("binding a packet socket: %w", err)
+	}
+	out := map[netip.Addr][]string{}
+	for i := range 2 {
+		for _, a := range addrs {
+			if err := unix.Sendto(fd, request(link.HardwareAddr, a), 0, to); err != nil {
+				return nil, fmt.Errorf("asking who has %v: %w", a, err)
+			}
+		}
+		until := deadline
+		if i == 0 {
+			until = time.Now().Add(time.Until(deadline) / 2)
+		}
+		if err := hear(file, until, addrs, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// request asks who has an address.
+func request(mac net.HardwareAddr, a netip.Addr) []byte {
+	b := []byte{0, 1, 8, 0, 6, 4, 0, 1} // Ethernet, IPv4, their lengths, a request
+	b = append(append(b, mac...), 0, 0, 0, 0)
+	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
+}
+
+// hear adds the answers that come until then.
+func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
+	if err := file.SetReadDeadline(until); err != nil {
+		return fmt.Errorf("bounding the wait for answers: %w", err)
+	}
+	b := make([]byte, 128)
+	for {
+		n, err := file.Read(b)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("hearing answers: %w", err)
+		}
+		a, mac, ok := answer(b[:n])
+		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < mostAnswers {
+			into[a] = append(into[a], mac)
+		}
+	}
+}
+
+// mostAnswers bounds what is kept of one address: anybody on the link can answer.
+const mostAnswers = 8
+
+// answer is who answers for which address; false where the packet is no answer.
+func answer(b []byte) (netip.Addr, string, bool) {
+	const reply = 2
+	if len(b) < packetLen || binary.BigEndian.Uint16(b[6:]) != reply || b[4] != 6 || b[5] != 4 {
+		return netip.Addr{}, "", false
+	}
+	return netip.AddrFrom4([4]byte(b[14:18])), net.HardwareAddr(b[8:14]).String(), true
+}
