@@ -101,12 +101,27 @@ for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != kube-proxy ] || kill
 	},
 	{
 		realFault: realFault{
+			name: "two-machines-with-one-address", make: twin,
+			undo: `kill "$(cat /run/calico-probe-sandbox/$E2E_CLUSTER/twin.pid)"`, want: "address-twice",
+		}, exit: 3, sure: true, names: []string{"2 machines on the link answer for 10.88.0.12, the address of node-b"},
+	},
+	{
+		realFault: realFault{
 			name: "pod-interface-down",
 			make: `on node-a -- ip link set "$(on node-a -- ip route get "$(kubectl get pod workload-a -o jsonpath='{.status.podIP}')" | grep -o 'cali[0-9a-f]*')" down`,
 			undo: `on node-a -- sh -c 'for l in /sys/class/net/cali*; do ip link set ${l##*/} up; done'`, want: "pod-route-missing",
 		}, exit: 3, sure: true, names: []string{"is down, and its route went with it", "ip link set cali"},
 	},
 }
+
+// twin is another machine on the link with the address of node-b. It announces itself, as one does that just came up.
+const twin = `setsid unshare -n bash -c 'while :; do ip neigh flush dev eth0; echo here >/dev/udp/10.88.0.11/9; sleep 1; done' >/dev/null 2>&1 </dev/null &
+twin=$!; echo $twin >/run/calico-probe-sandbox/$E2E_CLUSTER/twin.pid; sleep 1
+fabric() { nsenter -t "$(pgrep -f "^sandbox _cluster --name $E2E_CLUSTER\$")" -n -- "$@"; }
+fabric ip link add twin type veth peer name eth0 netns $twin
+fabric ip link set twin master fabric up
+nsenter -t $twin -n -- ip addr add 10.88.0.12/24 dev eth0
+nsenter -t $twin -n -- ip link set eth0 up`
 
 // calicoCulprits are those of what belongs to Calico: its objects, its pods and its files.
 var calicoCulprits = []culprit{
