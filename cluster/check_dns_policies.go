@@ -87,13 +87,13 @@ func (p policies) withoutDNS(namespace string, with map[string]string, servers [
 	return lets
 }
 
-// closed names the policy that surely lets no question by UDP in to any of the DNS servers, from any sender; "" where
-// one may be let in.
-func (p policies) closed(servers []destination) (by string) {
+// closed names the policy that surely lets no question in to any of the DNS servers by a protocol, from any sender; ""
+// where one may be let in.
+func (p policies) closed(servers []destination, protocol string) (by string) {
 	for _, d := range servers {
 		policy, _, denied := p.ask(probe.DeniesIngress,
 			func(one policy) bool { return one.on(d.namespace, d.labels) },
-			func(_ policy, r rule) bool { return r.mayBe(d.protocol, d.port) })
+			func(_ policy, r rule) bool { return r.mayBe(protocol, d.port) })
 		if !denied || d.port == 0 {
 			return ""
 		}
@@ -150,9 +150,14 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
 		return
 	}
-	if policy := s.policies.closed(servers); policy != "" {
-		report(probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].port).
-			On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].port).With(facts.DNSClosed, true))
+	if policy := s.policies.closed(servers, protocolUDP); policy != "" {
+		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].port)
+		if s.policies.closed(servers, protocolTCP) == "" { // a cache on each node may send its questions by TCP
+			r.Status = probe.Warn
+			r.Saw += ", only TCP"
+		}
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].port).With(facts.DNSClosed, true).
+			With(facts.DNSNamespace, servers[0].namespace))
 		return
 	}
 	by, asked := s.keptFromDNS(servers)

@@ -119,8 +119,9 @@ func TestDNSPolicies(t *testing.T) {
 		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
 			probe.Info, denied},
 
-		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
-			"no policy lets UDP 53 in"},
+		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Warn,
+			"no policy lets UDP 53 in to them, only TCP"},
+		"the DNS lets nobody in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
 			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 		"near: the DNS lets certain pods in": {onDNS(

@@ -112,13 +112,18 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
 	}
 	who := account{namespace: s.Calico.Namespace, name: s.Calico.Spec.ServiceAccountName}
 	group, served, kindErr := c.servedKinds(ctx)
-	out := c.rightsOf(ctx, who, s.needed(group, served))
-	out.account, out.group, out.kindErr = who.namespace+":"+who.name, group, kindErr
+	var plugin *rights
+	var all parts
 	if token := s.tokenFor(); token != "" && token != who.name {
-		plugin := c.rightsOf(ctx, account{namespace: who.namespace, name: token}, pluginNeeds(group))
-		plugin.account = who.namespace + ":" + token
-		out.plugin = &plugin
+		plugin = &rights{}
+		all.read(&plugin.err, func() {
+			*plugin = c.rightsOf(ctx, account{namespace: who.namespace, name: token}, pluginNeeds(group))
+			plugin.account = who.namespace + ":" + token
+		})
 	}
+	out := c.rightsOf(ctx, who, s.needed(group, served))
+	all.Wait()
+	out.account, out.group, out.kindErr, out.plugin = who.namespace+":"+who.name, group, kindErr, plugin
 	if kindErr == nil {
 		out.kinds = slices.DeleteFunc(slices.Clone(kindsNeeded),
 			func(kind string) bool { return slices.Contains(served, kind) })

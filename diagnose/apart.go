@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -9,29 +10,36 @@ import (
 )
 
 // others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
-// reach on the other node is reached from there.
+// reach on the other node is reached from there. There are none where another third node fails to reach it too.
 func others(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !bad(r.Status) {
 		return nil
 	}
-	return keep(f.Elsewhere(r.Check), func(o Finding) bool {
-		return o.Node != peer && o.From == "" && o.Target == r.Target && o.Status == probe.OK
+	third := keep(f.Elsewhere(r.Check), func(o Finding) bool {
+		return o.Node != peer && o.From == "" && o.Target == r.Target
 	})
+	if slices.ContainsFunc(third, func(o Finding) bool { return bad(o.Status) }) {
+		return nil
+	}
+	return keep(third, func(o Finding) bool { return o.Status == probe.OK })
 }
 
 // contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
 // it: a third node gets one.
 func contradicted(f Findings, rule *Rule, c Case) []Clue {
-	if !rule.Symptom || c.Peer == "" || rule == nodesApart {
+	if !rule.BlamesPeer || c.Peer == "" {
 		return nil
 	}
 	for _, clue := range c.For {
-		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 {
+		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(pingChecks, clue.Check) {
 			return clues(strong, seen[:1])
 		}
 	}
 	return nil
 }
+
+// pingChecks are the checks by whose answers nodesApart stands in for the cause that they refute.
+var pingChecks = []string{checks.NodePing.ID, checks.PodPing.ID}
 
 // nodesApart is what keeps this node and one other from each other, while a third node reaches both.
 var nodesApart = &Rule{
@@ -50,7 +58,7 @@ Told from a node that is down, and from one whose pods are unreachable, by the t
 	Match: func(f Findings) []Case {
 		var out []Case
 		done := map[string]bool{}
-		for _, check := range []string{checks.NodePing.ID, checks.PodPing.ID} {
+		for _, check := range pingChecks {
 			for _, r := range f.Bad(check) {
 				peer := nodeOf(r)
 				seen := others(f, r, peer)
@@ -59,10 +67,14 @@ Told from a node that is down, and from one whose pods are unreachable, by the t
 				}
 				done[peer] = true
 				_, address, _ := strings.Cut(r.Target, " ")
+				says := fmt.Sprintf("{node} gets no answer from %s, and %s does: something keeps just {node} and %s apart",
+					r.Target, seen[0].Node, peer)
+				if len(askers(seen)) == 1 {
+					says += "; only " + seen[0].Node + " says so"
+				}
 				out = append(out, Case{About: peer, Peer: peer,
 					Args: map[string]Arg{"other": nodeArg(peer), "address": addressArg(address)},
-					Says: fmt.Sprintf("{node} gets no answer from %s, and %s does: something keeps just {node} and %s apart", r.Target,
-						seen[0].Node, peer),
+					Says: says,
 					For: append(clues(strong, []Finding{r}), clues(0, seen[:1])...), Covers: pathFollows(f, 0, peer)})
 			}
 		}

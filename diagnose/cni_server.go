@@ -22,12 +22,17 @@ Told from a token that has expired by the API server's answer about the account 
 			return nil
 		}
 		namespace, account, _ := strings.Cut(lost[0].Facts.Str(facts.Account), ":")
+		says, weight := "no new pod gets a network on {node}, nor on any other node: ", proof
+		if lost[0].Status != probe.Fail { // by the roles alone, and another authorizer may grant it
+			says, weight = "new pods may get no network, on {node} and on any other node: ", hint
+		}
+		waiting := waitingPods(f, facts.StartsCNI)
 		return []Case{{
-			Says: "no new pod gets a network on {node}, nor on any other node: " + lost[0].Saw,
-			For:  append(clues(proof, lost), clues(0, waitingPods(f, facts.StartsCNI))...),
+			Says: says + lost[0].Saw,
+			For:  append(clues(weight, lost), clues(min(hint, len(waiting)), waiting)...),
 			Args: map[string]Arg{"of": checked(namespace, isName(namespace), "NAMESPACE"),
 				"account": checked(account, isName(account), "ACCOUNT")},
-			Covers: append(Covers(facts.CheckCalicoRights), podsUnconnected...),
+			Covers: append([]Cover{{Check: facts.CheckCalicoRights, About: lost[0].Target}}, podsUnconnected...),
 		}}
 	},
 }

@@ -22,7 +22,7 @@ Told from the node's routes and firewall by what is seen inside the pod.`,
 		Radius: "reading changes nothing; deleting ends this one pod, and its owner makes a new one",
 	},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.NodePing.ID},
-	Explains: []string{"pod-route-missing", "dropped-here", "service-path-broken", "dns-down"},
+	Explains: []string{"pod-route-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad("pod-uplink") {

@@ -13,13 +13,13 @@ import (
 )
 
 // portRule is a rule of another program's firewall, as node-state has it, that drops or rejects one port.
-var portRule = regexp.MustCompile(`^(\S+) (\S+) (\S+): .*\b(tcp|udp) dport (\d+)\b.*\b(drop|reject)$`)
+var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*)\b(tcp|udp) dport (\d+)\b.*\b(?:drop|reject)$`)
 
 // portWalled is a firewall rule of another program against a port of the cluster.
 var portWalled = &Rule{
 	ID: "port-refused-here", Layer: LayerKernel, Title: "a firewall rule on this node refuses a port that the cluster needs",
 	Doc: `A rule of nftables or iptables that is neither Calico's nor kube-proxy's drops or rejects one port, and connections to that port get no answer or are refused: a VPN client that lets DNS leave by its tunnel alone, a hardening script that closes ports to the outside, a security agent. Other ports work. Where the node's own packets are rejected the kernel reports "operation not permitted" at once.
-Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by nodes without that rule, on which the port answers.`,
+Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by a node without that rule, on which the port answers. A rule with conditions, as for one sender, is low.`,
 	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",
 		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {table} -e {chain}",
 		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
@@ -33,8 +33,8 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 			if d.area != checks.AreaFirewall || m == nil || !d.in || d.inOther {
 				continue
 			}
-			family, table, chain, transport := m[1], m[2], m[3], m[4]
-			port, _ := strconv.Atoi(m[5])
+			family, table, chain, transport := m[1], m[2], m[3], m[5]
+			port, _ := strconv.Atoi(m[6])
 			lost := unansweredAt(f, transport, port)
 			if len(lost) == 0 {
 				continue
@@ -44,23 +44,43 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 				i = len(out)
 				byTable[family+" "+table] = i
 				out = append(out, Case{About: family + " " + table,
-					Says: fmt.Sprintf("a firewall rule on {node} refuses %s port %d: %s; %s does not have it, and the port answers there",
-						strings.ToUpper(transport), port, d.name, d.other),
+					Says: fmt.Sprintf("a firewall rule that is only on {node} refuses %s port %d: %s", strings.ToUpper(transport), port, d.name),
 					Args: map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN"),
 						"table": checked(table, isWord(table), "TABLE")}})
 			}
-			weight := strong
-			if slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" }) {
-				weight = proof
+			c := &out[i]
+			weight := refuses(f, d, m[4], transport, port, lost)
+			if !known {
+				c.For = clues(weight, []Finding{stateSays(d.result, d.text(f.Node))})
+			} else {
+				c.For[0].Weight = max(c.For[0].Weight, weight) // one table is one clue, whatever rules it has
+				c.For = append(c.For, clues(0, []Finding{stateSays(d.result, d.text(f.Node))})...)
 			}
-			rule := stateSays(d.result, d.text(f.Node))
-			out[i].For = slices.Concat(out[i].For, clues(weight, []Finding{rule}), clues(0, lost))
+			c.For = append(c.For, clues(0, lost)...)
 			for _, r := range lost {
-				out[i].Covers = append(out[i].Covers, Cover{Check: r.Check, About: r.Target})
+				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
 			}
 		}
 		return out
 	},
+}
+
+// refuses weighs a rule against a port. One with conditions may be for other packets. It is proven where the kernel
+// rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.
+func refuses(f Findings, d difference, conditions, transport string, port int, lost []Finding) int {
+	answers := slices.ContainsFunc(f.At(d.other).All, func(r Finding) bool {
+		return r.Node == d.other && r.Status == probe.OK && portOf(r, transport) == port
+	})
+	rejected := slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" })
+	switch {
+	case strings.Contains(conditions, "addr") || strings.Contains(conditions, "iif") || strings.Contains(conditions, "match"):
+		return hint
+	case rejected:
+		return proof
+	case answers:
+		return strong
+	}
+	return hint
 }
 
 // wallReasons are the reasons of a connection that a rule may have refused.

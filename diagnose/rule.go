@@ -13,6 +13,9 @@ type Rule struct {
 	// Symptom marks a rule that says what does not work, and not why: "X is down". It is never
 	// told with more than medium confidence, nor above a cause it follows from.
 	Symptom bool
+	// BlamesPeer marks a rule that takes another node for broken because this one gets no answer from it: the answers
+	// that a third node gets refute it.
+	BlamesPeer bool
 	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
 	// is bad now, however sure it is.
 	Later bool

@@ -74,7 +74,7 @@ var knownItems = []matter{
 	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
 	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
 	{checks.AreaIPsec, nil, breaks, pathsToo, false},
-	{checks.AreaFirewall, worded(`saddr [^|]*(masquerade|s?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
+	{checks.AreaFirewall, worded(`saddr [^|]*(masquerade|\bs?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
 	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b`), breaks, pathsToo, true},
 	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
 	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},

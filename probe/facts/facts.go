@@ -103,6 +103,7 @@ const (
 	Pod            probe.Fact = "pod"             // namespace/name
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
 	DNSPort        probe.Fact = "dns_port"        // where the pods of the cluster's DNS answer
+	DNSNamespace   probe.Fact = "dns_namespace"   // of those pods
 	DNSClosed      probe.Fact = "dns_closed"      // true: no policy lets questions in to them
 	NamedPods      probe.Fact = "named_pods"      // list of some of the pods that it is about, NAMESPACE/NAME
 	Pods           probe.Fact = "pods"            // count of pods that do not start for the same reason
