@@ -65,6 +65,9 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 	},
 }
 
+// conditional are words of what restricts a rule to some packets beside its port.
+var conditional = regexp.MustCompile(`addr|iif|match`)
+
 // refuses weighs a rule against a port. One with conditions may be for other packets. It is proven where the kernel
 // rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.
 func refuses(f Findings, d difference, conditions, transport string, port int, lost []Finding) int {
@@ -73,7 +76,7 @@ func refuses(f Findings, d difference, conditions, transport string, port int, l
 	})
 	rejected := slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" })
 	switch {
-	case strings.Contains(conditions, "addr") || strings.Contains(conditions, "iif") || strings.Contains(conditions, "match"):
+	case conditional.MatchString(conditions):
 		return hint
 	case rejected:
 		return proof
