@@ -88,6 +88,11 @@ ok: there is no such endpoint. info: there is, and where: a machine outside the 
 ok: there is neither. info: there are some, and which. Where a policy cannot be worked out, what it selects is left out.`,
 		},
 		{
+			ID: facts.CheckPodPolicies, Asks: "which policies hold for pods of the node?", Run: bind(podPolicies),
+			Doc: `A pod that a policy of Kubernetes' or Calico's selects receives or sends only what some policy allows. Where the node has other pods, those are tested from inside, since what a policy denies may be meant. So what a policy breaks for the pods that it selects is not seen by the other checks: this one names the policy and the pods.
+ok: no policy selects a pod of the node. info: which policy holds for which pods, and whether it surely denies everything in a direction; or the policies could not be read.`,
+		},
+		{
 			ID: facts.CheckDNSPolicies, Asks: "do policies keep pods from the cluster's DNS?",
 			Run: bind(dnsPolicies),
 			Doc: `A policy for what pods send (egress) denies all that it does not allow, and DNS has to be allowed like the rest, by UDP: a port that is named without a protocol is TCP's. Pods that may send to others and ask nobody for their names look as if the DNS were down, while it answers everybody else (projectcalico/calico#2199).

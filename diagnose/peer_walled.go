@@ -47,8 +47,8 @@ Told from a fault of the other node's routes or pods by a run there, which has t
 // packets alone.
 func lostTowards(f Findings, node string) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID, checks.PodMTU.ID, checks.NodePing.ID, checks.BGPPort.ID,
-		checks.ServiceNodePort.ID} {
+	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID, checks.PodMTU.ID, checks.NodePing.ID,
+		checks.BGPPort.ID, checks.ServiceNodePort.ID} {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool { return nodeOf(r) == node })...)
 	}
 	return out

@@ -38,6 +38,7 @@ const (
 	CheckServiceEndpoints = "service-endpoints"
 	CheckServicePolicies  = "service-policies"
 	CheckDNSPolicies      = "dns-policies"
+	CheckPodPolicies      = "pod-policies"
 	CheckAccounts         = "calico-accounts"
 	CheckIPPools          = "ip-pools"
 	CheckBGPPeering       = "bgp-peering"

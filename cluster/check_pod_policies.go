@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// podPolicies names the policies that hold for pods of the node. Where other pods are there to test with, these are
+// left out, as what they send or receive may be denied on purpose: so the report says which, and by which policy.
+func podPolicies(s *Snapshot, report func(probe.Result)) {
+	switch {
+	case s.placed.err != nil:
+		report(unread(s.placed.err))
+		return
+	case s.policies.err != nil:
+		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.policies.err.Error())))
+		return
+	}
+	by, held, all := map[string][]string{}, 0, 0
+	denies := map[string]bool{}
+	for _, p := range s.placed.running() {
+		if !ownAddress(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		all++
+		of := s.policies.on(p.Namespace, labelsOf(&p))
+		if policy := of[probe.AttrPolicy]; policy != "" {
+			held++
+			by[policy] = append(by[policy], nameOf(&p))
+			denies[policy] = denies[policy] || of[probe.AttrDenies] != ""
+		}
+	}
+	if held == 0 {
+		report(probe.Found(probe.OK, "no policy selects any of %s", plural(all, "pod")))
+		return
+	}
+	names := slices.Sorted(maps.Keys(by))
+	for _, policy := range names[:min(len(names), policiesTold)] {
+		pods := by[policy]
+		slices.Sort(pods)
+		r := probe.Found(probe.Info, "it holds for %d of %s (%s) and may deny what they send or receive", len(pods),
+			plural(all, "pod"), few(pods))
+		if denies[policy] {
+			r = probe.Found(probe.Info, "it holds for %d of %s (%s) and denies all that they send or receive", len(pods),
+				plural(all, "pod"), few(pods))
+		}
+		if held < all {
+			r.Saw += "; whether that is meant is for their owner to say: pods without a policy were tested in their place"
+		}
+		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), podsTold)]))
+	}
+}

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestPodPolicies wants each policy that holds for a pod of the node named with those pods.
+func TestPodPolicies(t *testing.T) {
+	t.Parallel()
+	s := withDNS()
+	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.OK, "no policy selects any of 1 pod")
+	s.policies.all = []policy{policyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
+	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 1 pod (shop/web) and denies all")
+	s.policies.all = []policy{calicosPolicy(t, "threatfeed",
+		"{selector: app == 'web', egress: [{action: Deny, destination: {selector: feed == 'x'}}, {action: Allow}]}")}
+	other := s.placed.pods[0].DeepCopy()
+	other.Namespace, other.Labels = "kube-system", nil
+	s.placed.pods = append(s.placed.pods, *other)
+	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 2 pods (shop/web) and may deny")
+	s.policies.err = errors.New("gone")
+	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "is not known")
+}
