@@ -31,7 +31,8 @@ Told from a start that is slow, and from Felix that is down, by those words of t
 			Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.ip_local_reserved_ports=30000-32767"}}},
 		Radius: "this node only; connections that are open go on",
 	},
-	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "kubelet-port-blocked", "dns-unserved", "runtime-stuck"},
+	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "kubelet-port-blocked", "dns-unserved",
+		"runtime-stuck"},
 	Match: func(f Findings) []Case {
 		said := f.where(func(r Finding) bool {
 			return slices.Contains(wordsOfNode, r.Check) && strings.Contains(r.Saw, noPort) && r.Status != probe.OK
