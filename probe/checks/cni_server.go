@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,8 +9,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -22,21 +25,34 @@ var CNIServer = &probe.Check{
 	Tags: []string{tagCNI, tagDatastore}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0", "host network"},
 	Needs: []*probe.Check{NodeUplink}, Run: cniServer,
 	Doc: `calico-node writes the API server's URL and authority into calico-kubeconfig (cni-token). A file that a backup or another cluster's tools restored names an old server, or an authority that did not sign its certificate: then no new pod gets a network, and everything else works. The node connects to that server and verifies its certificate as the plugin does. No token is sent.
-ok: it answers, with a certificate of that authority. fail: it does not answer, or its certificate is not of that authority or not for that name. info: it does not answer, and it is one of the addresses that datastore-latency reports.
-skip: no such file, or not visible by this access method; or the plugin connects through a proxy (cni-token). unknown: the file cannot be read.`,
+ok: one address of the server answers, with a certificate of that authority; or without TLS, where the file has an http URL. fail: no address answers, or the answer is not TLS, or the certificate is not of that authority, not for that name or not valid now. info: it does not answer, and it is one of the servers that datastore-latency reports.
+skip: no such file, or not visible by this access method; or the runtime's first network configuration does not name Calico's plugin; or the plugin connects through a proxy (cni-token). unknown: the file or its authority cannot be read.`,
 }
+
+// FactActive is true where the runtime reports the folder of the file, and uses Calico's network from there.
+const FactActive probe.Fact = "active"
 
 // Reasons of cni-server, besides those of a connection.
 const (
-	ReasonAuthority = "authority" // the file's authority did not sign the server's certificate
-	ReasonName      = "name"      // the certificate is for other names
-	ReasonExpired   = "expired"   // the certificate is not valid at this time
+	ReasonAuthority  = "authority"   // the file's authority did not sign the server's certificate
+	ReasonName       = "name"        // the certificate is for other names
+	ReasonExpired    = "expired"     // the certificate is not valid at this time
+	ReasonInvalid    = "invalid"     // the certificate is not valid for another reason
+	ReasonNotTLS     = "not-tls"     // the server answers in another protocol
+	ReasonNoName     = "no-name"     // the resolver does not know the server's name
+	ReasonNoResolver = "no-resolver" // the resolver did not answer
 )
 
 func cniServer(ctx context.Context, p *probe.Pass) {
 	file, config, missing := pluginConfigOf(ctx, p)
 	if missing != nil {
 		p.Report(*missing)
+		return
+	}
+	first, foreign := config.foreignNetwork(p.Host, file)
+	if foreign {
+		p.Report(probe.Found(probe.Skip, "%s names %s: the runtime does not use Calico's plugin", first.file,
+			strings.Join(first.plugins, ", ")))
 		return
 	}
 	at, err := url.Parse(config.server)
@@ -48,38 +64,50 @@ func cniServer(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the plugin connects to %s through the proxy %s", at.Host, proxy))
 		return
 	}
-	r := config.connect(ctx, p, at)
+	r := config.connect(ctx, p, file, at)
+	if config.folder == path.Dir(file) && slices.Contains(first.plugins, "calico") {
+		r = r.With(FactActive, true)
+	}
 	p.Report(r.With(FactFile, file).With(FactServer, probe.Origin(config.server)))
 }
 
+// foreignNetwork returns the runtime's first network, and whether it is surely not Calico's: Multus may delegate to
+// Calico, and cni-config judges a file that cannot be read.
+func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (network, bool) {
+	networks, err := networksIn(h, cmp.Or(c.folder, path.Dir(file)))
+	if err != nil || len(networks) == 0 || networks[0].err != nil {
+		return network{}, false
+	}
+	first := networks[0]
+	return first, !isMultus(first) && !slices.Contains(first.plugins, "calico")
+}
+
 // connect makes one connection, as the plugin would.
-func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, at *url.URL) probe.Result {
+func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, at *url.URL) probe.Result {
 	one, limit, cancel := part(ctx, 4)
 	defer cancel()
-	port := at.Port()
-	if port == "" {
-		port = "443"
+	config, verified, err := c.trust(p.Host, file, at)
+	if err != nil {
+		return unseen(err)
 	}
 	found, err := resolve(one, p.Host, at.Hostname())
 	if err != nil || len(found) == 0 {
 		if r, cut := cutShort(ctx, err); cut {
 			return r
 		}
-		return probe.Found(probe.Fail, "%s: the node resolves no such name", at.Hostname()).With(probe.FactReason, "no-name")
+		return judged(p, at, nil, lookupFailure(at.Hostname(), err, limit))
 	}
-	addr := net.JoinHostPort(found[0].String(), port)
-	authority, verified := x509.NewCertPool(), "the file's authority signed its certificate"
-	if c.untested || !authority.AppendCertsFromPEM(c.authority) {
-		c.untested, verified = true, "its certificate was not verified, as the file has no authority"
-	}
-	config := &tls.Config{ServerName: at.Hostname(), RootCAs: authority, InsecureSkipVerify: c.untested}
-	dialer := tls.Dialer{Config: config}
 	began := time.Now()
-	conn, err := dialer.DialContext(one, "tcp", addr)
+	conn, addr, err := dialEach(one, found, portOf(at))
 	if err == nil {
-		_ = conn.Close()
+		defer func() { _ = conn.Close() }()
+		if config != nil {
+			err = tls.Client(conn, config).HandshakeContext(one)
+		}
+	}
+	if err == nil {
 		took := time.Since(began).Round(100 * time.Microsecond)
-		return probe.Found(probe.OK, "%s answers in %v, and %s", at.Host, took, verified)
+		return probe.Found(probe.OK, "%s answers in %v, %s", at.Host, took, verified)
 	}
 	if r, cut := cutShort(ctx, err); cut {
 		return r
@@ -87,34 +115,98 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, at *url.URL) p
 	if r, is := distrusted(err); is {
 		return r
 	}
-	r := noAnswer(err, addr, limit)
-	if knownServer(p, found[0], port) {
-		r.Status = probe.Info // datastore-latency judges it
-	}
-	return r
+	return judged(p, at, found, noAnswer(err, addr, limit))
 }
 
-// distrusted is the result of a certificate that the plugin would refuse.
+// trust returns how the plugin verifies the server, nil where it connects without TLS, and words for what an answer
+// proves. As in client-go, authority data goes before a file, and a relative path starts at the kubeconfig's folder.
+func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Config, string, error) {
+	if at.Scheme == "http" {
+		return nil, "without TLS", nil
+	}
+	if c.authority == nil && c.authorityFile != "" {
+		name := c.authorityFile
+		if !path.IsAbs(name) {
+			name = path.Join(path.Dir(file), name)
+		}
+		text, err := h.ReadFile(name)
+		if err != nil {
+			return nil, "", err
+		}
+		c.authority = text
+	}
+	authority, verified := x509.NewCertPool(), "and the file's authority signed its certificate"
+	if c.untested || !authority.AppendCertsFromPEM(c.authority) {
+		c.untested, verified = true, "and its certificate was not verified, as the file has no authority"
+	}
+	return &tls.Config{ServerName: cmp.Or(c.serverName, at.Hostname()), RootCAs: authority,
+		InsecureSkipVerify: c.untested}, verified, nil
+}
+
+// portOf is the port of a URL.
+func portOf(at *url.URL) string {
+	if port := at.Port(); port != "" || at.Scheme != "http" {
+		return cmp.Or(port, "443")
+	}
+	return "80"
+}
+
+// dialEach connects to the first of some addresses that accepts, as client-go does, and gives each an equal share of
+// the time that is left. It returns the address of the last attempt.
+func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Conn, addr string, err error) {
+	end, _ := ctx.Deadline() // part sets it
+	for i, a := range addrs {
+		addr = net.JoinHostPort(a.String(), port)
+		dialer := net.Dialer{Timeout: time.Until(end) / time.Duration(len(addrs)-i)}
+		if conn, err = dialer.DialContext(ctx, "tcp", addr); err == nil {
+			return conn, addr, nil
+		}
+	}
+	return nil, addr, err
+}
+
+// lookupFailure is the result of a server's name without an address.
+func lookupFailure(name string, err error, limit time.Duration) probe.Result {
+	var lookup *net.DNSError
+	switch isLookup := errors.As(err, &lookup); {
+	case err == nil, isLookup && lookup.IsNotFound:
+		return probe.Found(probe.Fail, "%s: the node resolves no such name", name).With(probe.FactReason, ReasonNoName)
+	case isLookup && lookup.IsTimeout, errors.Is(err, context.DeadlineExceeded):
+		return probe.Found(probe.Fail, "%s: no answer from the node's resolver within %v", name, limit).
+			With(probe.FactReason, ReasonNoResolver)
+	}
+	return probe.Failed(err)
+}
+
+// distrusted is the result of a certificate that the plugin would refuse, or of an answer that has none.
 func distrusted(err error) (probe.Result, bool) {
-	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	reason := ""
 	switch {
+	case errors.As(err, new(tls.RecordHeaderError)):
+		reason = ReasonNotTLS
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		reason = ReasonAuthority
-	case errors.As(err, &name):
+	case errors.As(err, new(x509.HostnameError)):
 		reason = ReasonName
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		reason = ReasonExpired
+	case errors.As(err, &invalid):
+		reason = ReasonInvalid
 	default:
 		return probe.Result{}, false
 	}
 	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
 }
 
-// knownServer reports whether datastore-latency connects to the same address.
-func knownServer(p *probe.Pass, addr netip.Addr, port string) bool {
-	return slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
-		return t.Addr == addr && strconv.Itoa(t.Port) == port
+// judged makes info of a failure about a server that datastore-latency connects to and judges.
+func judged(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
+	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
+		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)
+		return same && strconv.Itoa(t.Port) == portOf(at)
 	})
+	if known && r.Status == probe.Fail {
+		r.Status = probe.Info
+	}
+	return r
 }

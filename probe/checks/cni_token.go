@@ -58,7 +58,8 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 // one it returns why.
 func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := cniPlaces
-	if told, ok := toldPlace(ctx, p); ok {
+	told, ok := toldPlace(ctx, p)
+	if ok {
 		places = append([]cniPlace{told}, places...)
 	}
 	r := probe.Found(probe.Skip, "no %s/calico-kubeconfig on this node", places[0].config)
@@ -67,7 +68,9 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 		text, err := p.Host.ReadFile(file)
 		switch {
 		case err == nil:
-			return file, readPluginConfig(text), nil
+			c = readPluginConfig(text)
+			c.folder = told.config
+			return file, c, nil
 		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
 			r = unseen(err)
 		}
@@ -77,11 +80,14 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 
 // pluginConfig is what a kubeconfig says: its first cluster's API server and authority, and its first user's token.
 type pluginConfig struct {
-	server    string // URL, "" = none
-	authority []byte // PEM, nil = the file has none
-	untested  bool   // the file says that the server's certificate is not to be verified
-	claims    claims // of the token
-	err       error  // why there are no claims. Never quotes the file
+	folder        string // that the runtime reads, "" = it does not say
+	server        string // URL, "" = none
+	serverName    string // for which the server's certificate must be, "" = the host of the URL
+	authority     []byte // PEM, nil = the file has none
+	authorityFile string // path of a file with the authority, "" = none
+	untested      bool   // the file says that the server's certificate is not to be verified
+	claims        claims // of the token
+	err           error  // why there are no claims. Never quotes the file
 }
 
 // tokenResult judges the token.
@@ -111,9 +117,11 @@ func readPluginConfig(kubeconfig []byte) pluginConfig {
 	var config struct {
 		Clusters []struct {
 			Cluster struct {
-				Server    string `yaml:"server"`
-				Authority string `yaml:"certificate-authority-data"`
-				Untested  bool   `yaml:"insecure-skip-tls-verify"`
+				Server        string `yaml:"server"`
+				ServerName    string `yaml:"tls-server-name"`
+				Authority     string `yaml:"certificate-authority-data"`
+				AuthorityFile string `yaml:"certificate-authority"`
+				Untested      bool   `yaml:"insecure-skip-tls-verify"`
 			} `yaml:"cluster"`
 		} `yaml:"clusters"`
 		Users []struct {
@@ -129,6 +137,7 @@ func readPluginConfig(kubeconfig []byte) pluginConfig {
 	if len(config.Clusters) > 0 {
 		cluster := config.Clusters[0].Cluster
 		c.server, c.untested = cluster.Server, cluster.Untested
+		c.serverName, c.authorityFile = cluster.ServerName, cluster.AuthorityFile
 		if pem, err := base64.StdEncoding.DecodeString(cluster.Authority); err == nil && len(pem) > 0 {
 			c.authority = pem
 		}
