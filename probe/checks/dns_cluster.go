@@ -64,7 +64,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				r.Status = probe.Unknown
 				r.Saw += " (the kubelet's domain is not visible here)"
 			}
-			return oneZone(ctx, r, network, addrOf(t), domain)
+			return oneZone(ctx, r, network, addrOf(t), name, domain)
 		}
 		var udp, tcp probe.Result
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
@@ -80,13 +80,18 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 }
 
 // oneZone adds to an answer without an address that the same server knows the names of another namespace: then its
-// configuration has a part of its own for this one.
-func oneZone(ctx context.Context, r probe.Result, network, addr, domain string) probe.Result {
+// configuration has a part of its own for this one. The name is asked again after that: a server that could not reach
+// the API for a moment answers it now.
+func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(FactRcode) == "" {
 		return r
 	}
 	other := "kube-dns.kube-system.svc." + domain + "."
 	if askAddress(ctx, network, addr, other).Status != probe.OK {
+		return r
+	}
+	again := askAddress(ctx, network, addr, name)
+	if again.Status != probe.Fail || again.Facts.Str(FactRcode) == "" {
 		return r
 	}
 	r.Saw = fmt.Sprintf("it answers %s to this name of namespace default, and resolves %s", r.Facts.Str(FactRcode), other)

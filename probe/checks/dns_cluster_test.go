@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -34,6 +35,34 @@ func dnsAt(t *testing.T, answer func(*dns.Msg) *dns.Msg) probe.Target {
 		t.Cleanup(func() { _ = s.Shutdown() })
 	}
 	return probe.Target{Kind: probe.KindDNS, Name: "endpoint", Addr: at.Addr(), Port: int(at.Port())}
+}
+
+// TestOneZone keeps another namespace's name only where the first name still fails after it was resolved.
+func TestOneZone(t *testing.T) {
+	t.Parallel()
+	const name, domain = "kubernetes.default.svc.example.local.", "example.local"
+	for _, recovers := range []bool{false, true} {
+		var resolved atomic.Bool
+		server := dnsAt(t, func(q *dns.Msg) *dns.Msg {
+			asked := q.Question[0].Name
+			if asked == name && !(recovers && resolved.Load()) {
+				return new(dns.Msg).SetRcode(q, dns.RcodeServerFailure)
+			}
+			resolved.Store(true)
+			rr, err := dns.NewRR(asked + " 5 IN A 10.96.0.10")
+			if err != nil {
+				panic(err) // of a name that the check made
+			}
+			a := new(dns.Msg).SetReply(q)
+			a.Answer = []dns.RR{rr}
+			return a
+		})
+		first := askAddress(t.Context(), "udp", addrOf(server), name)
+		r := oneZone(t.Context(), first, "udp", addrOf(server), name, domain)
+		if _, kept := r.Facts[FactOtherZone]; kept == recovers || r.Status != probe.Fail {
+			t.Errorf("recovers %t: %+v", recovers, r)
+		}
+	}
 }
 
 func TestDNSCluster(t *testing.T) {
