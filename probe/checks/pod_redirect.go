@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -40,5 +39,5 @@ func reportRedirects(p *probe.Pass) {
 	texts = slices.Compact(texts)
 	p.Report(probe.Found(probe.Warn, "a rule in the pod's own network namespace sends its connections to port %d, where nothing listens: %s",
 		dead[0].Sends.Port(), some(texts)).On(targetRedirect).With(FactRule, texts[0]).
-		With(FactPort, fmt.Sprint(dead[0].Sends.Port())))
+		With(FactPort, int(dead[0].Sends.Port())))
 }

@@ -117,7 +117,10 @@ func TestRealPodUplink(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, ask(pod), targetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
+	dead := want(t, ask(pod), targetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
+	if port, known := dead.Facts.Num(FactPort); !known || port != 15001 {
+		t.Errorf("%+v", dead)
+	}
 	do("link", "set", "far", "down")
 	want(t, ask(pod), name, probe.Fail, "its other end, on the node, is down or gone")
 }
