@@ -19,7 +19,7 @@ var NodeConntrack = &probe.Check{
 	ID: "node-conntrack", Asks: "is the connection tracking table full?", From: probe.FromNode,
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: nodeConntrack,
 	Doc: `Every connection that kube-proxy and Calico let through has an entry; when the table is full, new connections are dropped while old ones go on, which looks like packet loss.
-ok: room enough. warn: three quarters full; or an idle TCP connection loses its entry within five minutes (nf_conntrack_tcp_timeout_established), so that it hangs when it sends again. fail: it is full; or it nearly is, and within half a second the kernel dropped packets or unanswered connections because it was full. The facts have what was dropped since boot.
+ok: room enough. warn: three quarters full; or an idle TCP connection loses its entry within a minute (nf_conntrack_tcp_timeout_established), or within five where nf_conntrack_tcp_loose is 0: then it hangs or is reset when it sends again. info: within five minutes, with nf_conntrack_tcp_loose 1, the kernel's default: a connection without NAT gets a new entry, one to a Service may be reset. fail: it is full; or it nearly is, and within half a second the kernel dropped packets or unanswered connections because it was full. The facts have what was dropped since boot.
 Entries that could not be inserted while there is room are told and not judged: two packets of one connection that come at once, as the two questions of a resolver (A and AAAA) through a Service, race for one entry, and the packet that loses is gone. The resolver asks again after 5 s: "DNS is slow now and then" (kubernetes/kubernetes#56903). A cache on the node (NodeLocal DNSCache), or single-request-reopen in resolv.conf, avoids it; kernels from 5.0 on lose fewer.
 In a quick run two readings are compared only where the table is nearly full.
 skip: connection tracking is not loaded on this node.`,
@@ -31,6 +31,8 @@ const (
 	FactMax     probe.Fact = "max"
 	FactRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
 	FactDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
+	FactIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
+	FactLoose   probe.Fact = "loose"   // false where a connection without an entry gets no new one
 )
 
 // conntrackPause is between two readings of what was dropped: a node that takes ten
@@ -47,23 +49,33 @@ func nodeConntrack(ctx context.Context, p *probe.Pass) {
 // TargetIdle is the target of node-conntrack's result about how long an idle connection keeps its entry.
 const TargetIdle = "idle connections"
 
-// idleShort is how many seconds an idle TCP connection keeps its entry at least on a node that is well: programs send
-// keepalives every 15 s to 2 minutes, and some none. The kernel's default is 5 days, and kube-proxy sets one day.
-const idleShort = 300
+// How many seconds an idle TCP connection keeps its entry at least on a healthy node: programs send keepalives every
+// 15 s to 2 minutes, and some none. Below a minute even those that send them lose it. The kernel's default is 5 days,
+// and kube-proxy sets one day.
+const (
+	idleShort     = 300
+	idleVeryShort = 60
+)
 
-// shortLived reports whether idle connections lose their entries too soon.
+// shortLived reports whether idle connections lose their entries too soon. With nf_conntrack_tcp_loose, the kernel's
+// default, the next packet of a connection makes a new entry.
 func shortLived(h *probe.Host) (probe.Result, bool) {
 	const name = "net/netfilter/nf_conntrack_tcp_timeout_established"
 	seconds, err := kernel.Sysctl(h, name)
-	if err != nil || seconds >= idleShort {
+	if err != nil || seconds < 1 || seconds >= idleShort {
 		return probe.Result{}, false
 	}
-	r := probe.Found(probe.Warn, "net.netfilter.nf_conntrack_tcp_timeout_established is %d: an idle TCP connection loses its entry after %d s",
+	r := probe.Found(probe.Info, "net.netfilter.nf_conntrack_tcp_timeout_established is %d: an idle TCP connection loses its entry after %d s",
 		seconds, seconds)
-	if loose, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_tcp_loose"); err == nil && loose == 0 {
+	loose, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_tcp_loose")
+	strict := err == nil && loose == 0
+	if strict || seconds < idleVeryShort {
+		r.Status = probe.Warn
+	}
+	if strict {
 		r.Saw += ", and what it sends next is dropped (nf_conntrack_tcp_loose is 0)"
 	}
-	return r.On(TargetIdle).With(FactSysctl, name).With(FactMax, seconds), true
+	return r.On(TargetIdle).With(FactSysctl, name).With(FactIdle, seconds).With(FactLoose, !strict), true
 }
 
 func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {

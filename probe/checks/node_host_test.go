@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,20 +130,39 @@ func TestNodeConntrack(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for seconds, found := range map[string]bool{"10": true, "86400": false} {
-		got := run(t, NodeConntrack, node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "1\n",
-			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n", "proc/sys/net/netfilter/nf_conntrack_tcp_loose": "0\n",
-			"proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established": seconds + "\n"}))
-		if (len(got) == 2) != found {
-			t.Errorf("%s: %+v", seconds, got)
-		}
-		if found {
-			want(t, got, TargetIdle, probe.Warn, "loses its entry after 10 s", "is dropped")
-		}
-	}
 	want(t, run(t, NodeConntrack, node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
 	odd := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})
 	want(t, run(t, NodeConntrack, odd), "", probe.Unknown, "nf_conntrack_count")
+}
+
+// TestIdleConnections holds the limits of how long an idle connection keeps its entry.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seconds, loose string
+		status         probe.Status // "" = no result
+	}{
+		{"1", "1", probe.Warn}, {"59", "1", probe.Warn}, {"60", "1", probe.Info}, {"299", "1", probe.Info},
+		{"300", "1", ""}, {"86400", "1", ""}, {"59", "0", probe.Warn}, {"60", "0", probe.Warn},
+		{"299", "0", probe.Warn}, {"300", "0", ""}, {"60", "?", probe.Info}, {"0", "0", ""}, {"-1", "0", ""},
+	} {
+		got := run(t, NodeConntrack, node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "1\n",
+			"proc/sys/net/netfilter/nf_conntrack_max":                     "1000\n",
+			"proc/sys/net/netfilter/nf_conntrack_tcp_loose":               c.loose + "\n",
+			"proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established": c.seconds + "\n"}))
+		if c.status == "" {
+			if len(got) != 1 {
+				t.Errorf("%+v: %+v", c, got)
+			}
+			continue
+		}
+		r := want(t, got, TargetIdle, c.status, "loses its entry after "+c.seconds+" s")
+		idle, _ := r.Facts.Num(FactIdle)
+		if strict := c.loose == "0"; strconv.Itoa(int(idle)) != c.seconds || r.Facts[FactLoose] == strict ||
+			strings.Contains(r.Saw, "is dropped") != strict {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
 }
 
 func TestNodeSysctl(t *testing.T) {
