@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
@@ -169,6 +170,18 @@ func TestLookupFailure(t *testing.T) {
 		r := lookupFailure("api.example.com", c.err, time.Second)
 		if r.Status != c.status || r.Facts.Str(probe.FactReason) != c.reason {
 			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestDistrusted tells a certificate whose time is over from one that is not valid for another reason.
+func TestDistrusted(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[x509.InvalidReason]string{x509.Expired: ReasonExpired,
+		x509.NotAuthorizedToSign: ReasonInvalid, x509.TooManyIntermediates: ReasonInvalid} {
+		r, is := distrusted(x509.CertificateInvalidError{Reason: reason})
+		if !is || r.Status != probe.Fail || r.Facts.Str(probe.FactReason) != want {
+			t.Errorf("%v: %+v", reason, r)
 		}
 	}
 }
