@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -10,10 +11,10 @@ import (
 // fragmentsDropped is a path on which whole packets pass and fragments do not.
 var fragmentsDropped = &Rule{
 	ID: "fragments-dropped", Layer: LayerPaths, Symptom: true, Title: "fragments of IP packets are dropped on the way to other nodes' pods",
-	Doc: `A packet that is larger than the MTU and may be fragmented travels in parts. A firewall that drops every fragment ("ip frag-off & 0x1fff != 0 drop", a scrubbing rule before the kernel puts packets together), a cloud that passes no fragments, or a full reassembly queue loses it, while whole packets of the full MTU pass. TCP is not affected. Programs over UDP are: large DNS answers, QUIC tunnels, syslog, SIP, and tunnels inside pods.
-Told from a small path MTU by whole packets of the full MTU, which pass.`,
+	Doc: `A packet that is larger than the MTU and may be fragmented travels in parts. A firewall that drops every fragment ("ip frag-off & 0x1fff != 0 drop", a scrubbing rule before the kernel puts packets together), or a full reassembly queue loses it, while whole packets of the full MTU pass. Some clouds pass no fragments at all: then this is how that network works. A rule in the receiving pod's own network namespace can drop them too. TCP is not affected. Programs over UDP are: large DNS answers, QUIC tunnels, syslog, SIP, and tunnels inside pods.
+Told from a small path MTU by whole packets of the full MTU, which pass; from a rule in the sending pod by the pings of the node itself.`,
 	Fix: probe.Fix{
-		Says: "Look on both nodes for a rule that drops fragments, and for a full reassembly queue. With neither, it is the network between the nodes.",
+		Says: "Look on both nodes for a rule that drops fragments, and for a full reassembly queue. With neither, it is the network between the nodes, or the receiving pod's own network namespace.",
 		Manifest: []string{
 			"ssh {node} 'sudo nft list ruleset | grep -n -i -e frag; sudo iptables-save | grep -e \" -f \"; nstat -az IpReasmFails IpReasmTimeout'",
 			"ssh {other} 'sudo nft list ruleset | grep -n -i -e frag; sudo iptables-save | grep -e \" -f \"; nstat -az IpReasmFails IpReasmTimeout'"},
@@ -30,12 +31,22 @@ Told from a small path MTU by whole packets of the full MTU, which pass.`,
 				i = len(out)
 				byPeer[peer] = i
 				out = append(out, Case{About: peer, Peer: peer, Args: map[string]Arg{"other": nodeArg(peer)},
-					Says: fmt.Sprintf("fragmented packets between {node} and pods on %s are lost, and whole packets pass: a firewall of "+
-						"either node, or the network between them, drops fragments", peer)})
+					Says: fmt.Sprintf("large pings in fragments between {node} and pods on %s are lost, and whole packets pass: a "+
+						"firewall of either node, the network between them or the receiving pod's own namespace drops fragments", peer)})
 			}
 			out[i].For = append(out[i].For, clues(strong, []Finding{r})...)
-			out[i].Covers = append(out[i].Covers, Cover{Check: r.Check, About: r.Target})
 		}
-		return out
+		return slices.DeleteFunc(out, func(c Case) bool { return !fromNodeAndPod(c.For) })
 	},
+}
+
+// fromNodeAndPod reports whether the node itself and one of its pods saw the same.
+func fromNodeAndPod(seen []Clue) bool {
+	pods := 0
+	for _, c := range seen {
+		if c.From != "" {
+			pods++
+		}
+	}
+	return pods > 0 && pods < len(seen)
 }

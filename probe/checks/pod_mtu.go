@@ -18,7 +18,7 @@ var PodMTU = &probe.Check{
 	Limit: 12 * time.Second, Needs: []*probe.Check{NodeUplink, podUplink, PodPing},
 	Doc: `Echo requests that must not be fragmented, of the MTU of the interface or route to a workload pod on each of up to eight other nodes; if they are not answered, the check searches for the largest that are. Asked from the node, and again from inside one of this node's own pods, whose MTU is what counts for users.
 ok: full-size packets pass. info: a router on the way reports a smaller path MTU, and such packets pass: TCP adapts to that, some programs over UDP do not. fail: small packets pass and larger ones are lost without an ICMP error: connections open, then hang with the first large transfer. Calico's tunnels add 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
-warn: full-size packets pass, and larger ones that are sent in fragments are lost: programs over UDP lose what is larger than the MTU.
+info, too: full-size packets pass, and pings larger than the MTU, sent in fragments, are lost: programs over UDP lose what is larger than the MTU. A firewall of either node, the network between them or the network namespace of either pod drops fragments. Some clouds pass none.
 unknown: not even small packets pass, see pod-ping; or no right to open a raw ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,
 }
 
@@ -123,8 +123,8 @@ func pathMTU(ctx context.Context, to netip.Addr) probe.Result {
 	}
 	r := s.result()
 	if r.Status == probe.OK && fragmentsLost(ctx, to, s.promised, wait) {
-		r.Status = probe.Warn
-		r.Saw += "; larger ones, in fragments, are lost"
+		r.Status = probe.Info // some clouds pass no fragments, and few programs need them
+		r.Saw += "; larger pings, in fragments, are lost"
 		r = r.With(probe.FactReason, ReasonFragments)
 	}
 	return r

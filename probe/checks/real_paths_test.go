@@ -295,7 +295,7 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add chain ip scrub pre { type filter hook prerouting priority -450 ; }",
 		"ip netns exec router nft add rule ip scrub pre ip frag-off & 0x3fff != 0 drop")
 	got = ask()
-	lost := want(t, got, "far 10.244.1.2", probe.Warn, "packets of 1500 bytes pass", "in fragments, are lost")
+	lost := want(t, got, "far 10.244.1.2", probe.Info, "packets of 1500 bytes pass", "larger pings, in fragments, are lost")
 	if lost.Facts.Str(probe.FactReason) != ReasonFragments {
 		t.Errorf("%+v", lost)
 	}
