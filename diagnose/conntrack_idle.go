@@ -8,18 +8,23 @@ import (
 // conntrackIdle is a node that forgets idle connections.
 var conntrackIdle = &Rule{
 	ID: "conntrack-timeout-short", Layer: LayerKernel, Title: "idle TCP connections lose their entry in the connection tracking table too soon",
-	Doc: `The kernel forgets a connection that is idle for nf_conntrack_tcp_timeout_established (5 days by default, one day where kube-proxy sets it). A hardening profile or a profile against floods sets seconds. Then a connection of a pod to a Service or from outside to a pod that was idle for longer has no entry: its next packet is not translated, or is invalid and dropped. New connections work, and those that are used all the time. On-call sees database pools, watches and keep-alive connections that hang or are reset after a pause.
+	Doc: `The kernel forgets a connection that is idle for nf_conntrack_tcp_timeout_established (5 days by default, one day where kube-proxy sets it). A hardening profile or a profile against floods sets seconds. Then a connection of a pod to a Service or from outside to a pod that was idle for longer has no entry: its next packet is not translated, or is invalid and dropped where nf_conntrack_tcp_loose is 0. With 1, the kernel's default, it makes a new entry: a connection without NAT goes on, one to a Service may reach another backend, which resets it. New connections work, and those that are used all the time. On-call sees database pools, watches and keep-alive connections that hang or are reset after a pause.
 Told from a full table by its entries, and from a lossy network by new connections, which work.`,
 	Fix: probe.Fix{
-		Says: "Set the timeout back to kube-proxy's day, and remove the line from what sets it at boot.",
+		Says: "Set the timeout back to a day, and change what sets it: a file of sysctl, or kube-proxy, which sets conntrack.tcpEstablishedTimeout (--conntrack-tcp-timeout-established) at each start unless that is 0.",
 		Manifest: []string{"ssh {node} 'grep -rn nf_conntrack_tcp /etc/sysctl.conf /etc/sysctl.d /usr/lib/sysctl.d /run/sysctl.d'",
+			"kubectl -n kube-system get configmap kube-proxy -o yaml | grep -n tcpEstablishedTimeout",
 			"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_tcp_timeout_established=86400"},
 		Radius: "this node only; entries of connections that are open get the new time with their next packet",
 	},
 	Match: func(f Findings) []Case {
 		for _, r := range f.Bad(checks.NodeConntrack.ID) {
 			if r.Target == checks.TargetIdle {
-				return []Case{{Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
+				weight := strong
+				if r.Facts[checks.FactLoose] == false {
+					weight = proof
+				}
+				return []Case{{Says: "on {node} " + r.Saw, For: clues(weight, []Finding{r}),
 					Covers: []Cover{{Check: r.Check, About: r.Target}}}}
 			}
 		}
