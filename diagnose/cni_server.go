@@ -1,7 +1,11 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -41,12 +45,15 @@ Told from a token that has expired by the API server's answer about the account 
 var cniKubeconfigWrong = &Rule{
 	ID: "cni-kubeconfig-wrong", Layer: LayerCalico, Title: "the CNI plugin's kubeconfig leads to no API server that it can use",
 	Doc: `calico-node writes the API server's URL and authority into calico-kubeconfig, and Calico's CNI plugin uses them for each new pod. A file that was restored from a backup, or that came from another cluster, names an old server or another authority. Then no new pod gets a network ("error getting ClusterInformation: ... dial tcp", or "x509: certificate signed by unknown authority"), while the kubelet, calico-node and running pods work.
-Told from an API server that is down, and from a node that is cut off, by the node's own connections to the API servers, which work.`,
+Told from an API server that is down, and from a node that is cut off, by the node's own connections to the API servers, which work. No case of this cause: a certificate that has expired, which is the API server's or the clock's, and a name that the node does not resolve.`,
 	Fix: probe.Fix{
 		Says: "Compare the server in the file with the cluster's, then let calico-node write the file again: it does so at its start, with the server and the authority that it uses itself.",
 		Manifest: []string{"ssh {node} \"sudo grep -e ' server:' {file}\"",
 			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes",
 			"kubectl -n {namespace} get configmap kubernetes-services-endpoint --ignore-not-found -o jsonpath='{.data}'"},
+		Operator: []string{"ssh {node} \"sudo grep -e ' server:' {file}\"",
+			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes",
+			"kubectl -n tigera-operator get configmap kubernetes-services-endpoint --ignore-not-found -o jsonpath='{.data}'"},
 		OnlyIf: []probe.Conditional{{If: "the servers or the authorities differ", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; " + restartRadius,
 	},
@@ -58,17 +65,50 @@ Told from an API server that is down, and from a node that is cut off, by the no
 			return nil
 		}
 		r := failed[0]
-		file, server := r.Facts.Str(checks.FactFile), r.Facts.Str(checks.FactServer)
-		c := Case{For: append(clues(proof, failed), clues(hint, reached[:1])...), Covers: podsUnconnected,
-			Args: map[string]Arg{"file": fileArg(file)}}
-		switch reasonOf(r) {
-		case checks.ReasonAuthority, checks.ReasonName, checks.ReasonExpired:
-			c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin does not trust %s by the authority in %s: %s",
-				server, file, r.Saw)
-		default:
-			c.Says = fmt.Sprintf("no new pod gets a network on {node}: %s names %s as API server, and the node gets no connection there "+
-				"(%s); the cluster's API server is %s, and it answers", file, server, r.Saw, reached[0].Facts.Str(checks.FactAddress))
+		known := keep(f.Of(checks.DatastoreLatency.ID), func(d Finding) bool { return sameServer(r, d) })
+		if because(checks.ReasonExpired, checks.ReasonNoName, checks.ReasonNoResolver)(r) ||
+			slices.ContainsFunc(known, func(d Finding) bool { return d.Facts.Str(checks.FactRole) == checks.RoleConfigured }) {
+			return nil
 		}
-		return []Case{c}
+		waiting := waitingPods(f, facts.StartsCNI)
+		used := len(waiting) > 0 || r.Facts[checks.FactActive] == true
+		weight, context := strong, 0
+		if used && !because(checks.ReasonName, checks.ReasonInvalid)(r) && len(known) == 0 {
+			weight, context = proof, hint
+		}
+		return []Case{{
+			Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
+			For:  slices.Concat(clues(weight, failed), clues(context, reached[:1]), clues(0, waiting)),
+			// a wrong clock makes certificates invalid
+			Against: clues(strong, f.Failed(checks.NodeClock.ID)),
+			Args:    map[string]Arg{"file": fileArg(r.Facts.Str(checks.FactFile))}, Covers: podsUnconnected,
+		}}
 	},
+}
+
+// sameServer reports whether datastore-latency connected to the server of the CNI plugin's kubeconfig.
+func sameServer(r, latency Finding) bool {
+	at, err := url.Parse(r.Facts.Str(checks.FactServer))
+	if err != nil {
+		return false
+	}
+	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")) == latency.Facts.Str(checks.FactAddress)
+}
+
+// kubeconfigSays is what is wrong with the kubeconfig of the CNI plugin, where another API server was reached.
+func kubeconfigSays(r, reached Finding) string {
+	file, server := r.Facts.Str(checks.FactFile), r.Facts.Str(checks.FactServer)
+	switch reasonOf(r) {
+	case checks.ReasonAuthority:
+		return fmt.Sprintf("the CNI plugin does not trust %s by the authority in %s: %s", server, file, r.Saw)
+	case checks.ReasonName:
+		return fmt.Sprintf("the CNI plugin does not trust %s in %s: either the file has a wrong name, or the API server's "+
+			"certificate lacks this name: %s", server, file, r.Saw)
+	case checks.ReasonInvalid:
+		return fmt.Sprintf("the CNI plugin does not trust %s in %s: its certificate is not valid: %s", server, file, r.Saw)
+	case checks.ReasonNotTLS:
+		return fmt.Sprintf("%s names %s as API server, which does not answer in TLS: %s", file, server, r.Saw)
+	}
+	return fmt.Sprintf("%s names %s as API server, and the node gets no connection there (%s); the cluster's API server "+
+		"is %s, and it answers", file, server, r.Saw, reached.Facts.Str(checks.FactAddress))
 }

@@ -75,7 +75,8 @@ func TestCNIServer(t *testing.T) {
 		})
 	}
 	want(t, run(t, CNIServer, node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
-	want(t, run(t, CNIServer, node(t, map[string]string{kubeconfigFile: "clusters: []\n"})), "", probe.Unknown, "names no API server")
+	want(t, run(t, CNIServer, node(t, map[string]string{kubeconfigFile: "clusters: []\n"})), "", probe.Unknown,
+		"names no API server")
 }
 
 // TestCNIServerTrust reads the authority from a file, and verifies the name that the kubeconfig has for it.

@@ -1,0 +1,63 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestKubeconfigWrong wants a wrong kubeconfig of the CNI plugin to be sure only where it is used, and nothing else
+// explains its server's answer.
+func TestKubeconfigWrong(t *testing.T) {
+	t.Parallel()
+	reached := of(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.Found(probe.OK, "answers").
+		With(checks.FactAddress, "10.96.0.1:443").With(checks.FactRole, checks.RoleService))
+	failing := func(role string) probe.Result {
+		return of(checks.DatastoreLatency.ID, role+" 10.88.0.250:6443", probe.Found(probe.Fail, "no answer").
+			With(checks.FactAddress, "10.88.0.250:6443").With(checks.FactRole, role))
+	}
+	waiting := of(facts.CheckPodsStart, "cni", probe.Found(probe.Warn, "1 pod waits").With(facts.Starts, facts.StartsCNI))
+	clock := of(checks.NodeClock.ID, "", probe.Found(probe.Fail, "an hour behind"))
+	server := func(reason string, active bool) probe.Result {
+		r := probe.Found(probe.Fail, "bad").With(probe.FactReason, reason).
+			With(checks.FactServer, "https://10.88.0.250:6443").With(checks.FactFile, "/etc/cni/net.d/calico-kubeconfig")
+		if active {
+			r = r.With(checks.FactActive, true)
+		}
+		return of(checks.CNIServer.ID, "", r)
+	}
+	const cut = "gets no connection"
+	type seen = []probe.Result
+	for name, c := range map[string]struct {
+		seen seen
+		sure probe.Confidence // "" = no cause
+		says string
+	}{
+		"nothing shows its use": {seen{server("refused", false), reached}, probe.Medium, cut},
+		"used":                  {seen{server("refused", true), reached}, probe.High, cut},
+		"pods wait":             {seen{server("refused", false), reached, waiting}, probe.High, cut},
+		"other authority":       {seen{server(checks.ReasonAuthority, true), reached}, probe.High, "does not trust"},
+		"not TLS":               {seen{server(checks.ReasonNotTLS, true), reached}, probe.High, "not answer in TLS"},
+		"other name":            {seen{server(checks.ReasonName, true), reached}, probe.Medium, "certificate lacks"},
+		"invalid":               {seen{server(checks.ReasonInvalid, true), reached}, probe.Medium, "is not valid"},
+		"expired":               {seen{server(checks.ReasonExpired, true), reached}, "", ""},
+		"no such name":          {seen{server(checks.ReasonNoName, true), reached}, "", ""},
+		"no resolver":           {seen{server(checks.ReasonNoResolver, true), reached}, "", ""},
+		"a wrong clock":         {seen{server(checks.ReasonInvalid, true), reached, clock}, "", ""},
+		"none answers":          {seen{server("refused", true)}, "", ""},
+		"the configured server": {seen{server("refused", true), reached, failing(checks.RoleConfigured)}, "", ""},
+		"a known server":        {seen{server("refused", true), reached, failing("endpoint")}, probe.Medium, cut},
+	} {
+		var sure probe.Confidence
+		says := ""
+		for _, cause := range Explain(found(c.seen...), []*Rule{cniKubeconfigWrong}).Causes {
+			sure, says = cause.Confidence, cause.Says
+		}
+		if sure != c.sure || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %q %q", name, sure, says)
+		}
+	}
+}
