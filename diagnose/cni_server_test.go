@@ -61,3 +61,25 @@ func TestKubeconfigWrong(t *testing.T) {
 		}
 	}
 }
+
+// TestKubeconfigWrongOfOperator wants the ConfigMap of the API server's endpoint where the operator reads it.
+func TestKubeconfigWrongOfOperator(t *testing.T) {
+	t.Parallel()
+	const endpoint = "get configmap kubernetes-services-endpoint"
+	for operator, namespace := range map[bool]string{true: "tigera-operator", false: "kube-system"} {
+		seen := found(
+			of(checks.CNIServer.ID, "", probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused").
+				With(checks.FactFile, "/etc/cni/net.d/calico-kubeconfig")),
+			of(checks.DatastoreLatency.ID, "service", probe.Found(probe.OK, "answers")),
+			of(facts.CheckCalicoPod, "", probe.Found(probe.OK, "ready").With(facts.Operator, operator).
+				With(facts.Pod, map[bool]string{true: "calico-system", false: "kube-system"}[operator]+"/calico-node-x")))
+		causes := Explain(seen, []*Rule{cniKubeconfigWrong}).Causes
+		if len(causes) != 1 {
+			t.Fatalf("%+v", causes)
+		}
+		commands := strings.Join(commandsOf(causes[0].Fix), "\n")
+		if !strings.Contains(commands, "kubectl -n "+namespace+" "+endpoint) || strings.Count(commands, endpoint) != 1 {
+			t.Errorf("operator %t: %s", operator, commands)
+		}
+	}
+}
