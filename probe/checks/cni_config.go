@@ -236,6 +236,10 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 		return probe.Found(probe.Unknown,
 			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].config)
 	}
+	if aside := setAside(h, places[0].config); aside != "" {
+		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: %s is there, which was set aside",
+			places[0].config, aside).With(probe.FactReason, CNINone)
+	}
 	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed",
 		places[0].config).With(probe.FactReason, CNINone)
 }

@@ -287,3 +287,16 @@ func FuzzPlace(f *testing.F) {
 	f.Add([]byte(`{"cni":{"binDir":"/b","confDir":"/c"}}`))
 	f.Fuzz(func(_ *testing.T, config []byte) { placeIn(config) })
 }
+
+// TestSetAside wants a configuration that another CNI renamed to be named.
+func TestSetAside(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist.cilium_bak": "{}", "etc/cni/net.d/calico-kubeconfig": ""})
+	if got := setAside(h, "/etc/cni/net.d"); got != "10-calico.conflist.cilium_bak" {
+		t.Errorf("%q", got)
+	}
+	h = node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": "{}"})
+	if got := setAside(h, "/etc/cni/net.d"); got != "" {
+		t.Errorf("%q", got)
+	}
+}
