@@ -83,7 +83,7 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 	}
 }
 
-// mostAnswers bounds what is kept of one address: anybody on the link can answer.
+// mostAnswers bounds what is kept of one address: each machine on the link can answer.
 const mostAnswers = 8
 
 // answer is who answers for which address; false where the packet is no answer.

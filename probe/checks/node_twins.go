@@ -74,9 +74,26 @@ func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target 
 	return out
 }
 
+// withoutProxies leaves out the MACs that answer for more than one address: a router with proxy ARP, or a cloud's
+// virtual switch that answers for every machine. A twin has one address.
+func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
+	answers := map[string]int{}
+	for _, macs := range heard {
+		for _, m := range macs {
+			answers[m]++
+		}
+	}
+	out := map[netip.Addr][]string{}
+	for a, macs := range heard {
+		out[a] = slices.DeleteFunc(slices.Clone(macs), func(m string) bool { return answers[m] > 1 })
+	}
+	return out
+}
+
 // judgeTwins reports the addresses that too many answer for. A machine with two NICs on one link may answer by both.
 func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.Target, macs []string) []probe.Result {
 	var out []probe.Result
+	heard = withoutProxies(heard)
 	strange := slices.DeleteFunc(slices.Clone(heard[own.Addr]), func(m string) bool { return slices.Contains(macs, m) })
 	if len(strange) > 0 {
 		out = append(out, probe.Found(probe.Fail, "another machine answers ARP for the node's own address %v: MAC %s",
