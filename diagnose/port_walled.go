@@ -13,7 +13,7 @@ import (
 )
 
 // portRule is a rule of another program's firewall, as node-state has it, that drops or rejects one port.
-var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*)\b(tcp|udp) dport (\d+)\b.*\b(?:drop|reject)$`)
+var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): .*\b(tcp|udp) dport (\d+)\b.*\b(?:drop|reject)$`)
 
 // portWalled is a firewall rule of another program against a port of the cluster.
 var portWalled = &Rule{
@@ -33,8 +33,8 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 			if d.area != checks.AreaFirewall || m == nil || !d.in || d.inOther {
 				continue
 			}
-			family, table, chain, transport := m[1], m[2], m[3], m[5]
-			port, _ := strconv.Atoi(m[6])
+			family, table, chain, transport := m[1], m[2], m[3], m[4]
+			port, _ := strconv.Atoi(m[5])
 			lost := unansweredAt(f, transport, port)
 			if len(lost) == 0 {
 				continue
@@ -49,7 +49,7 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 						"table": checked(table, isWord(table), "TABLE")}})
 			}
 			c := &out[i]
-			weight := refuses(f, d, m[4], transport, port, lost)
+			weight := refuses(f, d, transport, port, lost)
 			if !known {
 				c.For = clues(weight, []Finding{stateSays(d.result, d.text(f.Node))})
 			} else {
@@ -66,17 +66,18 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 }
 
 // conditional are words of what restricts a rule to some packets beside its port.
-var conditional = regexp.MustCompile(`addr|iif|match`)
+var conditional = regexp.MustCompile(`addr|[io]if|match`)
 
 // refuses weighs a rule against a port. One with conditions may be for other packets. It is proven where the kernel
 // rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.
-func refuses(f Findings, d difference, conditions, transport string, port int, lost []Finding) int {
+func refuses(f Findings, d difference, transport string, port int, lost []Finding) int {
+	_, rule, _ := strings.Cut(d.name, ": ")
 	answers := slices.ContainsFunc(f.At(d.other).All, func(r Finding) bool {
 		return r.Node == d.other && r.Status == probe.OK && portOf(r, transport) == port
 	})
 	rejected := slices.ContainsFunc(lost, func(r Finding) bool { return r.From == "" && reasonOf(r) == "denied" })
 	switch {
-	case conditional.MatchString(conditions):
+	case conditional.MatchString(rule):
 		return hint
 	case rejected:
 		return proof
