@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -20,7 +22,7 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	by, held, all := map[string][]string{}, 0, 0
-	denies := map[string]bool{}
+	denies := map[string]string{}
 	for _, p := range s.placed.running() {
 		if !ownAddress(p) || p.DeletionTimestamp != nil {
 			continue
@@ -30,7 +32,7 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 		if policy := of[probe.AttrPolicy]; policy != "" {
 			held++
 			by[policy] = append(by[policy], nameOf(&p))
-			denies[policy] = denies[policy] || of[probe.AttrDenies] != ""
+			denies[policy] = cmp.Or(denies[policy], of[probe.AttrDenies])
 		}
 	}
 	if held == 0 {
@@ -43,9 +45,9 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 		slices.Sort(pods)
 		r := probe.Found(probe.Info, "it holds for %d of %s (%s) and may deny what they send or receive", len(pods),
 			plural(all, "pod"), few(pods))
-		if denies[policy] {
-			r = probe.Found(probe.Info, "it holds for %d of %s (%s) and denies all that they send or receive", len(pods),
-				plural(all, "pod"), few(pods))
+		if in := denies[policy]; in != "" {
+			r = probe.Found(probe.Info, "it holds for %d of %s (%s), and all %s of the first such pod is denied", len(pods),
+				plural(all, "pod"), few(pods), strings.ReplaceAll(in, ",", " and "))
 		}
 		if held < all {
 			r.Saw += "; whether that is meant is for their owner to say: pods without a policy were tested in their place"

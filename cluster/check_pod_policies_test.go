@@ -16,7 +16,7 @@ func TestPodPolicies(t *testing.T) {
 	s := withDNS()
 	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.OK, "no policy selects any of 1 pod")
 	s.policies.all = []policy{policyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
-	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 1 pod (shop/web) and denies all")
+	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 1 pod (shop/web), and all egress of the first such pod is denied")
 	s.policies.all = []policy{calicosPolicy(t, "threatfeed",
 		"{selector: app == 'web', egress: [{action: Deny, destination: {selector: feed == 'x'}}, {action: Allow}]}")}
 	other := s.placed.pods[0].DeepCopy()
