@@ -121,7 +121,7 @@ func TestDNSPolicies(t *testing.T) {
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Warn,
 			"no policy lets UDP 53 in to them, only TCP"},
-		"the DNS lets nobody in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
+		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
 			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 		"near: the DNS lets certain pods in": {onDNS(

@@ -11,7 +11,7 @@ import (
 // podNetworkBroken is a pod whose own network namespace is not as the CNI plugin left it.
 var podNetworkBroken = &Rule{
 	ID: "pod-network-broken", Layer: LayerKernel, Title: "the network inside a pod is broken: its interface, its address, its route or its own rules",
-	Doc: `Each pod has a network namespace of its own with an interface, an address and a default route, which the CNI plugin makes once, when the pod starts. Nobody repairs them later. An interface that was switched off, on the pod's side or the node's, an address or a route that a program in the pod deleted, and rules that a service mesh left behind and whose proxy is gone, cut off this one pod; what others see is a pod that does not answer, or one whose connections are refused at once.
+	Doc: `Each pod has a network namespace of its own with an interface, an address and a default route, which the CNI plugin makes once, when the pod starts. Nothing repairs them later. An interface that was switched off, on the pod's side or the node's, an address or a route that a program in the pod deleted, and rules that a service mesh left behind and whose proxy is gone, cut off this one pod; what others see is a pod that does not answer, or one whose connections are refused at once.
 Told from the node's routes and firewall by what is seen inside the pod.`,
 	Fix: probe.Fix{
 		Says: "Recreate the pod: its next network namespace is a new one. Where the rules are those of a service mesh, remove the pod from the mesh or start the mesh's proxy first.",

@@ -80,7 +80,7 @@ var wants = map[*probe.Check][]string{
 	checks.DNSCluster: {probe.KindDNS}, checks.BGPExpected: {probe.KindSession},
 	checks.CNIServer: {probe.KindDatastore}, checks.DatastoreLatency: {probe.KindDatastore},
 	checks.IPAutodetect: {probe.KindCalico},
-	checks.CalicoLog: {probe.KindCalico}, checks.StartupBudget: {probe.KindCalico},
+	checks.CalicoLog:    {probe.KindCalico}, checks.StartupBudget: {probe.KindCalico},
 }
 
 // answeredByPlan are the checks on the node that skip by what the plan says, whatever is on the node.
