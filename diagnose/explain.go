@@ -161,7 +161,7 @@ func surestCases(of []candidate) []candidate {
 // weigh makes a cause of a case, unless its evidence is outweighed.
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
-	cause := probe.Cause{ID: rule.ID, About: c.About, Says: c.Says}
+	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	for _, clue := range c.For {
 		score += clue.Weight

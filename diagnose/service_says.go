@@ -138,7 +138,7 @@ var otherSocket = probe.Fix{
 var managerState = probe.Fix{
 	Says: "The settings of the CPU or memory manager, or the CPUs and memory of the machine, are not those that the kept state was written for. Drain the node, delete that state, start the kubelet: it writes it anew.",
 	Manifest: []string{
-		"ssh {node} sudo grep -iE 'managerPolicy|reserved' /var/lib/kubelet/config.yaml",
+		"ssh {node} sudo grep -i -e managerPolicy -e reserved /var/lib/kubelet/config.yaml",
 		"ssh {node} sudo ls -l --full-time /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state",
 	},
 	OnlyIf: []probe.Conditional{

@@ -109,8 +109,8 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 		t.Errorf("junit names no cause: %s", suites[0].SystemOut)
 	}
 	for name, want := range map[string]string{
-		"markdown": "### Cause 1: `swap-returns", "name": "cause/swap-returns\n", "table": "CAUSE 1 swap-returns",
-		"wide": "CAUSE 1 swap-returns",
+		"markdown": "[swap-returns, ", "name": "cause/swap-returns\n", "table": "[swap-returns, ",
+		"wide": "[swap-returns, ",
 	} {
 		if got := contents(t, in(name)); !strings.Contains(got, want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, got)

@@ -54,7 +54,7 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("kubectl plugin list: %s", out)
 	}
 	if out := ran(t, "kubectl", "calico-probe", "run", "--node", "node-a", "--via", "api"); !strings.Contains(out,
-		"healthy: ") {
+		"healthy on ") {
 		t.Error(out)
 	}
 	for _, c := range []struct {

@@ -182,7 +182,7 @@ func TestStreamFormats(t *testing.T) {
 		t.Errorf("chatter where stderr is no terminal: %s", a.stderr)
 	}
 	table := call(t, "run", "--node", "node-a")
-	if table.exit != 0 || !strings.Contains(table.stdout, "healthy: ") || strings.Contains(table.stdout, "\x1b") {
+	if table.exit != 0 || !strings.Contains(table.stdout, "healthy on ") || strings.Contains(table.stdout, "\x1b") {
 		t.Errorf("exit %d\n%s", table.exit, table.stdout)
 	}
 	t.Logf("what a user sees:\n%s", table.stdout)

@@ -71,8 +71,8 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	at := 0
 	for _, want := range []string{
 		"nothing was asked of node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' asks the rest",
-		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "answered so far: all ", " results of node-b are in " + saved,
-		"healthy: ", "healthy: ", "answered so far: all ",
+		"fault on ", "[bird-dead", "fix ", "fault on ", "answered so far: all ", " results of node-b are in " + saved,
+		"healthy on ", "healthy on ", "answered so far: all ",
 	} {
 		i := strings.Index(a.stdout[at:], want)
 		if i < 0 {
@@ -86,9 +86,9 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	for _, name := range []string{saved, incident, incident + ".then"} {
 		an := call(t, "analyze", name)
 		an.stdout = calm(an.stdout)
-		wantCause, wantExit := "CAUSE 1 bird-dead", 3
+		wantCause, wantExit := "[bird-dead", 3
 		if name == incident { // the last answers are those of a node that is well
-			wantCause, wantExit = "healthy: ", 0
+			wantCause, wantExit = "healthy on ", 0
 		}
 		if an.exit != wantExit || !strings.Contains(an.stdout, wantCause) {
 			t.Errorf("%s: exit %d\n%s%s", name, an.exit, an.stdout, an.stderr)
@@ -198,7 +198,7 @@ func TestShellWatch(t *testing.T) {
 	if n := len(w.seen); n > 40 {
 		t.Errorf("%d lines for one change and back:\n%s", n, strings.Join(w.seen, "\n"))
 	}
-	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(a.stdout, "healthy: ") {
+	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(a.stdout, "healthy on ") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	w = watch(t, node, "watch -n 0.5 dial 127.0.0.1:9", "--transcript", incident)
@@ -310,7 +310,7 @@ func TestShellKilledLeavesARecord(t *testing.T) {
 	if b, err := os.ReadFile(incident); err != nil || !strings.Contains(string(b), `"type":"out","text":"name     proto`) {
 		t.Errorf("what bird said is not in it: %v", err)
 	}
-	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(calm(a.stdout), "healthy: ") {
+	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(calm(a.stdout), "healthy on ") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	nothingLeft(t)

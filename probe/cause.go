@@ -6,6 +6,7 @@ package probe
 type Cause struct {
 	ID         string     `json:"cause"`               // of the rule, for ever the same
 	About      string     `json:"about,omitempty"`     // a peer, a device, where a rule can hold more than once
+	Title      string     `json:"title,omitempty"`     // the fault in a few words; older versions have none
 	Says       string     `json:"says"`                // one sentence, with this night's particulars
 	Confidence Confidence `json:"confidence"`          // high, medium or low
 	For        []Clue     `json:"for"`                 // the evidence

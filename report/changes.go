@@ -28,7 +28,7 @@ type Changes struct {
 const quietFor = time.Minute
 
 // NewChanges begins to compare.
-func NewChanges(colour bool) *Changes { return &Changes{t: table{colour: colour}} }
+func NewChanges(colour bool) *Changes { return &Changes{t: table{paper: paper{colour: colour}}} }
 
 // Round takes the answers of one more time, gives the lines that show what has changed, and
 // tells whether anything has; lost says why they are not whole, "" when they are: then what

@@ -19,14 +19,15 @@ const (
 
 // fleetTable is a fleet for people: the groups, each with one example, and what is left.
 type fleetTable struct {
-	table
-	all Fleet
+	paper
+	wide bool
+	all  Fleet
 }
 
 // newFleetTable writes what a table shows of a fleet; a wide one has a line for each node.
 func newFleetTable(w io.Writer, o Options, wide bool) Sink {
 	return newFleet(w, func(w io.Writer, all Fleet) error {
-		t := fleetTable{table{w: w, colour: o.Colour, width: o.Width, wide: wide}, all}
+		t := fleetTable{paper{o.Colour, o.Width}, wide, all}
 		_, err := io.WriteString(w, t.text())
 		return err
 	})
@@ -34,13 +35,16 @@ func newFleetTable(w io.Writer, o Options, wide bool) Sink {
 
 func (t *fleetTable) text() string {
 	var b strings.Builder
-	b.WriteString(t.indented(0, Head(plural(len(t.all.Nodes), "node"), t.all.Cluster, t.all.Time)))
+	if len(t.all.Groups) > 0 {
+		lines := t.screen(probe.Cause{}).wrapped(t.all.answer(t.all.Groups[0]))
+		fmt.Fprintf(&b, "%s\n", strings.Join(lines, "\n"))
+	}
 	for i, g := range t.all.Groups {
 		if i == shownGroups {
 			fmt.Fprintf(&b, "\n%d more groups with -o json\n", len(t.all.Groups)-i)
 			break
 		}
-		t.group(&b, g)
+		t.group(&b, g, i)
 	}
 	if t.wide {
 		t.nodes(&b)
@@ -52,48 +56,100 @@ func (t *fleetTable) text() string {
 	return b.String()
 }
 
+// screen is the report of a group's example.
+func (t *fleetTable) screen(c probe.Cause) screen {
+	return screen{Document: Document{Verdict: &probe.Verdict{}, Causes: []probe.Cause{c}}, paper: t.paper}
+}
+
 // title is what a group is about: its cause, or the check that no cause explains.
 func title(g probe.Group) string {
 	if g.Cause == "" {
-		return "no known cause fits " + g.Check
+		return "no known cause explains " + g.Check
 	}
-	return fmt.Sprintf("%s (%s)", g.Cause, g.Confidence)
-}
-
-func (t *fleetTable) group(b *strings.Builder, g probe.Group) {
-	status := confidenceStatus(g.Confidence)
-	if g.Example.Result != nil {
-		status = g.Example.Result.Status
-	}
-	count := fmt.Sprintf("%d of %d nodes", len(g.Nodes), g.Of)
-	fmt.Fprintf(b, "\n%s %s\n", t.paint(status, count), t.from(len(count)+1, title(g)))
-	for _, line := range groupLines(g, max(t.width-2, 0)) {
-		fmt.Fprintf(b, "  %s\n", line)
-	}
+	name := ""
 	if c := g.Example.Cause; c != nil {
-		t.commands(b, *c)
+		name = cmp.Or(c.Title, c.Says) + "  "
+	}
+	return fmt.Sprintf("%s[%s, %s]", name, g.Cause, g.Confidence)
+}
+
+// answer is a group in one sentence.
+func (f Fleet) answer(g probe.Group) string {
+	if len(g.Nodes) == 1 {
+		return fmt.Sprintf("%s: %s", g.Nodes[0], title(g))
+	}
+	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(g))
+}
+
+// group writes a group: the first has all that its example's report has, the others their evidence and fix.
+func (t *fleetTable) group(b *strings.Builder, g probe.Group, at int) {
+	s := t.screen(probe.Cause{})
+	if at > 0 {
+		lines := s.wrapped(t.all.answer(g))
+		status := confidenceStatus(g.Confidence)
+		if g.Example.Result != nil {
+			status = g.Example.Result.Status
+		}
+		count, rest, _ := strings.Cut(lines[0], ":")
+		lines[0] = t.paint(status, count) + ":" + rest
+		fmt.Fprintf(b, "\n%s", strings.Join(lines, "\n"))
+	}
+	b.WriteString("\n")
+	lines := t.about(s, g)
+	switch {
+	case g.Example.Cause != nil:
+		s = t.screen(*g.Example.Cause)
+		lines = append(append(append(lines, s.evidence(details[2])...), ""), s.actions(details[2])...)
+	case g.Example.Result != nil:
+		lines = append(lines, s.item("seen", named(*g.Example.Result)+": "+g.Example.Result.Saw, 3)...)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(b, line)
 	}
 }
 
-// groupLines are the lines about a group, with those of its example.
-func groupLines(g probe.Group, width int) []string {
-	nodes := strings.Join(g.Nodes[:min(len(g.Nodes), shownNodes)], ", ")
-	if n := len(g.Nodes) - shownNodes; n > 0 {
-		nodes += fmt.Sprintf(" and %d more", n)
+// about are the nodes of a group, and what they have in common.
+func (t *fleetTable) about(s screen, g probe.Group) []string {
+	var out []string
+	for _, p := range particularsOf(g) {
+		out = append(out, s.item(p.word, p.text, 3)...)
 	}
-	out := worded("nodes", []string{nodes}, width)
+	return out
+}
+
+// particular is what a group has beside its example.
+type particular struct{ word, text string }
+
+func particularsOf(g probe.Group) []particular {
+	var out []particular
+	if len(g.Nodes) > 1 {
+		nodes := strings.Join(g.Nodes[:min(len(g.Nodes), shownNodes)], ", ")
+		if n := len(g.Nodes) - shownNodes; n > 0 {
+			nodes += fmt.Sprintf(" and %d more", n)
+		}
+		out = append(out, particular{"nodes", nodes})
+	}
 	if c := g.Common; c != nil {
-		out = append(out, worded("common", []string{fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute,
-			c.Value, c.Has, len(g.Nodes), c.Others, c.OthersOf)}, width)...)
+		out = append(out, particular{"common", fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute,
+			c.Value, c.Has, len(g.Nodes), c.Others, c.OthersOf)})
 	}
 	if len(g.Abouts) > 0 && len(g.Nodes) > 1 {
-		out = append(out, worded("about", []string{strings.Join(g.Abouts, ", ")}, width)...)
+		out = append(out, particular{"about", strings.Join(g.Abouts, ", ")})
 	}
 	if len(g.Witnesses) > 0 {
-		out = append(out, worded("seen by", []string{witnesses(g)}, width)...)
+		out = append(out, particular{"seen by", witnesses(g)})
 	}
 	if len(g.Nodes) > 1 {
-		out = append(out, worded("example", []string{g.Example.Node}, width)...)
+		out = append(out, particular{"example", g.Example.Node})
+	}
+	return out
+}
+
+// groupLines are the lines about a group in a ticket, with those of its example.
+func groupLines(g probe.Group, width int) []string {
+	var out []string
+	for _, p := range particularsOf(g) {
+		out = append(out, worded(p.word, []string{p.text}, width)...)
 	}
 	switch {
 	case g.Example.Cause != nil:
@@ -148,12 +204,12 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 	}
 }
 
-// fleetVerdict is the last line: how many nodes came to what.
+// fleetVerdict is the last line: how many nodes came to what, and the first group again.
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
 	by := ""
 	if ways := t.all.asked(); len(ways) > 0 {
-		by = ", via " + strings.Join(ways, " and ")
+		by = " via " + strings.Join(ways, ", ")
 	}
 	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", v.Word, t.all.leads(), t.all.count(),
 		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), by))
@@ -161,9 +217,9 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	switch alone := t.all.unasked(); alone {
 	case 0:
 	case len(t.all.Nodes):
-		fmt.Fprintln(b, "only the API was asked, not the nodes themselves")
+		fmt.Fprintln(b, "the API alone was checked, not the nodes themselves")
 	default:
-		fmt.Fprintf(b, "a probe was put on %d of them; of the other %d only the API was asked\n", len(t.all.Nodes)-alone, alone)
+		fmt.Fprintf(b, "%d nodes had a probe; of the other %d the API alone was checked\n", len(t.all.Nodes)-alone, alone)
 	}
 }
 
@@ -243,7 +299,7 @@ func writeFleetMarkdown(w io.Writer, f Fleet) error {
 			fmt.Fprintf(&b, "\n%d more groups are in the JSON report.\n", len(f.Groups)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n### %d of %d nodes: %s\n\n", len(g.Nodes), g.Of, Code(title(g)))
+		fmt.Fprintf(&b, "\n### %s\n\n", Code(f.answer(g)))
 		fence(&b, "text", groupLines(g, foldAt))
 		if g.Example.Cause != nil {
 			markdownFix(&b, g.Example.Cause.Fix)

@@ -36,10 +36,9 @@ type Options struct {
 // Formats lists every format, one file each. Help, completion and messages are made of it.
 func Formats() []Format {
 	return []Format{
-		{Name: "table", For: "for people: what is bad, the names of what is good, the causes", Lives: true, Many: true,
-			Sink: newTable(false)},
-		{Name: "wide", For: "the same with every answer, by family of checks, what is bad first", Many: true,
-			Sink: newTable(true)},
+		{Name: "table", For: "for people: the cause, its proof and its fix, on one screen", Many: true, Sink: newScreen(false)},
+		{Name: "wide", For: "the same with all causes and every answer, by family of checks, what is bad first", Many: true,
+			Sink: newScreen(true)},
 		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown, writeFleetMarkdown)},
 		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames, writeFleetNames)},
 		{Name: "json", For: "the whole report as one document", Sink: tree(writeJSON)},

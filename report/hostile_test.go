@@ -177,7 +177,7 @@ func TestJUnitIsRead(t *testing.T) {
 				!strings.HasPrefix(p["cause.1"], "of-a-test") {
 				t.Errorf("%q: %v", said, p)
 			}
-			if !strings.Contains(suites[0].SystemOut, "CAUSE 1 of-a-test") ||
+			if !strings.Contains(suites[0].SystemOut, "[of-a-test") ||
 				!strings.Contains(suites[0].Tests[0].Error.Error(), printable(said)) {
 				t.Errorf("%q: no cause in %q, or in %v", said, suites[0].SystemOut, suites[0].Tests[0].Error)
 			}

@@ -214,19 +214,8 @@ func (d Document) why(r Located) []string {
 	return out
 }
 
-// words are the contrast, the causes and the verdict as the table has them.
-func (d Document) words() string {
-	var b strings.Builder
-	t := &table{ways: d.asked()}
-	for _, line := range d.Contrast {
-		t.contrast(&b, line)
-	}
-	for _, c := range d.Causes {
-		t.cause(&b, c)
-	}
-	t.verdict(&b, probe.Event{Node: d.Node, Verdict: d.Verdict})
-	return b.String()
-}
+// words are the report as people read it.
+func (d Document) words() string { return screen{Document: d}.text() }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 

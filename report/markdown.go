@@ -27,15 +27,13 @@ func writeMarkdown(w io.Writer, d Document) error {
 			named[r.Status] = append(named[r.Status], r.Check)
 		}
 	}
-	fmt.Fprintf(&b, "**%s** on node %s: %s (%s)\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts),
-		answers(d.Counts, d.checks()))
+	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, Code(d.Node), Code(screen{Document: d}.answer(true)))
 	for i, c := range d.Causes {
 		if i == shownCauses {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)),
-			Code(string(c.Confidence)))
+		fmt.Fprintf(&b, "\n### %s\n\n", Code(answerOf(c, string(c.Confidence))))
 		fence(&b, "text", causeLines(c, foldAt))
 		markdownFix(&b, c.Fix)
 	}
@@ -62,15 +60,20 @@ func writeMarkdown(w io.Writer, d Document) error {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", probe.Wrap(printable(text), foldAt))
 	}
-	fmt.Fprintf(&b, "\n%s\n", d.provenance())
+	fmt.Fprintf(&b, "\n%s (%s)%s\n\n%s\n", counted(d.Counts), answers(d.Counts, d.checks()), d.where(), d.provenance())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// markdownFix are the commands of a fix.
+// markdownFix are the commands of a fix: those that only read, and those that change something.
 func markdownFix(b *strings.Builder, fix probe.Fix) {
-	for _, block := range fix.Blocks() {
-		head := "Next step:"
+	check, change := steps(fix)
+	if len(check) > 0 {
+		fmt.Fprint(b, "\nCheck (reads only):\n\n")
+		fence(b, "sh", check)
+	}
+	for _, block := range change {
+		head := "Fix:"
 		if block.If != "" {
 			head = "Only if " + Code(block.If) + ":"
 		}

@@ -6,7 +6,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -56,11 +55,6 @@ type SinkFunc func(probe.Event) error
 
 // Event calls the function.
 func (f SinkFunc) Event(ev probe.Event) error { return f(ev) }
-
-// InSession is a table for the prompt of a session, which hints at what can be typed there.
-func InSession(w io.Writer, o Options) Sink {
-	return &table{w: w, colour: o.Colour, width: o.Width, session: true}
-}
 
 // Tally counts a run's results and concludes the verdict.
 type Tally struct {

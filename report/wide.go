@@ -16,8 +16,21 @@ type row struct {
 	probe.Result
 }
 
-// Rows is a wide table that prints each answer as it arrives, for the prompt of a session.
-func Rows(w io.Writer, colour bool) Sink { return &table{w: w, colour: colour, wide: true} }
+// Rows prints each answer as it arrives, for the prompt of a session.
+func Rows(w io.Writer, colour bool) Sink {
+	t := &table{paper: paper{colour: colour}, w: w, wide: true}
+	return SinkFunc(func(ev probe.Event) error {
+		if ev.Result == nil {
+			return nil
+		}
+		var b strings.Builder
+		t.row(&b, *ev.Result)
+		if _, err := io.WriteString(t.w, b.String()); err != nil {
+			return fmt.Errorf("writing the answers: %w", err)
+		}
+		return nil
+	})
+}
 
 // family is the answers of one family of checks about the node, or those of one baseline node.
 type family struct {

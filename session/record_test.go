@@ -205,7 +205,7 @@ func TestWhyOfLittle(t *testing.T) {
 	if err := do(c.runChecks, "node-swap"); err != nil {
 		t.Errorf("%v %s", err, out.String())
 	}
-	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing bad so far: 1 ok on node node-a") ||
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing bad so far on node-a: 1 ok; ") ||
 		!strings.Contains(out.String(), "answered so far: 1 of ") || strings.Contains(out.String(), "healthy") {
 		t.Errorf("%v %s", err, out.String())
 	}

@@ -96,7 +96,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("exit %d, %s\n%s\n%s", exit, errs, first, again)
 	}
 	exit, one, errs := call(t, "analyze", saved, "--node", "worker-b")
-	if exit != report.ExitFault || !strings.Contains(one, "on node worker-b (") || strings.Contains(one, "worker-a") {
+	if exit != report.ExitFault || !strings.Contains(one, "fault on worker-b: ") || strings.Contains(one, "worker-a") {
 		t.Errorf("exit %d, %s\n%s", exit, errs, one)
 	}
 	// of a run that was cut there is what there was

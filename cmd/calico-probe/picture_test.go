@@ -11,13 +11,13 @@ import (
 // TestDocsPicture holds the README's picture of a report to what this version prints of docs/example.ndjson,
 // a run on a real cluster: 'make docs' draws it.
 func TestDocsPicture(t *testing.T) {
-	const file, width = "../../docs/report.svg", 116
+	const file, width = "../../docs/report.svg", 90
 	exit, out, errs := call(t, "analyze", "../../docs/example.ndjson")
-	if exit != 3 || !strings.Contains(out, "\nCAUSE 1 address-second-nic IPv4\n") {
+	if exit != 3 || !strings.Contains(out, "[address-second-nic IPv4, high confidence]\n") {
 		t.Fatalf("exit %d: %s%s", exit, out, errs)
 	}
 	lines := []string{"$ calico-probe run --node node-b"}
-	for _, line := range inPicture(strings.Split(strings.TrimSpace(out), "\n")) {
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
 		lines = append(lines, folded(line, width)...)
 	}
 	svg := drawn(lines, width)
@@ -31,49 +31,16 @@ func TestDocsPicture(t *testing.T) {
 	}
 }
 
-// inPicture leaves out what does not fit a first screen: more than a few rows, the comparison, and the
-// commands of the fix but one.
-func inPicture(lines []string) []string {
-	const rows = 9
-	var out []string
-	commands := 0
-	where := "rows"
-	for i, line := range lines {
-		switch {
-		case strings.HasPrefix(line, "compared "), strings.HasPrefix(line, "not accounted "):
-			where = "left out"
-		case strings.HasPrefix(line, "CAUSE "):
-			out, where = append(out, ""), "cause"
-		case i == len(lines)-1:
-			out, where = append(out, ""), "verdict"
-		}
-		command := strings.HasPrefix(strings.TrimSpace(line), "$ kubectl")
-		if command {
-			commands++
-		}
-		switch {
-		case where == "left out", command && commands != 2, line == "":
-		case where == "rows" && i == rows:
-			out = append(out, "...")
-		case where == "rows" && i > rows:
-		default:
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-// folded breaks a line at blanks, and indents what follows as its text is. A row of the table is cut.
+// folded breaks a command at blanks, and indents what follows.
 func folded(line string, width int) []string {
 	var out []string
-	const indent = "            "
-	if text := []rune(line); len(text) > width && line[0] != ' ' && !strings.HasPrefix(line, "fault: ") {
-		return []string{string(text[:width-1]) + "…"}
-	}
+	const indent = "                "
 	for len([]rune(line)) > width {
 		at := strings.LastIndexByte(string([]rune(line)[:width]), ' ')
 		if at <= len(indent) {
-			break
+			at = width - 1
+			out, line = append(out, line[:at]+`\`), indent+line[at:]
+			continue
 		}
 		out, line = append(out, line[:at]), indent+line[at+1:]
 	}
@@ -93,7 +60,8 @@ func drawn(lines []string, width int) string {
 	for i, line := range lines {
 		colour := ""
 		for word, is := range map[string]string{
-			"fail ": "#ff7b72", "warn ": "#e3b341", "fault: ": "#ff7b72", "CAUSE ": "#79c0ff", "$ ": "#8b949e",
+			"node-b: ": "#ff7b72", "fault on ": "#ff7b72", "  [": "#ff7b72",
+			"  check ": "#79c0ff", "  fix ": "#79c0ff", "$ ": "#8b949e",
 		} {
 			if strings.HasPrefix(line, word) {
 				colour = fmt.Sprintf(` fill="%s"`, is)

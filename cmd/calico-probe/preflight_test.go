@@ -58,7 +58,7 @@ func TestPreflightOfNobody(t *testing.T) {
 		code := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs},
 			[]string{"preflight", "--kubeconfig", config, "--server", server.URL})
 		server.Close()
-		said := out.String() + errs.String()
+		said := strings.Join(strings.Fields(out.String()+errs.String()), " ")
 		if code != c.exit || !strings.Contains(said, c.says) || strings.Contains(said, "'calico-probe preflight'") {
 			t.Errorf("exit %d: %s", code, said)
 		}
@@ -173,7 +173,7 @@ func TestPreflightOfNoNode(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report")
 	exit, out, errs := call(t, "preflight", "--kubeconfig", kubeconfigTo(t, server.URL), "-o", "table",
 		"-o", "json="+file+".json", "-o", "ndjson="+file+".ndjson")
-	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, "on node none (") ||
+	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, " on none: ") ||
 		strings.Contains(out, "node any") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}

@@ -50,9 +50,9 @@ func TestAnalyzeTranscript(t *testing.T) {
 		exit int
 		text string
 	}{
-		{"analyze " + one, 0, "healthy: 1 ok on node node-a"},
+		{"analyze " + one, 0, "healthy on node-a: no fault found; 1 ok"},
 		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
-		{"analyze " + two, 0, "healthy: 1 ok on node node-b"},
+		{"analyze " + two, 0, "healthy on node-b: no fault found; 1 ok"},
 		{"analyze " + two + " -o json", 2, "is the form of one run, and this is 2"},
 		{"analyze " + none, 2, "in which no check was asked: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},

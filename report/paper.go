@@ -1,0 +1,63 @@
+package report
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// paper is what a report for people is written on: a terminal, or a file that is as wide as the narrowest one.
+type paper struct {
+	colour bool
+	width  int // in columns, 0 = narrowest
+}
+
+// narrowest is how wide a terminal is at least, and how wide the report is where there is none.
+const narrowest = 80
+
+// widest is how long a line of text may be on any terminal: longer ones are hard to read.
+const widest = 110
+
+func (p paper) columns() int { return min(cmp.Or(p.width, narrowest), widest) }
+
+// indented are the lines of a text below the margin.
+func (p paper) indented(by int, text string) string {
+	return strings.Repeat(" ", by) + p.from(by, text) + "\n"
+}
+
+// from is a text that begins in a column of a line, and continues below that column.
+func (p paper) from(column int, text string) string {
+	return strings.Join(probe.Wrap(printable(text), p.columns()-column), "\n"+strings.Repeat(" ", column))
+}
+
+func (p paper) paint(s probe.Status, text string) string {
+	if !p.colour {
+		return text
+	}
+	return colour(s) + text + uncoloured
+}
+
+// printable keeps what a node sent from steering the terminal.
+func printable(s string) string {
+	return strings.ReplaceAll(probe.Line(s), "\t", " ")
+}
+
+// uncoloured ends a colour.
+const uncoloured = "\x1b[0m"
+
+// colour begins that of a status.
+func colour(s probe.Status) string {
+	return "\x1b[" + map[probe.Status]string{
+		probe.OK: "32", probe.Info: "36", probe.Warn: "33", probe.Fail: "1;31", probe.Unknown: "35", probe.Skip: "90",
+	}[s] + "m"
+}
+
+// Colours are all that reports write to steer a terminal.
+func Colours() []string {
+	out := []string{uncoloured}
+	for _, s := range probe.Statuses() {
+		out = append(out, colour(s))
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package report
+
+import "testing"
+
+func TestReadsOnly(t *testing.T) {
+	for command, want := range map[string]bool{
+		"kubectl get nodes -o wide": true,
+		"kubectl -n kube-system logs calico-node-x7k2p -c calico-node --previous": true,
+		"kubectl auth can-i create pods --as someone":                             true,
+		"kubectl -n kube-system set env ds/calico-node --list | grep IP":          true,
+		"kubectl -n kube-system set env ds/calico-node IP=autodetect":             false,
+		"kubectl -n kube-system exec p -c calico-node -- birdcl show protocols":   true,
+		"kubectl -n kube-system exec p -c calico-node -- rm -rf /tmp/x":           false,
+		"kubectl delete pod x; kubectl get pods":                                  false,
+		"ssh node-a sudo ip route show table all":                                 true,
+		"ssh node-a sudo ip rule del pref 5270":                                   false,
+		"ssh node-a 'sudo nft list ruleset; sudo iptables-save' | grep -n 179":    true,
+		"ssh node-a 'ip route; sudo nft flush ruleset'":                           false,
+		"ssh node-a sudo grep 'a|reboot' file":                                    false, // the remote shell sees a pipe
+		"ssh node-a 'for p in kubelet; do cat /proc/$(pgrep -o $p)/limits; done'": true,
+		"ssh node-a 'echo 2 | sudo tee /proc/sys/vm/drop_caches'":                 false,
+		"ssh node-a echo 1 '>' /proc/sys/net/ipv4/ip_forward":                     false,
+		"ssh node-a sudo sysctl net.ipv4.ip_forward":                              true,
+		"ssh node-a sudo sysctl -w net.ipv4.ip_forward=1":                         false,
+		"ssh node-a sudo journalctl -u kubelet --no-pager 2>/dev/null":            true,
+		"ssh node-a sudo journalctl --vacuum-size 200M":                           false,
+		"ssh node-a \"sudo sed -i.bak s/a/b/ /etc/fstab\"":                        false,
+		"ssh node-a 'crictl pods -q | xargs -r -n1 sudo crictl inspectp'":         true,
+		"ssh node-a 'crictl pods -q | xargs -r -n1 sudo crictl rmp'":              false,
+		"sudo unheard-of --help":                                                  false,
+		"kubectl get pods '":                                                      false, // no command at all
+	} {
+		if got := readsOnly(command); got != want {
+			t.Errorf("readsOnly(%q) = %v, want %v", command, got, want)
+		}
+	}
+}

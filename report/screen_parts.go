@@ -1,0 +1,236 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// evidence is what the first cause rests on, or the bad answers where there is none.
+func (s screen) evidence(d detail) []string {
+	if len(s.Causes) == 0 {
+		var out []string
+		for _, r := range s.bad() {
+			out = append(out, r.named()+": "+r.Saw)
+		}
+		return s.items("seen", out, d.clues+2, d.lines)
+	}
+	c := s.Causes[0]
+	var out []string
+	for i, l := range probe.Wrap(printable(c.Says), s.columns()-marginWord) {
+		if c.Title == "" { // the headline has it
+			break
+		}
+		if i == d.says {
+			out[i-1] = cut(out[i-1], s.columns()-2) + " …"
+			break
+		}
+		out = append(out, "  "+l)
+	}
+	out = append(out, s.items("evidence", seen(c.For), d.clues, d.lines)...)
+	out = append(out, s.items("but", seen(c.Against), d.against, d.lines)...)
+	if len(c.Missing) > 0 {
+		out = append(out, s.item("unknown", strings.Join(c.Missing, "; "), d.lines)...)
+	}
+	return out
+}
+
+// seen are observations in words.
+func seen(clues []probe.Clue) []string {
+	var out []string
+	for _, c := range clues {
+		name := strings.TrimSpace(c.Check + " " + c.Target)
+		if c.Node != "" {
+			name += " on " + c.Node
+		}
+		out = append(out, name+": "+c.Saw)
+	}
+	return out
+}
+
+// actions are what to check and what to change.
+func (s screen) actions(d detail) []string {
+	if len(s.Causes) == 0 {
+		if len(s.Unexplained) == 0 {
+			return nil
+		}
+		id := printable(s.Unexplained[0])
+		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' says what usually breaks it",
+			"'explain "+probe.Quote(id)+"' says what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
+	}
+	fix := s.Causes[0].Fix
+	check, change := steps(fix)
+	var out []string
+	if len(check) > 0 {
+		out = append(out, s.item("check", "reads only", 1)...)
+		out = append(out, s.commands(check, d.commands)...)
+	}
+	out = append(out, s.item("fix", fix.Says, 4)...)
+	hidden := 0
+	for _, block := range change {
+		switch {
+		case block.If == "":
+			out = append(out, s.commands(block.Commands, everything.commands)...)
+		case d.followups:
+			out = append(out, s.item("only if", block.If+":", 3)...)
+			out = append(out, s.commands(block.Commands, everything.commands)...)
+		default:
+			hidden += len(block.Commands)
+		}
+	}
+	if fix.Radius != "" {
+		out = append(out, s.item("touches", fix.Radius, d.touches)...)
+	}
+	if hidden > 0 {
+		text := plural(hidden, "more command") + " for certain conditions" + s.hint(": -o wide", "")
+		out = append(out, s.item("only if", text, 1)...)
+	}
+	return out
+}
+
+// steps parts the commands of a fix: those to check first, which only read, and those that change something, under
+// their conditions. What reads after a change stays behind it.
+func steps(fix probe.Fix) (check []string, change []probe.Block) {
+	followups := map[string]bool{}
+	for _, c := range fix.OnlyIf {
+		followups[c.If] = true
+	}
+	for _, block := range fix.Blocks() {
+		rest := block.Commands
+		for !followups[block.If] && len(rest) > 0 &&
+			(readsOnly(rest[0]) || strings.HasPrefix(rest[0], "#") && len(rest) == 1) {
+			if !slices.Contains(check, rest[0]) {
+				check = append(check, rest[0])
+			}
+			rest = rest[1:]
+		}
+		if len(rest) > 0 {
+			change = append(change, probe.Block{If: block.If, Commands: rest})
+		}
+	}
+	return check, change
+}
+
+// commands are lines to be copied, so none is broken.
+func (s screen) commands(all []string, most int) []string {
+	var out []string
+	for i, c := range all {
+		if i == most {
+			more := plural(len(all)-i, "more command") + s.hint(": -o wide", "")
+			return append(out, fmt.Sprintf("%*s# %s", marginText, "", more))
+		}
+		out = append(out, fmt.Sprintf("%*s%s", marginText, "", printable(c)))
+	}
+	return out
+}
+
+// rest is what the first cause explains, the other causes, and what no cause explains.
+func (s screen) rest(d detail) []string {
+	var out []string
+	if len(s.Causes) > 0 {
+		out = s.others(d)
+		var follows []string
+		for _, f := range s.Causes[0].Explains {
+			follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%s %d", f.Check, f.Count)))
+		}
+		if len(follows) > 0 {
+			out = append(out, s.item("explains", strings.Join(follows, ", "), d.explains)...)
+		}
+		out = append(out, s.items("unexplained", s.unexplained(), d.open, 1)...)
+	}
+	out = append(out, s.items("compared", s.contrast(), d.compared, 1)...)
+	for _, r := range s.own() {
+		if quiet(r.Status) && lined(r.Result) {
+			out = append(out, s.item("note", r.named()+": "+r.Saw, 2)...)
+		}
+	}
+	if text := fewer(s.placed(), s.skippedChecks()); text != "" {
+		out = append(out, s.item("note", text, 3)...)
+	}
+	if s.Outside != "" {
+		out = append(out, s.item("note", notFromOutside(s.Outside), 2)...)
+	}
+	return out
+}
+
+// others are the causes but the first, a line each; in a wide report with their evidence and fix.
+func (s screen) others(d detail) []string {
+	if s.wide {
+		var out []string
+		for _, c := range s.Causes[1:] {
+			one := s
+			one.Causes = []probe.Cause{c}
+			out = append(out, s.wrapped("also: "+one.answer(true))...)
+			out = append(append(append(out, one.evidence(d)...), one.actions(d)...), "")
+		}
+		return out
+	}
+	var texts []string
+	for _, c := range s.Causes[min(1, len(s.Causes)):] {
+		texts = append(texts, fmt.Sprintf("%s, %s: %s", causeName(c), c.Confidence, cmp.Or(c.Title, c.Says)))
+	}
+	return s.items("also", texts, d.causes, 1)
+}
+
+// unexplained are the bad answers of checks that no cause explains, the worst of each.
+func (s screen) unexplained() []string {
+	var out []string
+	had := map[string]bool{}
+	for _, r := range s.bad() {
+		if slices.Contains(s.Unexplained, r.Check) && !had[r.Check] {
+			had[r.Check] = true
+			out = append(out, r.named()+": "+r.Saw)
+		}
+	}
+	for _, id := range s.Unexplained {
+		if !had[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// contrast is the comparison with baseline nodes, as far as it says what the causes do not.
+func (s screen) contrast() []string {
+	var out []string
+	for _, line := range s.Contrast[min(1, len(s.Contrast)):] { // the first is their head
+		check, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if s.wide || len(s.Causes) == 0 || slices.Contains(s.Unexplained, check) {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// skippedChecks is how many checks have no answer but skip.
+func (d Document) skippedChecks() int {
+	only := map[string]bool{}
+	for _, r := range d.own() {
+		was, had := only[r.Check]
+		only[r.Check] = r.Status == probe.Skip && (was || !had)
+	}
+	count := 0
+	for _, is := range only {
+		if is {
+			count++
+		}
+	}
+	return count
+}
+
+// answers are all answers, by family of checks, what is bad first.
+func (s screen) answers() []string {
+	var b strings.Builder
+	t := &table{paper: paper{s.colour, s.width}, wide: true, family: s.family, node: s.Node}
+	if t.family == nil {
+		t.family = func(string) string { return "answers" }
+	}
+	for _, r := range s.Results {
+		t.waiting = append(t.waiting, row{cmp.Or(r.Node, s.Node), r.Result})
+	}
+	t.grouped(&b)
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}
