@@ -103,7 +103,7 @@ func (c *Client) Busy() *Client {
 // Progress is for a person who waits; nobody else needs it.
 func (c *Client) Progress(format string, args ...any) {
 	if ui.IsTerminal(c.messages) && !c.quiet {
-		c.Note(format, args...)
+		ui.Progress(c.messages, format, args...)
 	}
 }
 

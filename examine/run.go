@@ -214,6 +214,9 @@ func (r *Run) entersNode() bool {
 		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, checks.EncapProof))
 }
 
+// Picked are the IDs of all checks of the run.
+func (r *Run) Picked() []string { return CheckIDs(r.picked) }
+
 // NodeChecks are the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
 	ids := CheckIDs(ByOneProbe(r.picked))

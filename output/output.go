@@ -251,6 +251,11 @@ func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	return out
 }
 
+// Lives reports whether stdout shows answers as they arrive.
+func (o *Set) Lives() bool {
+	return slices.ContainsFunc(o.to, func(out *Place) bool { return out.file == "" && out.Format.Lives })
+}
+
 // Until bounds the waiting for a reader that does not read, such as a pager left open: once
 // ctx has ended, a write is given slack and no more.
 func (o *Set) Until(ctx context.Context) { o.ctx = ctx }

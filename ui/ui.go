@@ -52,6 +52,10 @@ func (e DeclinedError) Sentence() {}
 // Say prints one line. There is nobody to tell when stderr is gone.
 func Say(w io.Writer, format string, args ...any) {
 	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))
+	if on := watching.Load(); on != nil && IsTerminal(w) {
+		on.above(line)
+		return
+	}
 	if rawTerminal.Load() {
 		w, line = prompt.Bare(w), "\r\n"+line+"\r"
 	}

@@ -128,10 +128,29 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	ctx, cancel := o.Deadline(cmd.Context())
 	defer cancel()
 	out.Until(ctx)
-	if run.Sink, err = out.Sink(); err != nil {
+	sink, err := out.Sink()
+	if err != nil {
 		return err
 	}
+	watch := o.watch(run, out)
+	defer watch.Close()
+	run.Sink = report.SinkFunc(func(ev probe.Event) error {
+		watch.Event(ev, o.Node)
+		if ev.Type == probe.EventVerdict { // the report takes its place
+			watch.Close()
+		}
+		return sink.Event(ev)
+	})
 	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
+}
+
+// watch shows on a terminal what arrives until the report is written, nil where the report itself is written as
+// answers come, or where nobody looks.
+func (o *runFlags) watch(run *examine.Run, out *output.Set) *ui.Watch {
+	if !ui.IsTerminal(o.Out) || out.Lives() {
+		return nil
+	}
+	return ui.Watching(o.ErrOut, run.Picked())
 }
 
 // unfinished makes the files of a run that reached no verdict say so: their old content is gone,

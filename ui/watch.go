@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
+)
+
+// A Watch shows a person what happens while answers arrive: the bad ones, how many checks have answered, and what the
+// run waits for. It stays below everything else on a terminal until Close erases it, which makes room for the report.
+// Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
+type Watch struct {
+	mu      sync.Mutex
+	to      io.Writer
+	size    func() (width, height int)
+	began   time.Time
+	waits   string // what the run waits for
+	bad     []string
+	pending []string // checks without an answer
+	total   int
+	drawn   int // lines on the screen
+	ended   chan struct{}
+	ticks   <-chan error
+}
+
+// watching is the Watch on the terminal, above which Say prints.
+var watching atomic.Pointer[Watch]
+
+// Watching shows a Watch of these checks until Close, where w is a terminal that can erase lines. Else it is nil.
+func Watching(w io.Writer, checks []string) *Watch {
+	f, ok := prompt.Bare(w).(*os.File)
+	if !ok || !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	out := newWatch(f, checks, func() (int, int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return width, height
+	})
+	out.ticks = probe.Async(func() error { return out.tick(time.Second) })
+	watching.Store(out)
+	return out
+}
+
+func newWatch(to io.Writer, checks []string, size func() (int, int)) *Watch {
+	return &Watch{to: to, size: size, began: time.Now(), pending: slices.Clone(checks), total: len(checks),
+		ended: make(chan struct{})}
+}
+
+// tick draws once per interval: the time that has passed is part of it.
+func (w *Watch) tick(every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return nil
+		case <-ticker.C:
+			w.change(func() {})
+		}
+	}
+}
+
+// Event takes an event of the run. Only answers about the node itself are shown.
+func (w *Watch) Event(ev probe.Event, node string) {
+	if w == nil || ev.Type != probe.EventResult || ev.Node != node {
+		return
+	}
+	r := *ev.Result
+	w.change(func() {
+		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })
+		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
+			name := strings.TrimSpace(r.Check + " " + r.Target)
+			w.bad = append(w.bad, probe.Line(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw)))
+		}
+	})
+}
+
+// change draws again after f.
+func (w *Watch) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.ended:
+		return
+	default:
+	}
+	f()
+	w.draw()
+}
+
+// above prints a line that stays, above the Watch.
+func (w *Watch) above(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.erase()
+	_, _ = fmt.Fprintln(w.to, line)
+	select {
+	case <-w.ended:
+	default:
+		w.draw()
+	}
+}
+
+// room is how many lines of the terminal are left for what is above.
+const room = 3
+
+func (w *Watch) draw() {
+	width, height := w.size()
+	if width < 20 || height <= room+1 {
+		return
+	}
+	w.erase()
+	lines := w.bad[max(0, len(w.bad)-(height-room-1)):]
+	lines = append(slices.Clone(lines), w.progress())
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(w.to, Cut(line, width-1))
+	}
+	w.drawn = len(lines)
+}
+
+// mostPending is how many checks are named that have not answered.
+const mostPending = 3
+
+// progress is how far the run is.
+func (w *Watch) progress() string {
+	text := fmt.Sprintf("%d of %d checks, %s", w.total-len(w.pending), w.total, time.Since(w.began).Round(time.Second))
+	if n := len(w.bad); n > 0 {
+		text += fmt.Sprintf(", %d bad", n)
+	}
+	switch n := len(w.pending); {
+	case n > 0 && n <= mostPending:
+		text += "; waiting for " + strings.Join(w.pending, ", ")
+	case w.waits != "":
+		text += "; " + w.waits
+	}
+	return text
+}
+
+// erase takes the Watch from the screen.
+func (w *Watch) erase() {
+	if w.drawn > 0 {
+		_, _ = fmt.Fprintf(w.to, "\r\x1b[%dA\x1b[J", w.drawn)
+		w.drawn = 0
+	}
+}
+
+// Close erases it; what was bad is in the report.
+func (w *Watch) Close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	select {
+	case <-w.ended:
+		w.mu.Unlock()
+		return
+	default:
+	}
+	close(w.ended)
+	w.erase()
+	w.mu.Unlock()
+	watching.CompareAndSwap(w, nil)
+	if w.ticks != nil {
+		<-w.ticks
+	}
+}
+
+// Progress is what a person who waits reads: a Watch shows it as what the run waits for, else it is a line.
+func Progress(to io.Writer, format string, args ...any) {
+	w := watching.Load()
+	if w == nil {
+		Say(to, format, args...)
+		return
+	}
+	text := probe.OneLine(fmt.Sprintf(format, args...))
+	w.change(func() { w.waits = text })
+}

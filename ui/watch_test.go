@@ -1,0 +1,87 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// onScreen is what a terminal shows after some bytes: it knows new lines, the cursor going up, and erasing from there.
+func onScreen(t *testing.T, written string) []string {
+	t.Helper()
+	lines, at := []string{""}, 0
+	for i := 0; i < len(written); i++ {
+		switch c := written[i]; {
+		case c == '\n':
+			at++
+			if at == len(lines) {
+				lines = append(lines, "")
+			}
+		case c == '\r':
+		case strings.HasPrefix(written[i:], "\x1b[J"):
+			lines, i = append(lines[:at:at], ""), i+2
+		case strings.HasPrefix(written[i:], "\x1b["):
+			number, _, _ := strings.Cut(written[i+2:], "A")
+			up, err := strconv.Atoi(number)
+			if err != nil || up > at {
+				t.Fatalf("%q goes up from line %d", written[i:], at)
+			}
+			at, i = at-up, i+2+len(number)
+		default:
+			lines[at] += string([]byte{c})
+		}
+	}
+	return lines
+}
+
+// TestWatch wants the bad answers and the progress while they arrive, and nothing of it afterwards but what was said.
+func TestWatch(t *testing.T) {
+	var out bytes.Buffer
+	w := newWatch(&out, []string{"a", "b", "c", "d", "e"}, func() (int, int) { return 40, 10 })
+	answer := func(check string, status probe.Status) {
+		w.Event(probe.Event{Type: probe.EventResult, Node: "n",
+			Result: &probe.Result{Check: check, Status: status, Saw: "seen \x1b[2J" + strings.Repeat("x", 50)}}, "n")
+	}
+	shown := func() string { return strings.Join(onScreen(t, out.String()), "\n") }
+	w.change(func() { w.waits = "pod: waiting for the image" })
+	if got := shown(); !strings.Contains(got, "0 of 5 checks, 0s; pod: waiting for th…") {
+		t.Errorf("at first: %q", got)
+	}
+	answer("a", probe.OK)
+	answer("b", probe.Fail)
+	w.above("a word to keep")
+	got := shown()
+	for _, want := range []string{"a word to keep\nfail     b: seen ?[2J", "\n2 of 5 checks, 0s, 1 bad; waiting for …"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	for i := range 30 { // more than the terminal has lines
+		answer(fmt.Sprint("c", i), probe.Warn)
+	}
+	if lines := onScreen(t, out.String()); len(lines) > 10 {
+		t.Errorf("%d lines of a terminal of 10: %q", len(lines), lines)
+	}
+	w.Close()
+	w.Close()
+	answer("d", probe.Fail) // comes late
+	w.above("last")
+	if got := shown(); got != "a word to keep\nlast\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+// TestNoWatch wants none where there is no terminal.
+func TestNoWatch(t *testing.T) {
+	w := Watching(io.Discard, nil)
+	w.Event(probe.Event{}, "n")
+	w.Close()
+	if w != nil {
+		t.Error("a Watch on no terminal")
+	}
+}
