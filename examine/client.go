@@ -31,6 +31,8 @@ type Config struct {
 	Probe   func(architecture string) []byte // the embedded probe for nodes of an architecture, nil = none
 	Ours    func(image string) bool          // tells whether an image is one of this release's
 
+	Verbose bool // progress is written to any stream, and its lines stay
+
 	Namespace       string // where probe pods go, "" = beside calico-node
 	CalicoNamespace string // the only namespace in which calico-node is looked for, "" = the usual ones
 
@@ -102,6 +104,10 @@ func (c *Client) Busy() *Client {
 
 // Progress is for a person who waits; nobody else needs it.
 func (c *Client) Progress(format string, args ...any) {
+	if c.Verbose {
+		c.Note(format, args...)
+		return
+	}
 	if ui.IsTerminal(c.messages) && !c.quiet {
 		ui.Progress(c.messages, format, args...)
 	}

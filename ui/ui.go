@@ -12,10 +12,13 @@
 package ui
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -94,8 +97,34 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Colourful tells whether to colour what goes to w (https://no-color.org).
+// When says when to colour: it is the value of a flag.
+type When string
+
+// Colour is what the user chose; the zero value is auto.
+var Colour When
+
+func (c *When) String() string { return string(cmp.Or(*c, "auto")) }
+
+// Type is the name of the flag's value in help.
+func (c *When) Type() string { return "when" }
+
+// Set takes one of the three words.
+func (c *When) Set(typed string) error {
+	if !slices.Contains([]string{"auto", "always", "never"}, typed) {
+		return errors.New("it takes auto, always or never")
+	}
+	*c = When(typed)
+	return nil
+}
+
+// Colourful reports whether to colour what goes to w (https://no-color.org).
 func Colourful(w io.Writer) bool {
+	switch Colour {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 

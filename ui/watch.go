@@ -30,7 +30,6 @@ type Watch struct {
 	total   int
 	drawn   int // lines on the screen
 	ended   chan struct{}
-	ticks   <-chan error
 }
 
 // watching is the Watch on the terminal, above which Say prints.
@@ -49,8 +48,8 @@ func Watching(w io.Writer, checks []string) *Watch {
 		}
 		return width, height
 	})
-	out.ticks = probe.Async(func() error { return out.tick(time.Second) })
 	watching.Store(out)
+	probe.Detach(func() error { out.tick(time.Second); return nil }, func(error) { out.Close() })
 	return out
 }
 
@@ -60,13 +59,13 @@ func newWatch(to io.Writer, checks []string, size func() (int, int)) *Watch {
 }
 
 // tick draws once per interval: the time that has passed is part of it.
-func (w *Watch) tick(every time.Duration) error {
+func (w *Watch) tick(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-w.ended:
-			return nil
+			return
 		case <-ticker.C:
 			w.change(func() {})
 		}
@@ -173,9 +172,6 @@ func (w *Watch) Close() {
 	w.erase()
 	w.mu.Unlock()
 	watching.CompareAndSwap(w, nil)
-	if w.ticks != nil {
-		<-w.ticks
-	}
 }
 
 // Progress is what a person who waits reads: a Watch shows it as what the run waits for, else it is a line.

@@ -182,12 +182,20 @@ func causeIDs() []string {
 // explainedIDs are the IDs that explain takes.
 func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), causeIDs()...) }
 
+// noArguments takes no arguments but nodes, of a verb that has --node: NODE is the same as --node NODE.
 func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && cmd.Flags().Lookup("node") != nil && !cmd.Flags().Changed("node") {
-		return ui.BadUsage("a node is named with --node: '%s --node %s'", cmd.CommandPath(), probe.Quote(args[0]))
-	}
-	if len(args) > 0 {
+	node := cmd.Flags().Lookup("node")
+	if node == nil && len(args) > 0 {
 		return ui.BadUsage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	for _, typed := range args {
+		if slices.Contains(selectors(), typed) && cmd.Flags().Lookup("checks") != nil {
+			return ui.BadUsage("%q names checks: '%s NODE --checks %s'", typed, cmd.CommandPath(), typed)
+		}
+		if err := node.Value.Set(typed); err != nil {
+			return ui.BadUsage("%q: %w", typed, err)
+		}
+		node.Changed = true
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,8 +25,8 @@ type severalNodes struct {
 
 // choosing adds the flags that say which nodes, with --node that may stand several times.
 func (s *severalNodes) choosing(f *pflag.FlagSet) {
-	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several are "+
-		"tested together")
+	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several, "+
+		"separated by commas, are tested together")
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l")
 }
 
@@ -39,7 +40,7 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 
 // everywhere adds the flag for all nodes.
 func (s *severalNodes) everywhere(f *pflag.FlagSet) {
-	f.BoolVar(&s.all, "all-nodes", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
+	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
 }
 
 // resumed is the run that is gone on with, nil where a new one begins.
@@ -64,7 +65,12 @@ func (n *nodesValue) String() string { return "" }
 func (n *nodesValue) Type() string   { return "string" }
 
 func (n *nodesValue) Set(typed string) error {
-	*n = append(*n, nodeName(typed))
+	for name := range strings.SplitSeq(typed, ",") {
+		if name == "" {
+			return errors.New("the name of a node is missing")
+		}
+		*n = append(*n, nodeName(name))
+	}
 	return nil
 }
 

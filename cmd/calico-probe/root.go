@@ -37,6 +37,7 @@ type app struct {
 	flags      *genericclioptions.ConfigFlags
 	interrupts *ui.Interrupts
 	many       consent
+	verbose    bool
 
 	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
 }
@@ -131,7 +132,7 @@ func (a *app) client() (*examine.Client, error) {
 	}
 	config := examine.Config{
 		Rest: a.restConfig, Cluster: a.chosen, Probe: embeddedProbe, Ours: isOurs,
-		Namespace: *a.flags.Namespace, CalicoNamespace: string(a.calicoNamespace),
+		Verbose: a.verbose, Namespace: *a.flags.Namespace, CalicoNamespace: string(a.calicoNamespace),
 		Consent: a.agreement(func(ctx context.Context, question string) (string, error) {
 			return a.typed(ctx, question, "no probe was placed")
 		}),
@@ -220,9 +221,13 @@ on it, tests the node directly from there and reports what was seen.`,
 		Version:       versions(),
 		Args:          aVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return defaults(cmd) },
 	}
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr, also where it is no terminal")
+	root.PersistentFlags().Var(&ui.Colour, "color", "when to colour: auto, always or never")
 	root.SetVersionTemplate("{{.Version}}")
-	root.Flags().Bool("version", false, "the same as the command version") // else -v would be it too, which is the log's elsewhere
+	root.Flags().Bool("version", false, "the same as the command version")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)
@@ -270,7 +275,17 @@ func aVerb(cmd *cobra.Command, args []string) error {
 			names = append(names, verb.Name())
 		}
 	}
+	if like := habits[args[0]]; like != "" && !cmd.HasParent() {
+		return ui.BadUsage("unknown command %q: '%s %s' does that", args[0], cmd.CommandPath(), like)
+	}
 	return ui.BadUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
+}
+
+// habits are verbs of kindred tools, and what does the same here.
+var habits = map[string]string{
+	"check": "run NODE", "connectivity": "mesh", "debug": "shell NODE", "diags": "bundle NODE", "doctor": "run NODE",
+	"exec": "shell NODE", "node": "run NODE", "status": "run NODE", "sysdump": "bundle NODE", "test": "run NODE",
+	"top": "mesh --watch",
 }
 
 // wrongFlag says what is wrong with a flag, and what was probably meant.

@@ -55,7 +55,7 @@ const runExample = `  # everything about one node
 func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
-		Use: "run --node NODE", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
+		Use: "run NODE...", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by the first access method that works,
 streams what it sees, and names the causes with their proof and their fix, which is never
 run. Of several nodes (--all-nodes, -l, or --node more than once) those with the same cause
@@ -147,7 +147,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 // watch shows on a terminal what arrives until the report is written, nil where the report itself is written as
 // answers come, or where nobody looks.
 func (o *runFlags) watch(run *examine.Run, out *output.Set) *ui.Watch {
-	if !ui.IsTerminal(o.Out) || out.Lives() {
+	if !ui.IsTerminal(o.Out) || o.verbose || out.Lives() {
 		return nil
 	}
 	return ui.Watching(o.ErrOut, run.Picked())
@@ -229,7 +229,7 @@ func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 // imaging adds the flags that name the probe's image.
 func (o *runFlags) imaging(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&o.Image, "image", envOr(envImage, probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.PullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 }
 
@@ -256,6 +256,9 @@ func (o *runFlags) completions(cmd *cobra.Command) {
 		"fail-on": oneOf([]string{examine.FailOnFail, examine.FailOnWarn}),
 	})
 }
+
+// envImage names another image of the probe.
+const envImage = "CALICO_PROBE_IMAGE"
 
 func envOr(name, otherwise string) string {
 	if v := os.Getenv(name); v != "" {

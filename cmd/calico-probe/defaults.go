@@ -1,0 +1,62 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/homedir"
+	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/suggest"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// envDefaults names another file of defaults.
+const envDefaults = "CALICO_PROBE_DEFAULTS"
+
+// defaultFlags are the flags that the file of defaults may set: those that are the same for each run of one person.
+// What a run tests, and what it writes, is chosen on the command line.
+var defaultFlags = []string{"calico-namespace", "color", "image", "image-pull-secret", "namespace", "profile", "reason",
+	"ssh", "ssh-config", "via"}
+
+// defaultsFile is where the defaults are: beside kubectl's own configuration.
+func defaultsFile() string {
+	return cmp.Or(os.Getenv(envDefaults), filepath.Join(homedir.HomeDir(), ".kube", "calico-probe.yaml"))
+}
+
+// defaults sets the flags of a verb that the file of defaults names and the command line does not.
+func defaults(cmd *cobra.Command) error {
+	name := defaultsFile()
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv(envDefaults) == "" {
+		return nil
+	}
+	if err != nil {
+		return ui.BadUsage("the defaults cannot be read: %w", err)
+	}
+	var values map[string]string
+	if err := yaml.UnmarshalStrict(b, &values); err != nil {
+		return ui.BadUsage("%s: %s", name, strings.TrimPrefix(err.Error(), "error unmarshaling JSON: "))
+	}
+	for _, flag := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(defaultFlags, flag) {
+			return ui.BadUsage("%s: %q cannot have a default%s; flags that can: %s", name, flag,
+				suggest.DidYouMean(flag, defaultFlags), strings.Join(defaultFlags, ", "))
+		}
+		f := cmd.Flags().Lookup(flag)
+		if f == nil || f.Changed || flag == "image" && os.Getenv(envImage) != "" {
+			continue
+		}
+		if err := f.Value.Set(values[flag]); err != nil {
+			return ui.BadUsage("%s: %s: %w", name, flag, err)
+		}
+	}
+	return nil
+}
