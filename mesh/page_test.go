@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if got := strings.Join(titles, "; "); got != "Between nodes: 38 of 380 paths fail; From nodes to pods of others: 38 of 380 "+
-		"paths fail; BGP sessions; BGP sessions, each as both ends tell it: 38 of 380 are down; New paths: 0 of 380 paths fail" {
+		"paths fail; BGP sessions; BGP sessions, as reported by both ends: 38 of 380 are down; New paths: 0 of 380 paths fail" {
 		t.Error(got)
 	}
 	var out bytes.Buffer

@@ -97,33 +97,70 @@ type Trial struct {
 	Saw      string  `json:"saw"`
 }
 
-// Write writes the report for people.
+// Write writes the report for people: what was found first, planes with failing paths before those that work, and at
+// last the same answer again.
 func (r Report) Write(w io.Writer) error {
 	var b strings.Builder
-	at := fmt.Sprintf("%d nodes", len(r.Nodes))
-	if r.Cluster != nil {
-		at += " of " + r.Cluster.String()
+	if next := r.next(); next != "" {
+		fmt.Fprintf(&b, "%s\n\n  next  %s\n", r.sum(), next)
 	}
-	fmt.Fprintf(&b, "%s%s\n", at, r.Time.UTC().Format(", 2006-01-02 15:04:05 UTC"))
+	var works []Plane
+	for _, p := range r.Planes {
+		if p.Failed+p.Lossy+p.Unknown+len(p.Silent) == 0 {
+			works = append(works, p)
+			continue
+		}
+		p.write(&b, r.Nodes)
+	}
+	if len(works) > 0 {
+		fmt.Fprintln(&b)
+	}
+	for _, p := range works {
+		fmt.Fprintf(&b, "%s: %s\n", planeSays[p.Name], probe.Line(p.sum()))
+		p.writeZones(&b, r.Nodes)
+	}
+	r.writeLeft(&b)
+	at := ""
+	if r.Cluster != nil {
+		at = "; cluster " + r.Cluster.String()
+	}
+	took := r.Elapsed.Round(100 * time.Millisecond)
+	fmt.Fprintf(&b, "\n%s: %s; %d nodes in %s%s\n", r.Word, r.sum(), len(r.Nodes), took, at)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeLeft names the nodes from which no path was tried.
+func (r Report) writeLeft(b *strings.Builder) {
 	var left []Member
 	for _, n := range r.Nodes {
 		if n.Asked != "" {
 			left = append(left, n)
 		}
 	}
-	for _, p := range r.Planes {
-		p.write(&b, r.Nodes)
-	}
 	for i, n := range left {
 		if i == shownFindings {
-			fmt.Fprintf(&b, "and %d more nodes, with -o json\n", len(left)-i)
+			fmt.Fprintf(b, "and %d more nodes, with -o json\n", len(left)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\nnot asked: %s: %s\n", probe.Line(n.Name), probe.Line(n.Asked))
+		fmt.Fprintf(b, "\nnot tested from %s: %s\n", probe.Line(n.Name), probe.Line(n.Asked))
 	}
-	fmt.Fprintf(&b, "\n%s: %s (%d nodes in %s)\n", r.Word, r.sum(), len(r.Nodes), r.Elapsed.Round(100*time.Millisecond))
-	_, err := io.WriteString(w, b.String())
-	return err
+}
+
+// next is the command that says more about what was found first, "" where nothing was found.
+func (r Report) next() string {
+	for _, p := range r.Planes {
+		for _, f := range p.Findings {
+			switch f.Kind {
+			case KindNode:
+				return "calico-probe run " + probe.Quote(probe.Line(f.Names[0]))
+			case KindPair:
+				return "calico-probe run " + probe.Quote(probe.Line(f.Names[0]+","+f.Names[1]))
+			}
+			return "calico-probe run --all-nodes"
+		}
+	}
+	return ""
 }
 
 // Of what was found so much has a line of its own.
@@ -140,10 +177,14 @@ func (p Plane) write(b *strings.Builder, nodes []Member) {
 	}
 	var lines []string
 	for _, f := range p.Findings {
-		lines = append(lines, f.Says())
+		line := f.Says()
+		if why := p.why(f); why != "" {
+			line += ": " + why
+		}
+		lines = append(lines, line)
 	}
 	for _, s := range p.Silent {
-		lines = append(lines, "not told by "+s)
+		lines = append(lines, "not reported by "+s)
 	}
 	for i, line := range lines {
 		if i == shownFindings {
@@ -155,10 +196,26 @@ func (p Plane) write(b *strings.Builder, nodes []Member) {
 	p.writeZones(b, nodes)
 }
 
+// why is what most of a finding's failing paths saw, "" where it is not known.
+func (p Plane) why(f Finding) string {
+	saw := map[string]int{}
+	most := ""
+	for _, t := range p.Trials {
+		if !t.Failed || len(f.Paths) > 0 && !slices.Contains(f.Paths, Ends{t.From, t.To}) {
+			continue
+		}
+		saw[t.Saw]++
+		if most == "" || saw[t.Saw] > saw[most] || saw[t.Saw] == saw[most] && t.Saw < most {
+			most = t.Saw
+		}
+	}
+	return most
+}
+
 // planeSays is what a plane is called.
 var planeSays = map[string]string{
 	PlaneNode: "between nodes", PlanePod: "from nodes to pods of others", PlaneTCP: "TCP to kubelets and pods of other nodes",
-	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, each as both ends tell it",
+	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
 }
 
 // writeZones is a table of the zones: from each row to each column.
@@ -258,15 +315,18 @@ func (r Report) sum() string {
 	case n > 1:
 		return fmt.Sprintf("%s, and %d more", first, n-1)
 	}
-	text := fmt.Sprintf("no path fails of those from %d of %d nodes", asked, len(r.Nodes))
+	text := fmt.Sprintf("all paths work (from %d of %d nodes)", asked, len(r.Nodes))
+	if lossy+unknown > 0 {
+		text = fmt.Sprintf("no path fails (from %d of %d nodes)", asked, len(r.Nodes))
+	}
 	if lossy > 0 {
 		text += fmt.Sprintf(", %d lose packets", lossy)
 	}
 	if unknown > 0 {
-		text += fmt.Sprintf(", of %d nothing is known", unknown)
+		text += fmt.Sprintf(", %d unknown", unknown)
 	}
 	if silent > 0 {
-		text += fmt.Sprintf(", %d nodes do not tell all their BGP sessions", silent)
+		text += fmt.Sprintf(", %d nodes do not report all their BGP sessions", silent)
 	}
 	return text
 }
