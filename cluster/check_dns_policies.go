@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,10 +40,41 @@ func (s *Snapshot) dnsDestinations() []destination {
 			same := func(d destination) bool { return d.port == port && maps.Equal(d.labels, of) }
 			at := slices.IndexFunc(out, same)
 			if at < 0 {
-				at, out = len(out), append(out, destination{protocol: protocolUDP, port: port, namespace: p.Namespace,
-					labels: of, addrs: slices.Clone(also)})
+				at, out = len(out), append(out, destination{protocol: protocolUDP, port: port, end: end{
+					namespace: p.Namespace, labels: of, ports: portNames(p), cached: true, hinted: also,
+					service: s.dnsService.Namespace + "/" + s.dnsService.Name}})
 			}
 			out[at].addrs = append(out[at].addrs, addrs...)
+		}
+	}
+	if s.cachesDNS() {
+		for i := range out {
+			out[i].also = also
+		}
+	}
+	return out
+}
+
+// cachesDNS reports whether a pod of the node's network looks like a cache of names on each node, which pods ask
+// instead of the servers.
+func (s *Snapshot) cachesDNS() bool {
+	return s.placed.err != nil || slices.ContainsFunc(s.placed.pods, func(p corev1.Pod) bool {
+		name := strings.ReplaceAll(p.Name+" "+p.Labels["k8s-app"], "-", "")
+		return p.Spec.HostNetwork && strings.Contains(name, "dns")
+	})
+}
+
+// portNames are the ports of a pod by the names that policies may use, nil where it lists none.
+func portNames(p *corev1.Pod) (out map[string]int) {
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.Name == "" {
+				continue
+			}
+			if out == nil {
+				out = map[string]int{}
+			}
+			out[string(cmp.Or(port.Protocol, corev1.ProtocolTCP))+"/"+port.Name] = int(port.ContainerPort)
 		}
 	}
 	return out
@@ -54,11 +87,17 @@ func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 		if err != nil {
 			continue
 		}
-		addrs = append(addrs, addr)
+		at := 0 // ports of the Service at this address
 		for _, t := range s.dns {
-			if t.Addr == addr && !slices.Contains(ports, t.Port) {
-				ports = append(ports, t.Port)
+			if t.Addr == addr {
+				at++
+				if !slices.Contains(ports, t.Port) {
+					ports = append(ports, t.Port)
+				}
 			}
+		}
+		if at > 0 || len(s.dns) == 0 { // of its other family no client is sent to
+			addrs = append(addrs, addr)
 		}
 	}
 	if len(ports) == 0 {
@@ -67,37 +106,95 @@ func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 	return addrs, ports
 }
 
-// withoutDNS names the policy that lets pods with these labels out to somebody whom it does not know by addresses,
-// where no policy lets them out to any of the DNS servers; "" where that is not so, or not sure.
-func (p policies) withoutDNS(namespace string, with map[string]string, servers []destination) string {
-	lets := ""
-	for _, d := range servers {
-		holds := func(one policy) bool { return one.on(namespace, with) }
-		_, _, denied := p.ask(probe.DeniesEgress, holds, func(one policy, r rule) bool {
-			may := r.mayReach(d)
-			if lets == "" && !may && r.action == "Allow" && !r.nets {
-				lets = one.name
+// flowTo is what an end sends to a destination.
+func (d *destination) flowTo(from end) *flow {
+	return &flow{protocol: d.protocol, port: d.port, from: from, to: d.end}
+}
+
+// How a policy keeps pods from the cluster's DNS.
+const (
+	dnsUnlisted = "unlisted" // pods are let out to others, and no rule lets them out to the DNS
+	dnsDenied   = "denied"   // a rule for certain networks or pods denies it
+	dnsMissed   = "missed"   // a rule for the DNS port does not reach it
+	dnsShut     = "shut"     // a policy of the DNS's own pods does not let them in
+)
+
+// withoutDNS is how pods are kept from the DNS.
+type withoutDNS struct {
+	by, how string // the policy
+	set     string // the network set that a rule of it denies, and its network that has the DNS; "" = none
+}
+
+// withoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so, not
+// sure, or may be meant: because those pods are let out to nothing, or to addresses alone.
+func (p policies) withoutDNS(from end, servers []destination) (out withoutDNS) {
+	lets, missed := "", ""
+	for i := range servers {
+		d := &servers[i]
+		f := d.flowTo(from)
+		if in := p.receives(f); in.denied() && d.port != 0 {
+			if out.how == "" {
+				out = withoutDNS{by: in.by, how: dnsShut}
 			}
-			return may
-		})
-		if !denied {
-			return ""
+			if !p.sends(f).denied() {
+				continue
+			}
+		}
+		sent := p.ask(probe.DeniesEgress, func(one *policy) answer { return p.holds(one, &from) },
+			func(one *policy, r *rule) answer {
+				is := p.about(r, f)
+				if is == no && r.action == "Allow" && !r.byNets() {
+					lets = cmp.Or(lets, one.name)
+					if forDNS(r, d.port) {
+						missed = cmp.Or(missed, one.name)
+					}
+				}
+				return is
+			})
+		switch {
+		case !sent.denied():
+			return withoutDNS{}
+		case sent.chosen && !p.sends(&flow{protocol: protocolTCP, port: httpsPort, from: from, to: theInternet}).denied():
+			out = withoutDNS{by: sent.by, how: dnsDenied}
+			if len(d.addrs) > 0 {
+				out.set = p.setWith(&sent.rule.dst, d.addrs[0])
+			}
 		}
 	}
-	return lets
+	switch {
+	case out.how != "":
+		return out
+	case missed != "":
+		return withoutDNS{by: missed, how: dnsMissed}
+	case lets != "":
+		return withoutDNS{by: lets, how: dnsUnlisted}
+	}
+	return withoutDNS{}
+}
+
+// theInternet stands for what is not in the cluster, by an address of the documentation's network.
+var theInternet = end{addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
+
+// forDNS reports whether a rule is for the port of a DNS alone.
+func forDNS(r *rule, port int) bool {
+	if len(r.dst.ports) != 1 {
+		return false
+	}
+	text := fmt.Sprint(r.dst.ports[0])
+	return text == "53" || text == strconv.Itoa(port) || text == "dns"
 }
 
 // closed names the policy that surely lets no question in to any of the DNS servers by a protocol, from any sender; ""
 // where one may be let in.
 func (p policies) closed(servers []destination, protocol string) (by string) {
-	for _, d := range servers {
-		policy, _, denied := p.ask(probe.DeniesIngress,
-			func(one policy) bool { return one.on(d.namespace, d.labels) },
-			func(_ policy, r rule) bool { return r.mayBe(protocol, d.port) })
-		if !denied || d.port == 0 {
+	for i := range servers {
+		d := servers[i]
+		d.protocol = protocol
+		in := p.receives(d.flowTo(end{unknown: true}))
+		if !in.denied() || d.port == 0 {
 			return ""
 		}
-		by = cmp.Or(by, policy)
+		by = cmp.Or(by, in.by)
 	}
 	return by
 }
@@ -109,22 +206,40 @@ func asksDNS(p *corev1.Pod) bool {
 		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// keptFromDNS are the pods of the node that are let out to others and not to these servers, by the policy that lets
-// them out, and how many were asked about.
-func (s *Snapshot) keptFromDNS(servers []destination) (by map[string][]string, asked int) {
-	by, known := map[string][]string{}, map[string]string{} // pods that are alike are asked about once
+// keptPods are pods that a policy keeps from the DNS.
+type keptPods struct {
+	withoutDNS
+	pods []string
+}
+
+// keptFromDNS are the pods of the node that policies keep from these servers, by the policy, and how many were asked
+// about.
+func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, asked int) {
+	by = map[string]*keptPods{}
+	known := map[string]withoutDNS{} // pods that are alike are asked about once
 	for _, p := range s.placed.running() {
 		if !asksDNS(&p) {
 			continue
 		}
 		asked++
-		with := labelsOf(&p)
-		key := fmt.Sprint(p.Namespace, with) // maps are printed in order
-		if _, done := known[key]; !done {
-			known[key] = s.policies.withoutDNS(p.Namespace, with, servers)
+		from := end{namespace: p.Namespace, labels: labelsOf(&p), ports: portNames(&p)}
+		for _, ip := range p.Status.PodIPs {
+			if addr, err := netip.ParseAddr(ip.IP); err == nil {
+				from.addrs = append(from.addrs, addr)
+			}
 		}
-		if policy := known[key]; policy != "" {
-			by[policy] = append(by[policy], nameOf(&p))
+		key := fmt.Sprint(p.Namespace, from.labels) // maps are printed in order
+		if s.policies.knowsSenders() {
+			key += fmt.Sprint(from.addrs)
+		}
+		if _, done := known[key]; !done {
+			known[key] = s.policies.withoutDNS(from, servers)
+		}
+		if policy := known[key].by; policy != "" {
+			if by[policy] == nil {
+				by[policy] = &keptPods{withoutDNS: known[key]}
+			}
+			by[policy].pods = append(by[policy].pods, nameOf(&p))
 		}
 	}
 	return by, asked
@@ -152,9 +267,11 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	}
 	if policy := s.policies.closed(servers, protocolUDP); policy != "" {
 		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].port)
-		if s.policies.closed(servers, protocolTCP) == "" { // a cache on each node may send its questions by TCP
-			r.Status = probe.Warn
+		if s.policies.closed(servers, protocolTCP) == "" {
 			r.Saw += ", only TCP"
+			if s.cachesDNS() { // it may send its questions by TCP
+				r.Status = probe.Warn
+			}
 		}
 		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].port).With(facts.DNSClosed, true).
 			With(facts.DNSNamespace, servers[0].namespace))
@@ -168,10 +285,38 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	}
 	names := slices.Sorted(maps.Keys(by))
 	for _, policy := range names[:min(len(names), policiesTold)] {
-		pods := by[policy]
-		slices.Sort(pods)
-		report(probe.Found(probe.Info, "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: %s",
-			few(pods)).On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), podsTold)]).
-			With(facts.DNSPort, cmp.Or(servers[0].port, 53)))
+		one := by[policy]
+		slices.Sort(one.pods)
+		r := one.result(asked)
+		if one.set != "" {
+			r = r.With(facts.BySet, one.set)
+		}
+		if one.how == dnsShut && r.Status == probe.Fail {
+			r = r.With(facts.DNSClosed, true)
+		}
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSKept, one.how).
+			With(facts.NamedPods, one.pods[:min(len(one.pods), podsTold)]).
+			With(facts.DNSPort, cmp.Or(servers[0].port, 53)).With(facts.DNSNamespace, servers[0].namespace))
 	}
+}
+
+// result judges what a policy keeps from the DNS, of all pods that ask it. What a policy does not list may be meant, as
+// may a DNS that certain pods alone may ask.
+func (k *keptPods) result(asked int) probe.Result {
+	pods := few(k.pods)
+	switch {
+	case k.set != "":
+		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.set, pods)
+	case k.how == dnsDenied:
+		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
+	case k.how == dnsMissed:
+		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
+	case k.how == dnsShut && len(k.pods) == asked:
+		return probe.Found(probe.Fail, "it selects the pods of the cluster's DNS and lets in none of the %d pods of the node that ask it: %s",
+			asked, pods)
+	case k.how == dnsShut:
+		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
+			len(k.pods), asked, pods)
+	}
+	return probe.Found(probe.Info, "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: %s", pods)
 }

@@ -42,8 +42,8 @@ func policyOf(t *testing.T, namespace, name, text string, direction networkingv1
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy{"NetworkPolicy " + namespace + "/" + name, namespace,
-		func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, kubernetesRuling(&np)}
+	return policy{name: "NetworkPolicy " + namespace + "/" + name, namespace: namespace,
+		selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, ruling: kubernetesRuling(&np)}
 }
 
 // calicosPolicy is one of Calico's by the YAML of its spec, of a namespace where its name has one.
@@ -97,6 +97,7 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
+	const missed = "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: shop/web"
 	const denied = "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: shop/web"
 	for name, one := range map[string]struct {
 		policies []policy
@@ -105,7 +106,7 @@ func TestDNSPolicies(t *testing.T) {
 	}{
 		"recorded: a port of others": {k(toWeb), probe.Info, denied},
 		"beside one that denies all": {k("{}", toWeb), probe.Info, denied},
-		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Info, denied},
+		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Fail, missed},
 		"the DNS in another namespace": {k("egress: [{to: [{podSelector: {matchLabels: {k8s-app: kube-dns}}}]}]"),
 			probe.Info, denied},
 		"another namespace by its name": {k("egress: [{to: [{namespaceSelector: {matchExpressions: " +
@@ -119,7 +120,7 @@ func TestDNSPolicies(t *testing.T) {
 		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
 			probe.Info, denied},
 
-		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Warn,
+		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
 			"no policy lets UDP 53 in to them, only TCP"},
 		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
@@ -148,8 +149,8 @@ func TestDNSPolicies(t *testing.T) {
 			"destination: {services: {name: kube-dns, namespace: kube-system}}}]}"), probe.OK, ""},
 		"near: Calico's network": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, destination: {nets: [10.96.0.10/32]}}]}"),
 			probe.OK, ""},
-		"near: Calico's selector, which may be a NetworkSet's": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
-			"destination: {selector: role == 'dns'}}]}"), probe.OK, ""},
+		"Calico's selector, which is no NetworkSet's": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
+			"destination: {selector: role == 'dns'}}]}"), probe.Info, denied},
 		"near: a cache on the node":  {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 169.254.25.10/32}}]}]"), probe.OK, ""},
 		"near: all is denied before": {append(k(toWeb), c("{order: 1, egress: [{action: Deny}]}")...), probe.OK, ""},
 		"near: one of the same order denies": {append(k(toDNS, toWeb), c("{order: 1000, egress: [{action: Deny}]}")...),
@@ -190,7 +191,7 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
 			s.dns[1].Port = 5353
 			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", toDNS))
-		}, probe.Info, "shop/web"},
+		}, probe.Fail, "shop/web"},
 		"near: the server's own port": {func(s *Snapshot) {
 			s.dns[1].Port = 5353
 			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))

@@ -24,12 +24,14 @@ func (p policies) bySource(namespace string, of map[string]string) string {
 		return ""
 	}
 	with, name := withCalicos(namespace, of), ""
-	for _, one := range p.all {
+	for i := range p.all {
+		one := &p.all[i]
 		rules, about := one.rules[probe.DeniesIngress]
-		if !about || !one.on(namespace, with) {
+		hold := p.holds(one, &end{namespace: namespace, labels: with})
+		if !about || hold == no {
 			continue
 		}
-		if one.vague {
+		if hold == maybe {
 			return ""
 		}
 		for _, r := range rules {

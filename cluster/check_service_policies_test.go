@@ -26,8 +26,8 @@ func TestServicePolicies(t *testing.T) {
 	nodes := networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}
 	np := func(rules ...networkingv1.NetworkPolicyIngressRule) policy {
 		of := networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{Ingress: rules}}
-		return policy{"NetworkPolicy shop/db-from-web", "shop", func(l map[string]string) bool { return l["app"] == "db" },
-			kubernetesRuling(&of)}
+		return policy{name: "NetworkPolicy shop/db-from-web", namespace: "shop",
+			selects: func(l map[string]string) bool { return l["app"] == "db" }, ruling: kubernetesRuling(&of)}
 	}
 	from := func(peers ...networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicyIngressRule {
 		return networkingv1.NetworkPolicyIngressRule{From: peers}

@@ -1,24 +1,21 @@
 package cluster
 
 import (
+	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // A destination is pods of a namespace with the same labels that are to receive packets at a port.
 type destination struct {
-	protocol  string
-	port      int // 0 = not known
-	namespace string
-	labels    map[string]string
-	addrs     []netip.Addr // their own, and those by which they are asked
+	protocol string
+	port     int // 0 = not known
+	end
 }
 
 // The protocols that rules are asked about, as policies name them.
@@ -27,155 +24,125 @@ const (
 	protocolUDP = "UDP"
 )
 
-// mayReach tells whether a rule may be about packets for a destination.
-func (r rule) mayReach(d destination) bool {
-	if d.port == 0 && (r.protocol == "" || r.protocol == d.protocol) || r.mayBe(d.protocol, d.port) {
-		return r.to == nil || r.to(d)
-	}
-	return false
-}
-
-// egressRules are a rule of a policy of Kubernetes' for what pods send, one for each of its ports.
-func egressRules(namespace string, r networkingv1.NetworkPolicyEgressRule) []rule {
-	one := rule{action: "Allow", all: len(r.To)+len(r.Ports) == 0, to: peersOf(namespace, r.To, len(r.Ports) > 0),
-		nets: len(r.To) > 0}
-	for _, p := range r.To {
-		one.nets = one.nets && p.IPBlock != nil
-	}
-	return one.at(r.Ports)
-}
-
-// at returns the rule for each of the ports of a policy of Kubernetes', none = every port.
-func (one rule) at(ports []networkingv1.NetworkPolicyPort) []rule {
-	if len(ports) == 0 {
-		return []rule{one}
-	}
-	var out []rule
-	for _, p := range ports {
-		one.protocol, one.ports = protocolTCP, nil
-		if p.Protocol != nil {
-			one.protocol = string(*p.Protocol)
-		}
-		switch {
-		case p.Port != nil && p.EndPort != nil:
-			one.ports = []any{p.Port.String() + ":" + strconv.Itoa(int(*p.EndPort))}
-		case p.Port != nil:
-			one.ports = []any{p.Port.String()}
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// peersOf tells who may be meant by the peers of a rule of Kubernetes'; nil = everybody.
-func peersOf(namespace string, peers []networkingv1.NetworkPolicyPeer, hasPorts bool) func(destination) bool {
-	var out []func(destination) bool
-	for _, p := range peers {
-		if p.IPBlock != nil {
-			in := network(p.IPBlock.CIDR)
-			out = append(out, func(d destination) bool { return hasPorts || in(d) })
-			continue
-		}
-		within := func(of string) bool { return of == namespace }
-		if p.NamespaceSelector != nil {
-			known := selectorOf(onlyName(p.NamespaceSelector))
-			within = func(of string) bool { return known.Matches(labels.Set{labelName: of}) }
-		}
-		selects := labels.Everything()
-		if p.PodSelector != nil {
-			selects = selectorOf(p.PodSelector)
-		}
-		out = append(out, func(d destination) bool { return within(d.namespace) && selects.Matches(labels.Set(d.labels)) })
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return func(d destination) bool {
-		return slices.ContainsFunc(out, func(may func(destination) bool) bool { return may(d) })
-	}
-}
-
 // linkLocal has the addresses at which caches on the node listen, such as NodeLocal DNSCache.
 var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
 
-// network tells whether an address of a destination may be in a network; in an unreadable one each may be.
-func network(text string) func(destination) bool {
-	cidr, err := netip.ParsePrefix(text)
-	return func(d destination) bool {
-		return err != nil || cidr.Overlaps(linkLocal) || slices.ContainsFunc(d.addrs, cidr.Contains)
-	}
-}
-
 const labelName = corev1.LabelMetadataName
 
-// onlyName is what a selector asks of a namespace's name. Of a namespace's labels this one is known, which the API
-// server sets itself.
-func onlyName(by *metav1.LabelSelector) *metav1.LabelSelector {
-	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
-	if want, named := by.MatchLabels[labelName]; named {
-		out.MatchLabels[labelName] = want
-	}
-	for _, e := range by.MatchExpressions {
-		if e.Key == labelName {
-			out.MatchExpressions = append(out.MatchExpressions, e)
+// each returns the rule for each of the peers and of the ports of a policy of Kubernetes', none = every one. The end
+// that they are about is that of the function.
+func (one rule) each(namespace string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
+	of func(*rule) *entity,
+) (out []rule) {
+	for i := range max(len(peers), 1) {
+		next := one
+		if len(peers) > 0 {
+			*of(&next) = peerEntity(namespace, &peers[i])
+		}
+		if len(ports) == 0 {
+			out = append(out, next)
+		}
+		for _, p := range ports {
+			next.protocol, next.dst.ports = protocolTCP, nil
+			if p.Protocol != nil {
+				next.protocol = string(*p.Protocol)
+			}
+			switch {
+			case p.Port != nil && p.EndPort != nil:
+				next.dst.ports = []any{p.Port.String() + ":" + strconv.Itoa(int(*p.EndPort))}
+			case p.Port != nil:
+				next.dst.ports = []any{p.Port.String()}
+			}
+			out = append(out, next)
 		}
 	}
 	return out
 }
 
-// selectorOf is a selector that is ready to be asked; one of no meaning, which the API admits not, selects everything.
-func selectorOf(by *metav1.LabelSelector) labels.Selector {
-	s, err := metav1.LabelSelectorAsSelector(by)
-	if err != nil {
-		return labels.Everything()
-	}
-	return s
-}
-
-// calicoRule reads a rule of a policy of Calico's. Whom it lets out to by a selector is not worked out: beside pods
-// that may be a NetworkSet, which may have any address.
-func calicoRule(r map[string]any) rule {
-	action, _ := r["action"].(string)
-	out := rule{action: action, all: unconditional(r), pods: fromSelected(r), protocol: protocolOf(r["protocol"]),
-		from: senders(r)}
-	to, _ := r["destination"].(map[string]any)
-	if ports, _ := to["ports"].([]any); len(ports) > 0 {
-		out.ports = ports
-	}
-	nets, _ := to["nets"].([]any)
-	var in []func(destination) bool
-	for _, n := range nets {
-		text, _ := n.(string)
-		in = append(in, network(text))
-	}
-	if len(in) == 0 {
+// peerEntity is what a peer of a policy of Kubernetes' requires, in Calico's words (libcalico-go, k8s/conversion).
+func peerEntity(namespace string, p *networkingv1.NetworkPolicyPeer) (out entity) {
+	if p.IPBlock != nil {
+		out.nets, out.badNets = prefixes([]string{p.IPBlock.CIDR})
+		var bad bool
+		out.notNets, bad = prefixes(p.IPBlock.Except)
+		out.badNets = out.badNets || bad
 		return out
 	}
-	selector, _ := to["selector"].(string)
-	of, _ := to["namespaceSelector"].(string)
-	out.nets = selector == "" && of == ""
-	hasPorts := out.ports != nil
-	out.to = func(d destination) bool {
-		return hasPorts || slices.ContainsFunc(in, func(may func(destination) bool) bool { return may(d) })
+	out.of, out.selector = namespace, selectorText(p.PodSelector, labelOrchestrator+" == 'k8s'")
+	if p.NamespaceSelector != nil {
+		out.namespaces = selectorText(p.NamespaceSelector)
+		if out.namespaces == "" {
+			out.namespaces = everyNamespace
+		}
 	}
 	return out
 }
 
-// senders are the networks that a rule of Calico's is about what comes from, nil where one cannot be read. A selector
-// beside them leaves some of them out, and adds none.
-func senders(r map[string]any) (out []netip.Prefix) {
-	source, _ := r["source"].(map[string]any)
-	nets, _ := source["nets"].([]any)
-	for _, n := range nets {
-		text, _ := n.(string)
-		network, err := netip.ParsePrefix(text)
-		if addr, notNetwork := netip.ParseAddr(text); err != nil && notNetwork == nil {
-			network, err = addr.Prefix(addr.BitLen())
+// selectorText is a selector of Kubernetes' in Calico's language.
+func selectorText(by *metav1.LabelSelector, parts ...string) string {
+	if by == nil {
+		return strings.Join(parts, " && ")
+	}
+	for key, value := range by.MatchLabels {
+		parts = append(parts, fmt.Sprintf("%s == '%s'", key, value))
+	}
+	for _, e := range by.MatchExpressions {
+		values := strings.Join(e.Values, "', '")
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn:
+			parts = append(parts, fmt.Sprintf("%s in {'%s'}", e.Key, values))
+		case metav1.LabelSelectorOpNotIn:
+			parts = append(parts, fmt.Sprintf("%s not in {'%s'}", e.Key, values))
+		case metav1.LabelSelectorOpExists:
+			parts = append(parts, fmt.Sprintf("has(%s)", e.Key))
+		case metav1.LabelSelectorOpDoesNotExist:
+			parts = append(parts, fmt.Sprintf("!has(%s)", e.Key))
 		}
-		if err != nil {
-			return nil
+	}
+	return strings.Join(parts, " && ")
+}
+
+// calicoRule reads a rule of a policy of Calico's in a namespace, "" for a global one.
+func calicoRule(namespace string, r map[string]any) rule {
+	action, _ := r["action"].(string)
+	icmp, _ := r["icmp"].(map[string]any)
+	notICMP, _ := r["notICMP"].(map[string]any)
+	return rule{action: action, all: unconditional(r), pods: fromSelected(r), protocol: protocolOf(r["protocol"]),
+		notProtocol: protocolOf(r["notProtocol"]), version: int(number(r["ipVersion"], 0)),
+		icmp: len(icmp)+len(notICMP) > 0, src: calicoEntity(namespace, r["source"]),
+		dst: calicoEntity(namespace, r["destination"])}
+}
+
+// calicoEntity reads what a rule of Calico's requires of one end.
+func calicoEntity(namespace string, of any) entity {
+	spec, _ := of.(map[string]any)
+	text := func(key string) string { s, _ := spec[key].(string); return s }
+	texts := func(list any) (out []string) {
+		items, _ := list.([]any)
+		for _, item := range items {
+			s, _ := item.(string)
+			out = append(out, s)
 		}
-		out = append(out, network)
+		return out
+	}
+	out := entity{of: namespace, selector: text("selector"), namespaces: text("namespaceSelector"),
+		notSelector: text("notSelector")}
+	accounts, _ := spec["serviceAccounts"].(map[string]any)
+	out.accountSelector, _ = accounts["selector"].(string)
+	out.accounts = texts(accounts["names"])
+	var bad bool
+	out.nets, out.badNets = prefixes(texts(spec["nets"]))
+	out.notNets, bad = prefixes(texts(spec["notNets"]))
+	out.badNets = out.badNets || bad
+	out.ports, _ = spec["ports"].([]any)
+	out.notPorts, _ = spec["notPorts"].([]any)
+	if service, is := spec["services"].(map[string]any); is {
+		name, _ := service["name"].(string)
+		in, _ := service["namespace"].(string)
+		if in == "" {
+			in = namespace
+		}
+		out.service = in + "/" + name
 	}
 	return out
 }

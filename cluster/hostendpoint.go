@@ -198,10 +198,15 @@ func (p policies) shuts(h hostEndpoint, direction string, port hostPort) (by str
 	if with == nil {
 		with = map[string]string{}
 	}
-	by, held, denied := p.ask(direction,
-		func(one policy) bool { return one.namespace == "" && one.selects(with) },
-		func(_ policy, r rule) bool {
-			return r.mayBe(protocolTCP, port.number) && (!port.from.IsValid() || r.mayBeFrom(port.from))
-		})
-	return by, denied || !held && len(h.profiles) == 0
+	f := flow{protocol: protocolTCP, port: port.number, from: end{unknown: true}, to: end{unknown: true}}
+	if port.from.IsValid() {
+		f.from = end{addrs: []netip.Addr{port.from}}
+	}
+	d := p.ask(direction, func(one *policy) answer {
+		if one.namespace != "" {
+			return no
+		}
+		return p.holds(one, &end{labels: with})
+	}, func(_ *policy, r *rule) answer { return p.about(r, &f) })
+	return d.by, d.denied() || !d.held && len(h.profiles) == 0
 }

@@ -39,9 +39,10 @@ func TestOfEachPool(t *testing.T) {
 func TestStrictest(t *testing.T) {
 	t.Parallel()
 	everybody := func(map[string]string) bool { return true }
-	opens := policy{"NetworkPolicy shop/allow", "shop", everybody,
-		ruling{rules: map[string][]rule{"ingress": {{action: "Allow", all: false}}}}}
-	closes := policy{"NetworkPolicy shop/deny", "shop", everybody, ruling{rules: map[string][]rule{"ingress": {}}}}
+	opens := policy{name: "NetworkPolicy shop/allow", namespace: "shop", selects: everybody,
+		ruling: ruling{rules: map[string][]rule{"ingress": {{action: "Allow", all: false}}}}}
+	closes := policy{name: "NetworkPolicy shop/deny", namespace: "shop", selects: everybody,
+		ruling: ruling{rules: map[string][]rule{"ingress": {}}}}
 	for name, c := range map[string]struct {
 		all  []policy
 		want string

@@ -19,9 +19,10 @@ import (
 
 // policy is something that may forbid packets from or to the pods it selects.
 type policy struct {
-	name      string // with its kind
-	namespace string // "" = every
-	selects   func(map[string]string) bool
+	name      string                       // with its kind
+	namespace string                       // "" = every
+	selects   func(map[string]string) bool // by Kubernetes' selector; nil for Calico's
+	text      string                       // Calico's selector
 	ruling
 }
 
@@ -32,6 +33,10 @@ type policies struct {
 	err   error                     // some could not be read
 	tiers map[string]map[string]any // specs of Calico's, by name
 	other error                     // why nothing is surely denied: kinds that are not worked out, or not read
+	// what selectors may mean beside pods, and the labels of namespaces, nil where they are not known
+	sets    []networkSet
+	setsErr error
+	names   map[string]map[string]string
 }
 
 func (c *Client) readPolicies(ctx context.Context) policies {
@@ -46,8 +51,8 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 			if err != nil {
 				s = labels.Everything() // the API admits no such selector
 			}
-			p.all = append(p.all, policy{"NetworkPolicy " + np.Namespace + "/" + np.Name, np.Namespace,
-				func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, kubernetesRuling(&np)})
+			p.all = append(p.all, policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name, namespace: np.Namespace,
+				selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, ruling: kubernetesRuling(&np)})
 		}
 	}
 	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"},
@@ -61,24 +66,25 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 	var tiersErr error
 	p.tiers, tiersErr = c.listSpecs(ctx, "tiers", 0)
 	p.other = errors.Join(tiersErr, c.notWorkedOut(ctx))
+	if len(p.all) > 0 {
+		p.sets, p.setsErr = c.readNetworkSets(ctx)
+		p.names = c.readNamespaces(ctx)
+	}
 	p.sort()
 	return p
 }
 
-// calicos is a policy of Calico's. Where it cannot be told whom it selects, by its
-// namespaceSelector or because it cannot be read, it may select anybody.
+// calicos is a policy of Calico's. Where its selector cannot be read, it may select every pod.
 func calicos(kind, name string, spec map[string]any) policy {
 	namespace, _, _ := strings.Cut(name, "/")
 	if !strings.Contains(name, "/") {
 		namespace = ""
 	}
 	text, _ := spec["selector"].(string)
-	s, err := selector.Parse(cmp.Or(text, "all()"))
-	vague := err != nil || inherits(text)
-	if vague {
-		s = func(map[string]string) bool { return true }
-	}
-	return policy{kind + " " + name, namespace, s, calicoRuling(spec, vague)}
+	text = cmp.Or(text, everyNamespace)
+	_, err := selector.Parse(text)
+	return policy{name: kind + " " + name, namespace: namespace, text: text,
+		ruling: calicoRuling(namespace, spec, err != nil)}
 }
 
 // on says what may forbid packets of a pod with these labels, as attributes of a
@@ -101,28 +107,24 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 func withCalicos(namespace string, of map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, of)
-	out["projectcalico.org/namespace"], out["projectcalico.org/orchestrator"] = namespace, "k8s"
+	out[labelNamespace], out[labelOrchestrator] = namespace, "k8s"
 	return out
 }
 
 // labelsOf are all labels that Calico knows a pod by, without those of its namespace and of its account.
 func labelsOf(p *corev1.Pod) map[string]string {
 	out := withCalicos(p.Namespace, p.Labels)
-	out["projectcalico.org/serviceaccount"] = p.Spec.ServiceAccountName
+	out[labelAccount] = p.Spec.ServiceAccountName
 	return out
-}
-
-// inherits tells whether a selector asks for labels that pods have from their namespace or account.
-func inherits(text string) bool {
-	return strings.Contains(text, "pcns.") || strings.Contains(text, "pcsa.")
 }
 
 // strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for
 // it; "" where none does.
 func (p policies) strictest(namespace string, with map[string]string) string {
 	first := ""
-	for _, one := range p.all {
-		if !one.on(namespace, with) {
+	for i := range p.all {
+		one := &p.all[i]
+		if !p.mayHold(one, namespace, with) {
 			continue
 		}
 		for _, d := range directions {
@@ -138,4 +140,13 @@ func (p policies) strictest(namespace string, with map[string]string) string {
 // free is 0 for what no policy selects, 1 for the rest: the order of preference.
 func (p policies) free(namespace string, of map[string]string) int {
 	return min(1, len(p.on(namespace, of)))
+}
+
+// knowsSenders reports whether a rule knows senders by their addresses, so that pods with the same labels differ.
+func (p policies) knowsSenders() bool {
+	return len(p.sets) > 0 || slices.ContainsFunc(p.all, func(one policy) bool {
+		return slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool {
+			return len(r.src.nets)+len(r.src.notNets) > 0
+		})
+	})
 }

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,49 +20,24 @@ import (
 type ruling struct {
 	tier  string
 	order float64
-	vague bool              // whom it selects is not worked out
+	vague bool              // its selector could not be read
+	whom  entity            // what its selectors of namespaces and accounts require beside its selector
 	rules map[string][]rule // for each direction that it is about
 }
 
 // rule is one of a policy's, in order.
 type rule struct {
-	action string // Allow, Deny, Pass or Log
-	all    bool   // it is about every packet
-	pods   bool   // it is surely about what certain pods send, known by their labels, and nothing else
-	// what of the packets it is about is known of Calico's rules, and of Kubernetes'; receivers of egress alone
-	protocol string                 // the only one it is about, as in protocolTCP, or a number; "" = every one
-	ports    []any                  // the ports at the receiving end that it is about; nil = every port
-	to       func(destination) bool // whether it may be about what is for that one; nil = for everybody
-	nets     bool                   // it knows receivers by their addresses alone
-	from     []netip.Prefix         // the networks that it is about what comes from; nil = from everywhere, or not known
+	action                string // Allow, Deny, Pass or Log
+	all                   bool   // it is about every packet
+	pods                  bool   // it is surely about what certain pods send, known by their labels, and nothing else
+	protocol, notProtocol string // in capitals, or a number; "" = every one
+	version               int    // of IP; 0 = both
+	icmp                  bool   // it is about certain types of ICMP
+	src, dst              entity
 }
 
-// mayBeFrom tells whether a rule may be about what an address sends.
-func (r rule) mayBeFrom(sender netip.Addr) bool {
-	return r.from == nil || slices.ContainsFunc(r.from, func(n netip.Prefix) bool { return n.Contains(sender) })
-}
-
-// mayBe tells whether a rule may be about a port at the receiving end.
-func (r rule) mayBe(protocol string, port int) bool {
-	if r.protocol != "" && r.protocol != protocol {
-		return false
-	}
-	return r.ports == nil || slices.ContainsFunc(r.ports, func(one any) bool {
-		text, isText := one.(string)
-		first, last, isRange := strings.Cut(text, ":")
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		switch {
-		case !isText:
-			return int(number(one, 0)) == port
-		case err != nil || isRange && err2 != nil: // it has a name
-			return true
-		case isRange:
-			return from <= port && port <= to
-		}
-		return from == port
-	})
-}
+// byNets reports whether a rule knows receivers by their addresses alone.
+func (r *rule) byNets() bool { return len(r.dst.nets) > 0 && !r.dst.selects() && r.dst.service == "" }
 
 // The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
 const (
@@ -80,11 +52,12 @@ var directions = []struct{ said, is, rules string }{
 }
 
 // calicoRuling reads a policy of Calico's.
-func calicoRuling(spec map[string]any, vague bool) ruling {
+func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
 	out := ruling{tier: cmp.Or(text("tier"), tierDefault), order: math.Inf(1), rules: map[string][]rule{}}
-	out.vague = vague || text("namespaceSelector") != "" || text("serviceAccountSelector") != ""
+	out.vague = vague
+	out.whom = entity{namespaces: text("namespaceSelector"), accountSelector: text("serviceAccountSelector")}
 	out.order = number(spec["order"], out.order)
 	if set("doNotTrack") || set("preDNAT") { // of host endpoints alone
 		return out
@@ -100,7 +73,7 @@ func calicoRuling(spec map[string]any, vague bool) ruling {
 		out.rules[d.is] = []rule{}
 		for _, item := range list {
 			r, _ := item.(map[string]any)
-			out.rules[d.is] = append(out.rules[d.is], calicoRule(r))
+			out.rules[d.is] = append(out.rules[d.is], calicoRule(namespace, r))
 		}
 	}
 	return out
@@ -136,21 +109,39 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 		out.rules[probe.DeniesIngress] = []rule{}
 		for _, r := range np.Spec.Ingress {
 			allows := rule{action: "Allow", all: len(r.From)+len(r.Ports) == 0, pods: fromPods(r.From)}
-			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress], allows.at(r.Ports)...)
+			out.rules[probe.DeniesIngress] = append(out.rules[probe.DeniesIngress],
+				allows.each(np.Namespace, r.From, r.Ports, func(one *rule) *entity { return &one.src })...)
 		}
 	}
 	if slices.Contains(types, networkingv1.PolicyTypeEgress) || len(types) == 0 && len(np.Spec.Egress) > 0 {
 		out.rules[probe.DeniesEgress] = []rule{}
 		for _, r := range np.Spec.Egress {
-			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress], egressRules(np.Namespace, r)...)
+			allows := rule{action: "Allow", all: len(r.To)+len(r.Ports) == 0}
+			out.rules[probe.DeniesEgress] = append(out.rules[probe.DeniesEgress],
+				allows.each(np.Namespace, r.To, r.Ports, func(one *rule) *entity { return &one.dst })...)
 		}
 	}
 	return out
 }
 
-// on tells whether a policy holds for a pod.
-func (p policy) on(namespace string, with map[string]string) bool {
-	return (p.namespace == "" || p.namespace == namespace) && p.selects(with)
+// mayHold reports whether a policy may hold for a pod.
+func (p policies) mayHold(one *policy, namespace string, with map[string]string) bool {
+	return p.holds(one, &end{namespace: namespace, labels: with}) != no
+}
+
+// holds reports whether a policy holds for a pod.
+func (p policies) holds(one *policy, e *end) answer {
+	if one.namespace != "" && one.namespace != e.namespace {
+		return no
+	}
+	if one.vague {
+		return maybe
+	}
+	by := p.selectsBy(one.text, e.namespace, e.labels)
+	if one.selects != nil {
+		by = sure(one.selects(e.labels))
+	}
+	return min(by, p.labelled(&one.whom, e.namespace, e.labels))
 }
 
 // denies names the directions in which every packet of a pod is surely denied, and the policy that
@@ -169,64 +160,110 @@ func (p policies) denies(namespace string, with map[string]string) (name string,
 
 // deniesIn names the policy that surely denies every packet of a pod in a direction, "" where none does.
 func (p policies) deniesIn(direction, namespace string, with map[string]string) string {
-	by, _, _ := p.ask(direction, func(one policy) bool { return one.on(namespace, with) },
-		func(policy, rule) bool { return true })
-	return by
+	of := end{namespace: namespace, labels: with}
+	return p.ask(direction, func(one *policy) answer { return p.holds(one, &of) }, func(_ *policy, r *rule) answer {
+		return max(maybe, sure(r.all))
+	}).by
+}
+
+// A decision is what the policies come to for some packets.
+type decision struct {
+	by     string // the policy that surely denies them, "" = they may pass
+	chosen bool   // a rule of it with conditions does, and not that no rule allows them
+	rule   *rule  // which rule of it denies them; nil = no rule allows them
+	held   bool   // some policy holds
+}
+
+// denied reports whether the packets are surely denied.
+func (d decision) denied() bool { return d.by != "" }
+
+// sends decides on what an end sends, and receives on what an end receives.
+func (p policies) sends(f *flow) decision {
+	return p.ask(probe.DeniesEgress, func(one *policy) answer { return p.holds(one, &f.from) },
+		func(_ *policy, r *rule) answer { return p.about(r, f) })
+}
+
+func (p policies) receives(f *flow) decision {
+	return p.ask(probe.DeniesIngress, func(one *policy) answer { return p.holds(one, &f.to) },
+		func(_ *policy, r *rule) answer { return p.about(r, f) })
 }
 
 // ask walks the tiers as Calico does, for packets that a rule may be about: the first rule that a packet meets
-// decides; a tier whose policies hold and do not decide denies at its end. It names the policy that surely denies them,
-// and tells whether any policy holds. Which of two policies with the same order comes first differs between versions
-// of Calico: nothing is sure there that one denies and the other may not.
-func (p policies) ask(direction string, holds func(policy) bool, may func(policy, rule) bool) (
-	by string, held, denied bool,
-) {
+// decides; a tier whose policies hold and do not decide denies at its end. Which of two policies with the same order
+// comes first differs between versions of Calico: nothing is sure there that one denies and the other may not.
+func (p policies) ask(direction string, holds func(*policy) answer, about func(*policy, *rule) answer) decision {
+	held := false
 	for rest := p.all; len(rest) > 0; {
 		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one policy) bool { return one.tier != rest[0].tier })
 		if end < 0 {
 			end = len(rest)
 		}
-		first, decided, passed := "", "", false
-		var order float64 // of the policy that decided
-		for _, one := range rest[:end] {
-			rules, about := one.rules[direction]
-			if !about || !holds(one) {
-				continue
-			}
-			if (decided != "" || passed) && one.order != order {
-				break
-			}
-			if one.vague {
-				return "", true, false
-			}
-			first, held = cmp.Or(first, one.name), true
-			for _, r := range rules {
-				switch {
-				case !may(one, r), r.action == "Log", r.action == "Deny" && !r.all:
-					continue
-				case r.action == "Deny" && !passed:
-					decided, order = cmp.Or(decided, one.name), one.order
-				case r.action == "Pass" && r.all && decided == "":
-					passed, order = true, one.order
-				default: // it allows or passes on some
-					return "", true, false
-				}
-				break
-			}
-		}
-		if decided != "" {
-			return decided, true, true
+		t := p.askTier(rest[:end], direction, holds, about)
+		held = held || t.held
+		if t.open || t.by != "" {
+			return decision{by: t.by, chosen: t.chosen, rule: t.rule, held: held}
 		}
 		rest = rest[end:]
-		if action, _ := p.tiers[tier]["defaultAction"].(string); first != "" && !passed && action != "Pass" {
-			return first, true, true
+		if action, _ := p.tiers[tier]["defaultAction"].(string); t.first != "" && !t.passed && action != "Pass" {
+			return decision{by: t.first, held: true}
 		}
 	}
-	return "", held, false
+	return decision{held: held}
+}
+
+// tierDecision is what the policies of a tier come to before its end.
+type tierDecision struct {
+	decision
+	first  string // the first policy that holds
+	passed bool   // a rule leaves it to the next tier
+	open   bool   // the packets may pass
+}
+
+func (p policies) askTier(all []policy, direction string, holds func(*policy) answer,
+	about func(*policy, *rule) answer,
+) (t tierDecision) {
+	var order float64 // of the policy that decided
+	for i := range all {
+		one := &all[i]
+		rules, is := one.rules[direction]
+		if !is {
+			continue
+		}
+		hold := holds(one)
+		if hold == no {
+			continue
+		}
+		if (t.by != "" || t.passed) && one.order != order {
+			return t
+		}
+		t.held = true
+		if hold == maybe {
+			return tierDecision{decision: decision{held: true}, open: true}
+		}
+		t.first = cmp.Or(t.first, one.name)
+		for j := range rules {
+			r := &rules[j]
+			is := about(one, r)
+			switch {
+			case is == no, r.action == "Log", r.action == "Deny" && is != yes:
+				continue
+			case r.action == "Deny" && !t.passed:
+				if t.by == "" {
+					t.by, t.chosen, t.rule, order = one.name, !r.all, r, one.order
+				}
+			case r.action == "Pass" && is == yes && t.by == "":
+				t.passed, order = true, one.order
+			default: // it allows or passes on some
+				return tierDecision{decision: decision{held: true}, open: true}
+			}
+			break
+		}
+	}
+	return t
 }
 
 // sort puts the policies into the order in which they are asked, tier by tier.
-func (p policies) sort() {
+func (p *policies) sort() {
 	const last = 1000000 // of the default tier, where its object does not say it
 	order := func(tier string) float64 {
 		otherwise := math.Inf(1)

@@ -107,6 +107,7 @@ func reading() []Right {
 		lost(Cluster, "apps", "deployments", []string{"list"}, "how many replicas the cluster's DNS and calico-kube-controllers should have is not known"),
 		lost(Cluster, "", "events", []string{"list"}, "why pods do not start is known less well"),
 		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "whether a policy forbids what was asked is not known"),
+		lost(Cluster, "", "namespaces", []string{"list"}, "whether a policy by labels of namespaces denies what was asked is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
 	)
@@ -130,6 +131,8 @@ func reading() []Right {
 		{"ipreservations", "whether IPAM has an address for new pods is not known"},
 		{"networkpolicies", "whether a policy forbids what was asked is not known"},
 		{"globalnetworkpolicies", "whether a policy forbids what was asked is not known"},
+		{"globalnetworksets", "whether a policy by a network set denies what was asked is not known"},
+		{"networksets", "whether a policy by a network set denies what was asked is not known"},
 		{"hostendpoints", "whether a HostEndpoint shuts ports of the node is not known"},
 		{"tiers", "whether a policy surely denies what was asked is not known"},
 	} {

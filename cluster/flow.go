@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// answer is whether a rule is about a packet, or a policy holds for a pod.
+type answer int
+
+// What is not known of the cluster gives maybe.
+const (
+	no answer = iota
+	maybe
+	yes
+)
+
+func (a answer) not() answer { return yes - a }
+
+// sure is the answer to what is known.
+func sure(is bool) answer {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// A flow is packets from one end to the other, at a port of the receiver.
+type flow struct {
+	protocol string
+	port     int // 0 = not known
+	from, to end
+}
+
+// An end sends or receives packets: a pod, where it has labels, or an address.
+type end struct {
+	unknown   bool // any sender or receiver
+	namespace string
+	labels    map[string]string // those that Calico has of a pod, without its namespace's and its account's
+	addrs     []netip.Addr      // its own, as policies see them
+	also      []netip.Addr      // others at which it may be asked instead
+	cached    bool              // a program of the node may answer in its place, at an address that is not known
+	hinted    []netip.Addr      // addresses that a rule may mean it by, before they are translated
+	ports     map[string]int    // by PROTOCOL/NAME; nil = not known
+	service   string            // NAMESPACE/NAME of the Service that it is behind
+}
+
+// entity is what a rule requires of one end, in Calico's words.
+type entity struct {
+	of                   string // the policy's namespace
+	selector, namespaces string
+	notSelector          string
+	accounts             []string
+	accountSelector      string
+	nets, notNets        []netip.Prefix
+	badNets              bool // some could not be read
+	ports, notPorts      []any
+	service              string // NAMESPACE/NAME
+}
+
+// empty reports whether an entity requires nothing.
+func (x *entity) empty() bool {
+	return !x.selects() && x.notSelector == "" && len(x.nets)+len(x.notNets)+len(x.ports)+len(x.notPorts) == 0 &&
+		x.service == "" && !x.badNets
+}
+
+// selects reports whether an entity requires labels.
+func (x *entity) selects() bool {
+	return x.selector != "" || x.namespaces != "" || len(x.accounts) > 0 || x.accountSelector != ""
+}
+
+// about reports whether a rule is about a flow.
+func (p policies) about(r *rule, f *flow) answer {
+	if r.protocol != "" && r.protocol != f.protocol || r.notProtocol != "" && r.notProtocol == f.protocol {
+		return no
+	}
+	out := yes
+	if r.icmp {
+		if out = maybe; !strings.HasPrefix(f.protocol, "ICMP") { // types are not compared
+			return no
+		}
+	}
+	if r.version != 0 {
+		out = min(out, ofFamily(r.version, f.to.addrs))
+	}
+	if out == no {
+		return no
+	}
+	return min(out, p.matches(&r.src, &f.from, f.protocol, -1), p.matches(&r.dst, &f.to, f.protocol, f.port))
+}
+
+// ofFamily reports whether addresses are of an IP version.
+func ofFamily(version int, addrs []netip.Addr) answer {
+	return each(addrs, func(a netip.Addr) answer { return sure(a.Is4() == (version == 4)) })
+}
+
+// each is the answer for all of some addresses: maybe where they differ, or where none is known.
+func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
+	least, most := yes, no
+	for _, a := range addrs {
+		is := of(a)
+		least, most = min(least, is), max(most, is)
+	}
+	if len(addrs) == 0 || least != most {
+		return maybe
+	}
+	return least
+}
+
+// matches reports whether an end is one that a rule requires; port is -1 for a sender, which has any.
+func (p policies) matches(x *entity, e *end, protocol string, port int) answer {
+	if x.empty() {
+		return yes
+	}
+	out := portsOf(x, e, protocol, port)
+	if e.unknown {
+		if named := *x; len(x.ports)+len(x.notPorts) > 0 {
+			named.ports, named.notPorts = nil, nil
+			return min(out, max(maybe, sure(named.empty())))
+		}
+		return maybe
+	}
+	out = min(out, p.netsOf(x, e))
+	if x.service != "" {
+		out = min(out, max(maybe, sure(x.service == e.service))) // another Service may have the same pods
+	}
+	if x.selects() || x.notSelector != "" && x.of != "" {
+		out = min(out, p.selected(x, e))
+	}
+	if x.notSelector != "" {
+		out = min(out, p.selected(&entity{selector: x.notSelector}, e).not())
+	}
+	return out
+}
+
+// netsOf reports whether an end is in the networks of a rule.
+func (p policies) netsOf(x *entity, e *end) answer {
+	out := yes
+	if x.badNets {
+		out = maybe
+	}
+	if len(x.nets) > 0 {
+		out = min(out, inNets(x.nets, e))
+		elsewhere := len(x.ports) > 0 || slices.ContainsFunc(x.nets, linkLocal.Overlaps)
+		if out == no && (e.cached && elsewhere || len(e.hinted) > 0 && inNets(x.nets, &end{addrs: e.hinted}) != no) {
+			out = maybe
+		}
+	}
+	if len(x.notNets) > 0 {
+		out = min(out, inNets(x.notNets, e).not())
+	}
+	return out
+}
+
+// inNets reports whether the addresses of an end are in one of some networks.
+func inNets(nets []netip.Prefix, e *end) answer {
+	in := func(a netip.Addr) answer {
+		return sure(slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) }))
+	}
+	out := each(e.addrs, in)
+	if len(e.also) > 0 && out != each(e.also, in) {
+		return maybe
+	}
+	return out
+}
+
+// portsOf reports whether a port is one of those of a rule.
+func portsOf(x *entity, e *end, protocol string, port int) answer {
+	out := yes
+	if len(x.ports) > 0 {
+		out = inPorts(x.ports, e, protocol, port)
+	}
+	if len(x.notPorts) > 0 {
+		out = min(out, inPorts(x.notPorts, e, protocol, port).not())
+	}
+	return out
+}
+
+func inPorts(ports []any, e *end, protocol string, port int) answer {
+	if port <= 0 {
+		return maybe
+	}
+	out := no
+	for _, one := range ports {
+		text, isText := one.(string)
+		if !isText {
+			out = max(out, sure(int(number(one, 0)) == port))
+			continue
+		}
+		first, last, isRange := strings.Cut(text, ":")
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		switch at, known := e.ports[protocol+"/"+text]; {
+		case known:
+			out = max(out, sure(at == port))
+		case err != nil || isRange && err2 != nil: // it has a name
+			if e.ports == nil {
+				out = max(out, maybe)
+			}
+		case isRange:
+			out = max(out, sure(from <= port && port <= to))
+		default:
+			out = max(out, sure(from == port))
+		}
+	}
+	return out
+}
