@@ -14,7 +14,7 @@ import (
 var policyWithoutDNS = &Rule{
 	ID: "policy-without-dns", Layer: LayerPaths, Title: "a policy lets pods out to others and not to the cluster's DNS, so names do not resolve in them",
 	Doc: `From the first policy with egress on, a pod sends only what some policy allows, and asking for names has to be allowed too, by UDP: a rule with port 53 and no protocol is about TCP. Such pods wait for names and say that a database or a service cannot be reached; every other pod on the node, and the node itself, resolves the same names (projectcalico/calico#2199, kubernetes/website#38267).
-Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. Where none of those pods was entered to ask, it may be meant, for pods that need no names, and is low.`,
+Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
 	Fix: probe.Fix{
 		Says: "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
 		Manifest: []string{
@@ -30,33 +30,71 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(facts.CheckDNSPolicies) {
-			policy, pods := r.Facts.Str(facts.Policy), listOf(r, facts.NamedPods)
-			if policy == "" || len(pods) == 0 {
+			pods := listOf(r, facts.NamedPods)
+			if r.Facts.Str(facts.Policy) == "" || len(pods) == 0 || r.Facts[facts.DNSClosed] == true {
 				continue
 			}
-			namespace, pod, _ := strings.Cut(pods[0], "/")
-			name, ofKubernetes := strings.CutPrefix(policy, "NetworkPolicy "+namespace+"/")
-			port := 53.0
-			if n, ok := r.Facts.Num(facts.DNSPort); ok {
-				port = n
-			}
-			c := Case{
-				About: policy,
-				Says: fmt.Sprintf("%s lets pods of {node} out to others and not to the cluster's DNS: %s", policy,
-					strings.Join(pods[:min(len(pods), 3)], ", ")),
-				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
-					"pod": checked(pod, isName(pod), "POD"), "policy": checked(name, ofKubernetes && isName(name), "POLICY"),
-					"port": numberArg(port)},
-				For: clues(hint, []Finding{r}),
-			}
-			if lost := unresolvedIn(f, pods); len(lost) > 0 {
-				c.For = append(c.For, clues(hint, lost)...)
-				c.Covers = append(notItsOwn(f, lost), Covers(checks.DNSExternal.ID)...)
-			}
-			out = append(out, c)
+			out = append(out, keptFromDNS(f, r, pods))
 		}
 		return out
 	},
+}
+
+// keptFromDNS is the case of a policy that keeps some pods from the DNS. Where a rule of it denies the DNS, or was
+// written for it and misses it, it is not meant.
+func keptFromDNS(f Findings, r Finding, pods []string) Case {
+	policy, how := r.Facts.Str(facts.Policy), r.Facts.Str(facts.DNSKept)
+	namespace, pod, _ := strings.Cut(pods[0], "/")
+	name, ofKubernetes := strings.CutPrefix(policy, "NetworkPolicy "+namespace+"/")
+	port := 53.0
+	if n, ok := r.Facts.Num(facts.DNSPort); ok {
+		port = n
+	}
+	says, weight := "%s lets pods of {node} out to others and not to the cluster's DNS: %s", hint
+	switch how {
+	case "denied":
+		says, weight = "%s denies pods of {node} the cluster's DNS by a rule of its own: %s", strong
+	case "missed":
+		says, weight = "the DNS rule of %s does not reach the cluster's DNS by UDP, for pods of {node}: %s", strong
+	case "shut":
+		says = "%s does not let pods of {node} in to the cluster's DNS: %s"
+	}
+	c := Case{
+		About: policy, Says: fmt.Sprintf(says, policy, strings.Join(pods[:min(len(pods), 3)], ", ")),
+		Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
+			"pod": checked(pod, isName(pod), "POD"), "policy": checked(name, ofKubernetes && isName(name), "POLICY"),
+			"port": numberArg(port)},
+		For: clues(weight, []Finding{r}),
+	}
+	if how == "denied" {
+		c.Fix = deniedDNSFix
+	}
+	if set := r.Facts.Str(facts.BySet); set != "" {
+		c.Says = fmt.Sprintf("%s has the cluster's DNS, and %s denies it to pods of {node}: %s", set, policy,
+			strings.Join(pods[:min(len(pods), 3)], ", "))
+	}
+	lost := unresolvedIn(f, pods)
+	switch resolved := keep(f.Of(checks.DNSCluster.ID), func(d Finding) bool {
+		return d.Status == probe.OK && slices.Contains(pods, d.From) && strings.HasSuffix(d.Target, " udp")
+	}); {
+	case len(lost) > 0:
+		c.For = append(c.For, clues(hint, lost)...)
+		c.Covers = append(notItsOwn(f, lost), Covers(checks.DNSExternal.ID)...)
+	case len(resolved) > 0:
+		c.Against = clues(strong, resolved[:1])
+	}
+	return c
+}
+
+// deniedDNSFix is for a rule that denies the DNS among others.
+var deniedDNSFix = &probe.Fix{
+	Says: "Allow the cluster's DNS in a rule before the one that denies it, or take the networks of pods and Services out of that rule, or out of the network set that it selects.",
+	Manifest: []string{
+		"kubectl get globalnetworkpolicies.crd.projectcalico.org,networkpolicies.crd.projectcalico.org -A -o yaml",
+		"kubectl get globalnetworksets.crd.projectcalico.org,networksets.crd.projectcalico.org -A -o yaml",
+		"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # whom it asks",
+	},
+	Radius: "reading changes nothing; a changed policy or network set holds for every pod that it selects, at once",
 }
 
 // dnsClosed is a policy that keeps everybody from the cluster's DNS.
@@ -79,9 +117,13 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 			policy := r.Facts.Str(facts.Policy)
 			namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
 			port, _ := r.Facts.Num(facts.DNSPort)
+			says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
+			if pods := listOf(r, facts.NamedPods); len(pods) > 0 {
+				says = "%s selects the pods of the cluster's DNS and lets UDP %.0f in to them from no pod of {node} that asks it"
+			}
 			return []Case{{
 				About: policy,
-				Says:  fmt.Sprintf("%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names", policy, port),
+				Says:  fmt.Sprintf(says, policy, port),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
 					"policy": checked(name, isName(name), "POLICY"), "port": numberArg(port)},
 				For:    append(clues(proof, []Finding{r}), clues(0, f.Bad(checks.DNSCluster.ID))...),
