@@ -222,12 +222,7 @@ func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, 
 			continue
 		}
 		asked++
-		from := end{namespace: p.Namespace, labels: labelsOf(&p), ports: portNames(&p)}
-		for _, ip := range p.Status.PodIPs {
-			if addr, err := netip.ParseAddr(ip.IP); err == nil {
-				from.addrs = append(from.addrs, addr)
-			}
-		}
+		from := endOf(&p)
 		key := fmt.Sprint(p.Namespace, from.labels) // maps are printed in order
 		if s.policies.knowsSenders() {
 			key += fmt.Sprint(from.addrs)
@@ -251,10 +246,13 @@ const (
 	podsTold     = 20
 )
 
+// policiesUnknown says why it is not known what policies come to.
+func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.err, s.policies.other) }
+
 // dnsPolicies finds pods of the node that policies let out to others and not to the DNS.
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	servers := s.dnsDestinations()
-	switch unknown := errors.Join(s.policies.err, s.policies.other); {
+	switch unknown := s.policiesUnknown(); {
 	case s.placed.err != nil:
 		report(unread(s.placed.err))
 		return

@@ -100,6 +100,13 @@ For each pod of the node that runs and asks the cluster's DNS (its dnsPolicy is 
 fail: policies select the pods of the DNS itself and let no question in to any of them, or none of this node's pods; or a rule of a policy denies pods the DNS while they are let out of the cluster; or a rule for the DNS port reaches no server by UDP. warn: the first, for UDP alone, and a cache on the node may ask by TCP. ok: there is no such pod. info: a policy lets some out to others alone, and which; what policies come to is not known. Pods that are let out to nobody, or to addresses alone, are left out: that is mostly meant. skip: no pod of the cluster's DNS is known.`,
 		},
 		{
+			ID: facts.CheckAPIPolicies, Asks: "do policies keep the cluster's own pods from the API server?",
+			Run: bind(apiPolicies),
+			Doc: `A policy for all pods of kube-system or of Calico's namespace also holds for CoreDNS, calico-kube-controllers, calico-apiserver and metrics-server. Each of them needs the API server: CoreDNS is never ready without it, addresses of pods that are gone are not freed. Nothing is seen as long as they run with the connections and answers that they have.
+For each of them (the first two on every node) the policies are evaluated in Calico's order for TCP to the API server's endpoints, as for dns-policies.
+ok: none is denied it. fail: a policy surely denies it, and which. info: what policies come to is not known. skip: no endpoint of the API server is known.`,
+		},
+		{
 			ID: facts.CheckProxyRights, Asks: "may kube-proxy do what it needs?", Run: bind(proxyRights),
 			Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole system:node-proxier or the binding lacks one of these, rules stay as they are and newer Services do not answer, and kube-proxy calls itself healthy.
 The API server is asked what the account of the DaemonSet's pod on this node may do, and where there is none, the user system:kube-proxy; who may not create subjectaccessreviews is answered from the roles and bindings.

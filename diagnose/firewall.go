@@ -12,7 +12,7 @@ import (
 
 func firewallRules() []*Rule {
 	return []*Rule{uplinkDown, firewallRewritten, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade,
-		dnsClosed, policyWithoutDNS, policyForbids}
+		policyWithoutAPI, dnsClosed, policyWithoutDNS, policyForbids}
 }
 
 // uplinkDown is a node without a link.

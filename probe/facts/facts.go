@@ -39,6 +39,7 @@ const (
 	CheckServicePolicies  = "service-policies"
 	CheckDNSPolicies      = "dns-policies"
 	CheckPodPolicies      = "pod-policies"
+	CheckAPIPolicies      = "api-policies"
 	CheckAccounts         = "calico-accounts"
 	CheckIPPools          = "ip-pools"
 	CheckBGPPeering       = "bgp-peering"

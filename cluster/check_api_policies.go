@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// needAPI are labels k8s-app of the cluster's own pods that cannot do without the API server.
+var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
+
+// apiPods are the pods of the cluster that need the API server and have an address of their own: CoreDNS and
+// calico-kube-controllers on any node, others on this one.
+func (s *Snapshot) apiPods() (out []*corev1.Pod) {
+	seen := map[string]bool{}
+	add := func(pods []corev1.Pod) {
+		for i := range pods {
+			p := &pods[i]
+			own := p.Namespace == "kube-system" || slices.Contains(s.calicoIn, p.Namespace)
+			if own && ownAddress(*p) && p.DeletionTimestamp == nil && !seen[nameOf(p)] &&
+				slices.Contains(needAPI, p.Labels["k8s-app"]) {
+				seen[nameOf(p)] = true
+				out = append(out, p)
+			}
+		}
+	}
+	add(s.dnsServers.pods)
+	add(s.controllers)
+	add(s.placed.pods)
+	return out
+}
+
+// apiServers are the API server's endpoints, which policies see once kube-proxy has translated its Service.
+func (s *Snapshot) apiServers() (out end, port int) {
+	for _, t := range s.api {
+		if t.Name != "endpoint" {
+			out.hinted = append(out.hinted, t.Addr)
+			continue
+		}
+		out.addrs, port = append(out.addrs, t.Addr), t.Port
+	}
+	out.service = "default/kubernetes"
+	return out, port
+}
+
+// apiPolicies finds pods of the cluster itself that policies keep from the API server.
+func apiPolicies(s *Snapshot, report func(probe.Result)) {
+	to, port := s.apiServers()
+	switch unknown := s.policiesUnknown(); {
+	case unknown != nil:
+		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		return
+	case len(to.addrs) == 0:
+		report(probe.Found(probe.Skip, "no endpoint of the API server is known"))
+		return
+	}
+	pods := s.apiPods()
+	var order []string
+	by := map[string][]*corev1.Pod{}
+	for _, p := range pods {
+		from := endOf(p)
+		out := s.policies.sends(&flow{protocol: protocolTCP, port: port, from: from, to: to})
+		if !out.denied() {
+			continue
+		}
+		if by[out.by] == nil {
+			order = append(order, out.by)
+		}
+		by[out.by] = append(by[out.by], p)
+	}
+	if len(by) == 0 {
+		report(probe.Found(probe.OK, "no policy keeps any of %s of the cluster itself from the API server", plural(len(pods), "pod")))
+		return
+	}
+	for _, policy := range order[:min(len(order), policiesTold)] {
+		var names []string
+		for _, p := range by[policy] {
+			names = append(names, nameOf(p))
+		}
+		slices.Sort(names)
+		report(probe.Found(probe.Fail, "it denies them the API server (TCP %d): %s", port, few(names)).On(policy).
+			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), podsTold)]))
+	}
+}
+
+// endOf is a pod as policies see it.
+func endOf(p *corev1.Pod) end {
+	out := end{namespace: p.Namespace, labels: labelsOf(p), ports: portNames(p)}
+	for _, ip := range p.Status.PodIPs {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(ip.IP)); err == nil {
+			out.addrs = append(out.addrs, addr)
+		}
+	}
+	return out
+}
