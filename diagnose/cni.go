@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -84,7 +85,7 @@ func notReadyNetwork(f Findings) []Finding {
 // cniConfigShadowed is another plugin's file in the way.
 var cniConfigShadowed = &Rule{
 	ID: "cni-config-shadowed", Layer: LayerCalico, Title: "another plugin's network configuration comes before Calico's",
-	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
+	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days. Cilium renames every other file to NAME.cilium_bak (cni.exclusive, its default), each time that its agent starts: one of its pods on a node with Calico is enough.
 Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
 		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
@@ -109,13 +110,31 @@ Multus comes first by intent and is not meant here.`,
 			"docker")) > 0 {
 			weight = proof
 		}
-		return []Case{{
+		c := Case{
 			Says:   "new pods of {node} get another plugin's network: " + shadowed[0].Saw,
 			Args:   map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(checks.FactFile))},
 			For:    clues(weight, shadowed),
 			Covers: append(Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID), podsUnconnected...),
-		}}
+		}
+		if behind := shadowed[0].Facts.Str(checks.FactBehind); behind != "" && !path.IsAbs(behind) {
+			c.Fix = &renamedBack
+		}
+		return []Case{c}
 	},
+}
+
+// renamedBack is for Calico's file that something renamed.
+var renamedBack = probe.Fix{
+	Says: "Find what renamed Calico's file and keep it off this node, or it does so again. Then have install-cni write the file again.",
+	Manifest: []string{
+		"ssh {node} ls -la --full-time /etc/cni/net.d",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -i -e cilium -e cni -e multus",
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "the other plugin is not used any more, and no pod of it is on this node", Manifest: []string{
+			"ssh {node} sudo mv {file} /root/", "kubectl delete pod -n {namespace} {pod}"}},
+	},
+	Radius: "new pods of this node; BGP sessions of the node close and come back within seconds; pods that started meanwhile have to be recreated",
 }
 
 // cniPluginMissing is a program that is not there.
@@ -144,12 +163,24 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 		if len(missing) == 0 {
 			return nil
 		}
-		return []Case{{
-			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there",
-				strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
-			For: clues(proof, missing), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
-		}}
+		c := Case{
+			Says: "no new pod gets a network on {node}: " + missing[0].Saw, For: clues(proof, missing),
+			Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
+		}
+		if named := listOf(missing[0], checks.FactPlugins); len(named) > 0 && !slices.Contains(named, "calico") {
+			c.Fix, c.Args = &othersPlugins, map[string]Arg{"file": fileArg(missing[0].Facts.Str(checks.FactFile))}
+		}
+		return []Case{c}
 	},
+}
+
+// othersPlugins is for a network of others, the first by name, whose programs are gone.
+var othersPlugins = probe.Fix{
+	Says: "Install that network's plugins on the node again, or set its file aside where it is not used any more: the runtime then uses the next one.",
+	Manifest: []string{"ssh {node} 'ls -l /etc/cni/net.d /opt/cni/bin'",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -i -e cni -e multus -e cilium -e flannel"},
+	OnlyIf: []probe.Conditional{{If: "that network is not used any more", Manifest: []string{"ssh {node} sudo mv {file} /root/"}}},
+	Radius: "reading changes nothing; new pods of this node get the next network in /etc/cni/net.d; running pods are not touched",
 }
 
 // firstWord returns the first word of the first text of a list, "" where there is none.

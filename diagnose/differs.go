@@ -168,6 +168,21 @@ var areaFixes = map[string]struct{ look, back, when string }{
 	checks.AreaSystem:     {"ssh {one} 'uname -r; cat /proc/cmdline; grep -rn . /etc/modprobe.d'", "", ""},
 }
 
+// networkDiffers says, as the end of a sentence, what the files of network configurations have here and not on a
+// baseline node, "" where that is nothing, or much.
+func networkDiffers(f Findings) string {
+	var texts []string
+	for _, d := range differences(f) {
+		if d.area == checks.AreaPaths && strings.HasPrefix(d.name, networkFolder+"/") {
+			texts = append(texts, d.text(f.Node))
+		}
+	}
+	if len(texts) == 0 || len(texts) > mostTelling {
+		return ""
+	}
+	return "; the CNI configuration differs from a node that works: " + strings.Join(texts, "; ")
+}
+
 // putBack is how to look at the areas that differ, on both nodes, and how to put each back.
 func putBack(named []difference) *probe.Fix {
 	fix := differsFix

@@ -246,7 +246,7 @@ It is quoted as it is where no other cause explains it.`,
 		groups := waitingPods(f, facts.StartsCNI)
 		out := quotedPods(groups, "get no network from the CNI plugin")
 		if len(out) == 0 {
-			return nil
+			return networkRefused(f)
 		}
 		switch groups[0].Facts.Str(facts.Obstacle) {
 		case facts.ObstacleNotExecutable:
@@ -277,7 +277,25 @@ It is quoted as it is where no other cause explains it.`,
 				"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
 			out[0].Args = map[string]Arg{"of": checked(namespace, isName(namespace), "NAMESPACE")}
 			out[0].Fix = rightPool
+		case "":
+			out[0].Says += networkDiffers(f)
 		}
 		return out
 	},
+}
+
+// networkRefused is the case of a runtime that reads Calico's configuration and says that its network does not work,
+// such as for a version that it does not know.
+func networkRefused(f Findings) []Case {
+	says := notReadyNetwork(f)
+	if len(says) == 0 || len(f.Failed(checks.CNIConfig.ID)) > 0 || len(good(f, checks.CNIConfig.ID)) == 0 {
+		return nil
+	}
+	return []Case{{
+		Says: "the runtime of {node} reads Calico's network configuration and does not get along with it: " + says[0].Saw +
+			networkDiffers(f),
+		For: append(clues(strong, says[:1]), clues(0, kubeletSaid(f, facts.UnreadyNetwork))...),
+		Covers: append(Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
+			podsUnconnected...),
+	}}
 }

@@ -149,6 +149,11 @@ func isComparable(d difference, here, there *areaItems) bool {
 	case d.area == checks.AreaKubelet, d.area == checks.AreaProxy:
 		return hasKind(without.values, strings.HasPrefix(d.name, "--"))
 	case d.area == checks.AreaPaths:
+		file, _, isSetting := strings.Cut(d.name, " ")
+		if isSetting { // of a file that is on both, which says more than that it is on one alone
+			_, known := without.values[file]
+			return known
+		}
 		folder := d.name[:max(strings.LastIndex(d.name, "/"), 0)]
 		state, known := without.values[folder]
 		return known && state != "missing" && (folder == pluginFolder || folder == networkFolder)

@@ -19,7 +19,7 @@ import (
 )
 
 // node is a node's root made of files, under a path short enough for sockets. Its
-// processes are root's unless it is said otherwise.
+// processes are root's unless it is said otherwise. What is below a folder "bin" may be executed.
 func node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node")
@@ -40,7 +40,11 @@ func node(t *testing.T, files map[string]string) *probe.Host {
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+		mode := os.FileMode(0o644)
+		if slices.Contains(strings.Split(name, "/"), "bin") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(full, []byte(text), mode); err != nil {
 			t.Fatal(err)
 		}
 	}

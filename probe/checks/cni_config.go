@@ -14,7 +14,6 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // CNIConfig asks which network plugin the runtime would call: it takes the first
@@ -23,7 +22,7 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started; or a plugin is for another CPU, empty, or no program (the kernel: exec format error); or it requests addresses of a family without an enabled IP pool; or containerd says that it found no file there, and has no network, while the file is older than that. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first, or is alone there because Calico's was renamed, as Cilium does; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin; or that folder is mounted noexec, so that none of them can be started; or a plugin is for another CPU, empty, cut short, or no program (the kernel: exec format error), or its mode forbids to execute it; or the plugin loopback, which containerd runs for every pod, is not there; or it requests addresses of a family without an enabled IP pool; or containerd says that it found no file there, and has no network, while the file is older than that. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
 unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible by this access method. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
@@ -56,18 +55,20 @@ const (
 
 // cniPlace is where files and plugins are.
 type cniPlace struct {
-	config  string
-	plugins []string
+	config   string
+	plugins  []string
+	told     bool // the runtime itself says that it reads there
+	loopback bool // it runs the plugin loopback for every pod beside those of the network
 }
 
 // cniPlaces are looked at where the runtime does not say: the usual place, k3s and
 // RKE2, MicroK8s, OpenShift's for CRI-O and for those that Multus calls.
 var cniPlaces = []cniPlace{
-	{"/etc/cni/net.d", []string{"/opt/cni/bin"}},
-	{"/var/lib/rancher/k3s/agent/etc/cni/net.d", []string{"/var/lib/rancher/k3s/data/current/bin"}},
-	{"/var/snap/microk8s/current/args/cni-network", []string{"/var/snap/microk8s/current/opt/cni/bin"}},
-	{"/etc/kubernetes/cni/net.d", []string{"/var/lib/cni/bin"}},
-	{"/run/multus/cni/net.d", []string{"/var/lib/cni/bin"}},
+	{config: "/etc/cni/net.d", plugins: []string{"/opt/cni/bin"}},
+	{config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", plugins: []string{"/var/lib/rancher/k3s/data/current/bin"}},
+	{config: "/var/snap/microk8s/current/args/cni-network", plugins: []string{"/var/snap/microk8s/current/opt/cni/bin"}},
+	{config: "/etc/kubernetes/cni/net.d", plugins: []string{"/var/lib/cni/bin"}},
+	{config: "/run/multus/cni/net.d", plugins: []string{"/var/lib/cni/bin"}},
 }
 
 // network is what the runtime reads of one file.
@@ -186,6 +187,8 @@ func placeIn(config []byte) (cniPlace, bool) {
 			ConfDir string   `json:"confDir"`
 			BinDir  string   `json:"binDir"`
 			BinDirs []string `json:"binDirs"`
+			// UseInternalLoopback is of containerd v2: it then needs no plugin for a pod's loopback.
+			UseInternalLoopback bool `json:"useInternalLoopback"`
 		} `json:"cni"`
 	}
 	if json.Unmarshal(config, &told) != nil || !path.IsAbs(told.CNI.ConfDir) {
@@ -195,7 +198,7 @@ func placeIn(config []byte) (cniPlace, bool) {
 	if len(plugins) == 0 {
 		plugins = []string{told.CNI.BinDir}
 	}
-	return cniPlace{told.CNI.ConfDir, plugins}, true
+	return cniPlace{config: told.CNI.ConfDir, plugins: plugins, told: true, loopback: !told.CNI.UseInternalLoopback}, true
 }
 
 // networksAt judges the first place that has Calico's network or Multus, else the first that has any: CRI-O
@@ -216,7 +219,7 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 		if err != nil {
 			continue
 		}
-		judge := func() probe.Result { return judgeNetworks(h, networks, place.plugins) }
+		judge := func() probe.Result { return judgeNetworks(h, networks, place) }
 		switch {
 		case slices.ContainsFunc(networks,
 			func(n network) bool { return isMultus(n) || slices.Contains(n.plugins, "calico") }):
@@ -237,7 +240,7 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].config)
 	}
 	if aside := setAside(h, places[0].config); aside != "" {
-		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: %s is there, which was set aside",
+		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: Calico's configuration was renamed to %s",
 			places[0].config, aside).With(probe.FactReason, CNINone)
 	}
 	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed",
@@ -299,93 +302,4 @@ func pluginsIn(text []byte) (names, assigns []string, err error) {
 		}
 	}
 	return names, assigns, nil
-}
-
-func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Result {
-	first := networks[0]
-	calicos := slices.IndexFunc(networks, func(n network) bool { return slices.Contains(n.plugins, "calico") })
-	missing := missingPlugins(h, first.plugins, bins)
-	var r probe.Result
-	switch {
-	case first.unread:
-		r = probe.Found(probe.Unknown, "could not read the runtime's first network configuration: %v", first.err)
-	case first.err != nil:
-		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file,
-			first.err).With(probe.FactReason, CNIUnusable)
-	case isMultus(first):
-		r = probe.Found(probe.Info, "%s is used: Multus, which delegates to other networks", first.file)
-	case calicos > 0:
-		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file,
-			strings.Join(first.plugins, ", "), networks[calicos].file).
-			With(FactBehind, networks[calicos].file).With(probe.FactReason, CNIShadowed)
-	case calicos < 0:
-		r = probe.Found(probe.Info,
-			"%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone",
-			first.file, strings.Join(first.plugins, ", "))
-	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "),
-			strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
-	default:
-		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
-		if bin, at := mountedNoExec(h, bins); bin != "" {
-			r = probe.Found(probe.Fail, "%s is mounted noexec (%s), so no plugin in it can be executed", bin, at).
-				With(FactFolder, bin).With(probe.FactReason, CNINoExec)
-		} else if alien := alienPlugins(h, first.plugins, bins); len(alien) > 0 {
-			r = probe.Found(probe.Fail, "plugins that cannot run on this node: %s", strings.Join(alien, ", ")).
-				With(FactAlien, alien).With(probe.FactReason, CNIAlien)
-		}
-	}
-	if len(first.assigns) > 0 {
-		r = r.With(FactAssigns, first.assigns)
-	}
-	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
-}
-
-// isMultus tells whether a network is Multus, which calls those behind it.
-func isMultus(n network) bool {
-	return slices.Contains(n.plugins, "multus") || slices.Contains(n.plugins, "multus-shim")
-}
-
-// missingPlugins lists the plugins that are in none of some directories; where
-// these are not visible, none is claimed to be missing.
-func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
-	missing, seen := append([]string{}, plugins...), false
-	for _, bin := range bins {
-		there, err := h.ReadDir(bin)
-		if errors.Is(err, probe.ErrNotVisible) {
-			return []string{}
-		}
-		if err != nil {
-			continue // elsewhere on GKE, OpenShift and others
-		}
-		seen = true
-		missing = slices.DeleteFunc(missing, func(p string) bool { return slices.Contains(there, path.Base(p)) })
-	}
-	if !seen {
-		return []string{}
-	}
-	return missing
-}
-
-// mountedNoExec is the first of some folders that is there, where the file system that it is on does not let
-// programs be executed, and where that is mounted; "" where it does, or that is not to be seen.
-func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
-	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
-	table, err := kernel.ReadProc(h, "1/mountinfo")
-	if err != nil || there < 0 {
-		return "", ""
-	}
-	folder = folders[there]
-	noexec := false
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) < 6 || f[4] != "/" && f[4] != folder && !strings.HasPrefix(folder, f[4]+"/") || len(f[4]) < len(at) {
-			continue
-		}
-		at, noexec = f[4], slices.Contains(strings.Split(f[5], ","), "noexec") // a later one lies above
-	}
-	if !noexec {
-		return "", ""
-	}
-	return folder, at
 }

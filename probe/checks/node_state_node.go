@@ -2,6 +2,7 @@ package checks
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -160,9 +161,36 @@ func pathState(l look) (items, error) {
 		out[networks+"/"+name] = "there"
 		if text, err := l.h.ReadFile(networks + "/" + name); err == nil && strings.Contains(path.Ext(name), "conf") {
 			out[networks+"/"+name] = "sum " + sumOf([]byte(l.own.text(string(text))))
+			networkItems(out, l.own, networks+"/"+name, text)
 		}
 	}
 	return out, nil
+}
+
+// networkItems puts what a network configuration has into a map, a plugin's settings under its type:
+// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". The file itself then has no sum.
+func networkItems(into items, n neutral, file string, text []byte) {
+	var list map[string]any
+	if json.Unmarshal(text, &list) != nil {
+		return
+	}
+	into[file] = "there"
+	plugins, _ := list["plugins"].([]any)
+	delete(list, "plugins")
+	var types []string
+	for _, one := range plugins {
+		settings, _ := one.(map[string]any)
+		kind, _ := settings["type"].(string)
+		types = append(types, kind)
+		delete(settings, "type")
+		flat(into, n, file+" "+kind, settings)
+	}
+	if len(types) > 0 {
+		into[file+" plugins"] = n.value("plugins", strings.Join(types, ", "))
+	}
+	for key, value := range list {
+		flat(into, n, file+" "+key, value)
+	}
 }
 
 func kindName(m fs.FileMode) string {

@@ -108,16 +108,22 @@ func TestNodeStateProcesses(t *testing.T) {
 // TestNodeStatePaths wants a lock that is a folder, a folder that is mounted read-only, and the plugins' sums.
 func TestNodeStatePaths(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"run/xtables.lock/there": "", "opt/cni/bin/calico": "program", "etc/cni/net.d/10-calico.conflist": `{"nodename": "node-a"}`,
+	files := map[string]string{"run/xtables.lock/there": "", "opt/cni/bin/calico": "program", "etc/cni/net.d/10-calico.conflist": `{"nodename": "node-a", "name": "k8s-pod-network", "plugins": [
+			{"type": "calico", "mtu": 0, "k8s_auth_token": "hunter2", "ipam": {"type": "calico-ipam"}}, {"type": "portmap"}]}`,
 		"etc/cni/net.d/calico-kubeconfig": "token: hunter2",
 		"proc/1/mountinfo":                "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n2 1 8:2 / /opt/cni/bin ro,noexec - ext4 /dev/sdb rw\n"}
-	got := differsRead(t, differsLook(t, files), pathState, map[string]string{"/run/xtables.lock": "folder 0755",
-		"/opt/cni/bin": "folder 0755 ro noexec", "/var/lib/calico": "missing", "/etc/cni/net.d/calico-kubeconfig": "there"})
-	files["etc/cni/net.d/10-calico.conflist"] = `{"nodename": "<node>"}`
-	same := differsRead(t, differsLook(t, files), pathState, nil)
 	const file = "/etc/cni/net.d/10-calico.conflist"
-	if got[file] != same[file] || !strings.HasPrefix(got["/opt/cni/bin/calico"], "0644, 7 bytes, sum ") {
-		t.Errorf("%q, %q", got, same)
+	got := differsRead(t, differsLook(t, files), pathState, map[string]string{"/run/xtables.lock": "folder 0755",
+		file + " nodename": "<node>", file + " plugins": "calico, portmap", file + " calico.mtu": "0",
+		file + " calico.ipam.type": "calico-ipam", file + " calico.k8s_auth_token": "(left out)", file: "there",
+		"/opt/cni/bin": "folder 0755 ro noexec", "/var/lib/calico": "missing", "/etc/cni/net.d/calico-kubeconfig": "there"})
+	if !strings.HasPrefix(got["/opt/cni/bin/calico"], "0755, 7 bytes, sum ") {
+		t.Errorf("%q", got)
+	}
+	files["etc/cni/net.d/10-calico.conflist"] = "{"
+	cut := differsRead(t, differsLook(t, files), pathState, nil)
+	if !strings.HasPrefix(cut[file], "sum ") {
+		t.Errorf("%q", cut)
 	}
 }
 

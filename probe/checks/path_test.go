@@ -192,7 +192,7 @@ func TestNodeLimits(t *testing.T) {
 func TestCNIConfigElsewhere(t *testing.T) {
 	t.Parallel()
 	const conflist = `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`
-	told := cniPlace{"/var/lib/rancher/k3s/agent/etc/cni/net.d", []string{"/opt/cni/bin"}}
+	told := cniPlace{config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", plugins: []string{"/opt/cni/bin"}}
 	h := node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!",
 		"var/lib/rancher/k3s/agent/etc/cni/net.d/.keep": ""})
 	r := foundElsewhere(h, networksAt(h, []cniPlace{told}, true), told)
@@ -204,7 +204,7 @@ func TestCNIConfigElsewhere(t *testing.T) {
 	if r := foundElsewhere(gone, networksAt(gone, []cniPlace{told}, true), told); pathReason(r) != CNINone {
 		t.Errorf("%v: Calico's file is nowhere", r)
 	}
-	bins := cniPlace{"/etc/cni/net.d", []string{"/usr/lib/cni"}}
+	bins := cniPlace{config: "/etc/cni/net.d", plugins: []string{"/usr/lib/cni"}}
 	h = node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!",
 		"usr/lib/cni/loopback": ""})
 	if r := foundElsewhere(h, networksAt(h, []cniPlace{bins}, true), bins); r.Facts.Str(FactBinaries) != "/opt/cni/bin" {
