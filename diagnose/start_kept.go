@@ -152,7 +152,7 @@ func limitWord(r Finding) string {
 // typhaMissing is a Typha that is configured and not there.
 var typhaMissing = &Rule{
 	ID: "typha-missing", Layer: LayerDatastore, Title: "calico-node is to use a Typha that is not there",
-	Doc: `FELIX_TYPHAK8SSERVICENAME names a Service that does not exist, that has no ready endpoint, or whose port is not named calico-typha. Felix ends at each start ("Typha discovery enabled but discovery failed"), confd waits for Typha and writes no configuration for BIRD, so BIRD does not run either: three symptoms of one setting. A calico-node that runs goes on until its next start where its Typhas are still there.
+	Doc: `FELIX_TYPHAK8SSERVICENAME names a Service that does not exist, that has no ready endpoint, or whose port is not named calico-typha. Felix ends at each start ("Typha discovery enabled but discovery failed"), confd waits for Typha and writes no configuration for BIRD, so BIRD does not run either: three symptoms of one setting. Where Typha itself ends at each start, its last line is quoted. A calico-node that runs goes on until its next start where its Typhas are still there.
 Told from Typhas that do not answer by the API, which knows of none.`,
 	Fix: probe.Fix{
 		Says: "Give calico-node the Typha that it is to use, or take the setting away where there is to be none.",
@@ -174,8 +174,9 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable"}, afterLog...),
 	Match: func(f Findings) []Case {
 		none := f.Failed(facts.CheckTyphaService)
+		ends := typhaEnds(f)
 		if len(none) == 0 {
-			return nil
+			return endsAlone(ends)
 		}
 		c := Case{
 			Says:   fmt.Sprintf("calico-node on {node} looks for Typha (Service %s): %s", none[0].Facts.Str(facts.Service), none[0].Saw),
@@ -187,6 +188,11 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		if len(ill) == 0 {
 			c.For = clues(hint, none)
 			c.Says += "; Felix runs with what it has, until its next start"
+		}
+		if len(ends) > 0 {
+			c.Says += fmt.Sprintf("; %s ended with: %s", ends[0].Target, quotedLine(ends[0]))
+			c.For = append(c.For, clues(strong, ends[:1])...)
+			c.Covers = append(c.Covers, Cover{Check: checks.KubeLog.ID})
 		}
 		return []Case{c}
 	},
@@ -326,4 +332,24 @@ Told from a taint that somebody set by its name.`,
 		}
 		return []Case{c}
 	},
+}
+
+// typhaEnds are the last lines of a Typha that does not get up, on this node or on a baseline node.
+func typhaEnds(f Findings) []Finding {
+	out := kubeEnds(f, "calico-typha")
+	for _, node := range f.Others() {
+		out = append(out, kubeEnds(f.At(node), "calico-typha")...)
+	}
+	return out
+}
+
+// endsAlone is the case of a Typha that ends beside others that answer.
+func endsAlone(ends []Finding) []Case {
+	if len(ends) == 0 {
+		return nil
+	}
+	return []Case{{
+		Says: fmt.Sprintf("%s does not stay up, and others serve in its place: it ended with %s", ends[0].Target, quotedLine(ends[0])),
+		For:  clues(strong, ends[:1]), Covers: Covers(checks.KubeLog.ID),
+	}}
 }

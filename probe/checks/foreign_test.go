@@ -184,6 +184,7 @@ func TestKubeLog(t *testing.T) {
 		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, saysCorefile},
 		"Calico's controllers": {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: Failed to parse config", time.Second, probe.Fail, ""},
 		"near: they go on":     {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: x\n2026-11-22 21:19:12.123 [INFO][1] kube-controllers/main.go 90: Loaded configuration", time.Second, probe.OK, ""},
+		"Typha":                {"calico-typha", "2026-11-22 21:19:11.123 [FATAL][1] typha/daemon.go 166: Failed to load TLS certificate error=open /etc/typha/tls.crt: no such file or directory", time.Second, probe.Fail, ""},
 		"no IPVS":              {"kube-proxy", `E1122 21:19:11.1       1 server.go:564] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported by the kernel"`, time.Second, probe.Fail, SaysMode},
 		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, SaysNoAPI},
 		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},

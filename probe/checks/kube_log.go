@@ -18,10 +18,10 @@ import (
 
 // KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
-	ID: "kube-log", Asks: "what did kube-proxy, CoreDNS and calico-kube-controllers on this node write before they ended, or complain of?", From: probe.FromNode,
+	ID: "kube-log", Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagService, tagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
-	Doc: `kube-proxy, CoreDNS and calico-kube-controllers say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
+	Doc: `kube-proxy, CoreDNS, calico-kube-controllers and Typha say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
 fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
 The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
@@ -57,6 +57,9 @@ var anyEnding = slices.Concat([]*signature{
 	{id: saysExecFormat, source: "errno ENOEXEC", match: regexp.MustCompile(`exec format error`)},
 })
 
+// calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
+var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
+
 var endings = map[string]ending{
 	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
@@ -71,9 +74,8 @@ var endings = map[string]ending{
 				match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
 		},
 	},
-	controllersName: { // as calico-log's lines
-		regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`), nil,
-	},
+	controllersName: {calicosLastLine, nil},
+	typhaName:       {calicosLastLine, nil},
 	coreDNSName: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
@@ -117,7 +119,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		say(r, kubeProxyName, on)
 	}
 	if !found {
-		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers has a log on this node"))
+		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
 	}
 }
 
