@@ -36,7 +36,7 @@ var setMethod = probe.Fix{
 // afterAddress are the causes that come of a wrong address.
 var afterAddress = []string{
 	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits",
-	"bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off",
+	"bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off", "bgp-restart-hold", "address-unanswered",
 	"tunnel-filtered", "tunnel-refused", "tunnel-source-unknown",
 }
 
@@ -64,7 +64,7 @@ Peers report "Network unreachable", or nothing at all, for an address like 172.1
 // or on another kind of interface.
 func misregistered(f Findings, bridge bool) []Case {
 	var out []Case
-	for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside) {
+	for _, reg := range append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), allElsewhere(f)...) {
 		family := familyOf(reg)
 		address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
@@ -75,8 +75,11 @@ func misregistered(f Findings, bridge bool) []Case {
 		}
 		c := Case{About: familyName(family), Family: family, Args: methodFor(family, internal, auto),
 			For: clues(proof, []Finding{reg})}
-		if looked && !knows { // set by hand, or kept: on which interface nobody said
+		if looked && !knows || reg.Status == probe.Info { // set by hand, or kept: on which interface is unknown
 			c.For[0].Weight = strong
+		}
+		if reg.Status == probe.Info {
+			c.For = append(c.For, clues(0, alive(f, family)[:1])...) // that network may also be meant, and broken
 		}
 		where := ""
 		if on != "" {
@@ -84,6 +87,9 @@ func misregistered(f Findings, bridge bool) []Case {
 		}
 		method := cmp.Or(auto.Facts.Str(checks.FactMethod), "its autodetection")
 		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
+		if reg.Status == probe.Info {
+			c.Says += "; all nodes are registered outside of the network of their InternalIPs, and no BGP session comes up over it"
+		}
 		switch picked := auto.Facts.Str(checks.FactPicked); {
 		case picked == address:
 			c.Says += fmt.Sprintf(": %s picks it", method)
@@ -339,7 +345,7 @@ var peerAddress = &Rule{
 	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
 	Fix: setMethod, Wants: []string{checks.NodePing.ID},
 	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead",
-		"peer-down", "tunnel-filtered"},
+		"peer-down", "tunnel-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonPeer) {

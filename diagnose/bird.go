@@ -202,6 +202,9 @@ var bgpRestartHold = &Rule{
 			}) {
 				weight = strong // that machine lives: why its session does not come up is the reason
 			}
+			if len(wrongAddresses(f, familyOf(whole))) > 0 {
+				weight = strong // sessions are opened to an address that the other node does not use
+			}
 			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(weight, []Finding{whole}),
 				Covers: pathFollows(f, familyOf(whole), "")}
 			for _, blocker := range blockers {
