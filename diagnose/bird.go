@@ -11,7 +11,7 @@ import (
 )
 
 func birdRules() []*Rule {
-	return []*Rule{birdConfigRejected, birdUnfed, birdPortTaken, birdSocketGone, birdDead, birdProbe, bgpRestartHold,
+	return []*Rule{birdConfigRejected, birdUnfed, birdPortTaken, birdOldPort, birdSocketGone, birdDead, birdProbe, bgpRestartHold,
 		bgpPeersMissing}
 }
 

@@ -104,3 +104,33 @@ func withoutListener(f Findings) []Case {
 	}
 	return out
 }
+
+// birdOldPort is a BIRD that listens on another port than the one that is configured.
+var birdOldPort = &Rule{
+	ID: "bird-old-port", Layer: LayerCalico, Title: "BIRD listens on another port than BGPConfiguration's listenPort",
+	Doc: `BIRD opens its port when it starts, and keeps it when its configuration is read again. Where listenPort of the BGPConfiguration "default" or "node.NAME" is changed or taken away, BIRD stays on the old port until calico-node restarts. Sessions that are up stay up; a peer that connects to the new port is refused, so after the next interruption the session only comes back if this side connects.
+Told from a BIRD that is down by its socket, which answers, and by the port that its process holds.`,
+	Fix: probe.Fix{
+		Says: "If the configured port is the wanted one, restart calico-node on {node}, which opens it. If not, correct listenPort.",
+		Manifest: []string{"kubectl get bgpconfigurations.crd.projectcalico.org -o yaml  # listenPort of default and of node.{node}",
+			"ssh {node} sudo ss -ltnp"},
+		OnlyIf: []probe.Conditional{{If: "the configured port is the wanted one", Manifest: []string{restartCalico}}},
+		Radius: "reading changes nothing; " + restartRadius,
+	},
+	RuledOut: []string{checks.BirdSocket.ID},
+	Match: func(f Findings) []Case {
+		for _, r := range f.Failed(checks.BGPPort.ID) {
+			at := listOf(r, checks.FactListensAt)
+			if len(at) == 0 {
+				continue
+			}
+			port, _ := r.Facts.Num(checks.FactPort)
+			return []Case{{
+				Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
+					strings.Join(at, ", "), port),
+				For: clues(proof, []Finding{r}), Covers: Covers(checks.BGPPort.ID),
+			}}
+		}
+		return nil
+	},
+}

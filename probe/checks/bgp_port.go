@@ -30,6 +30,8 @@ skip: Calico's networking backend here is not bird, or the API expects no BGP se
 // Facts of bgp-port.
 const (
 	FactPort probe.Fact = "port" // TCP
+	// where BIRD listens, where that is another port than the configured one
+	FactListensAt probe.Fact = "listens_at"
 	// true: a session there has a password, and a kernel that wants it answers no connection without
 	FactPassword probe.Fact = "password"
 	// true: nobody was dialled, as the two have a session
@@ -203,8 +205,12 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	case err != nil:
 		p.Report(unseen(err).On(here))
 	case len(at) == 0:
-		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).
-			On(here).With(FactListening, at))
+		r := guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port))
+		if elsewhere := birdListens(ctx, p.Host); len(elsewhere) > 0 {
+			r.Saw += "; BIRD listens on " + strings.Join(elsewhere, ", ")
+			r = r.With(FactListensAt, elsewhere)
+		}
+		p.Report(r.On(here).With(FactListening, at).With(FactPort, int(port)))
 	default:
 		r := probe.Found(probe.OK, "listening on %s", strings.Join(at, ", "))
 		if who := holderOfTCP(ctx, p.Host, port); who != "" && !strings.HasPrefix(who, "bird") {
@@ -213,6 +219,26 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 		}
 		p.Report(r.On(here).With(FactListening, at))
 	}
+}
+
+// birdListens are the addresses on which a BIRD of this node listens, at whichever port.
+func birdListens(ctx context.Context, h *probe.Host) (out []string) {
+	const most = 500
+	var sockets []kernel.Socket
+	if kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
+		return nil
+	}
+	one, _, cancel := part(ctx, 2)
+	defer cancel()
+	sockets = sockets[:min(len(sockets), most)]
+	names, _ := kernel.Owners(one, h, sockets) // those that are seen
+	for _, s := range sockets {
+		if strings.HasPrefix(names[s.Inode], "bird") {
+			out = append(out, s.Near.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // holderOfTCP is the process that listens on a TCP port, "" where it is not seen.
