@@ -36,7 +36,7 @@ var setMethod = probe.Fix{
 // afterAddress are the causes that come of a wrong address.
 var afterAddress = []string{
 	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits",
-	"bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off", "bgp-restart-hold", "address-unanswered",
+	"bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off", "bgp-restart-hold",
 	"tunnel-filtered", "tunnel-refused", "tunnel-source-unknown",
 }
 
@@ -64,7 +64,8 @@ Peers report "Network unreachable", or nothing at all, for an address like 172.1
 // or on another kind of interface.
 func misregistered(f Findings, bridge bool) []Case {
 	var out []Case
-	for _, reg := range append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), allElsewhere(f)...) {
+	outside := f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside)
+	for _, reg := range append(outside, allElsewhere(f)...) {
 		family := familyOf(reg)
 		address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
@@ -88,7 +89,7 @@ func misregistered(f Findings, bridge bool) []Case {
 		method := cmp.Or(auto.Facts.Str(checks.FactMethod), "its autodetection")
 		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
 		if reg.Status == probe.Info {
-			c.Says += "; all nodes are registered outside of the network of their InternalIPs, and no BGP session comes up over it"
+			c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up over it"
 		}
 		switch picked := auto.Facts.Str(checks.FactPicked); {
 		case picked == address:
@@ -105,19 +106,13 @@ func misregistered(f Findings, bridge bool) []Case {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
-		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
-			return familyOf(r) == family &&
-				r.Facts.Str(checks.FactPeer) != ""
-		})
+		sessions := peerSessions(f, family)
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
 		if len(down) == 0 { // routes outlive a session
 			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
 		c.For = append(c.For, clues(0, down)...)
-		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
-			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
-				address)
-		}
+		c.Says += passiveHere(down, address)
 		c.For = append(c.For, clues(0, keep(f.Elsewhere(checks.BGPSession.ID), func(r Finding) bool {
 			return bad(r.Status) && r.Facts.Str(checks.FactPeer) == address
 		}))...)
@@ -388,4 +383,19 @@ var peerAddress = &Rule{
 		}
 		return out
 	},
+}
+
+// passiveHere says why sessions that are down wait here, "" where none does.
+func passiveHere(down []Finding, address string) string {
+	if !slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
+		return ""
+	}
+	return fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
+}
+
+// peerSessions are the sessions of a family with peers that are named.
+func peerSessions(f Findings, family int) []Finding {
+	return keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
+		return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != ""
+	})
 }

@@ -40,6 +40,7 @@ func alive(f Findings, family int) []Finding {
 func wrongAddresses(f Findings, family int) []Finding {
 	return keep(append(allElsewhere(f), f.Bad(facts.CheckIPRegistered)...), func(r Finding) bool {
 		reason := r.Facts.Str(probe.FactReason)
-		return familyOf(r) == family && (r.Status == probe.Info || reason == facts.ReasonOutside || reason == facts.ReasonPeer)
+		return familyOf(r) == family &&
+			(r.Status == probe.Info || reason == facts.ReasonOutside || reason == facts.ReasonPeer)
 	})
 }

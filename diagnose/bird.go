@@ -11,8 +11,8 @@ import (
 )
 
 func birdRules() []*Rule {
-	return []*Rule{birdConfigRejected, birdUnfed, birdPortTaken, birdOldPort, birdSocketGone, birdDead, birdProbe, bgpRestartHold,
-		bgpPeersMissing}
+	return []*Rule{birdConfigRejected, birdUnfed, birdPortTaken, birdOldPort, birdSocketGone, birdDead, birdProbe,
+		bgpRestartHold, bgpPeersMissing}
 }
 
 // startAnew is the fix of what a start of calico-node puts right.

@@ -40,6 +40,9 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			if !icmp || nodeOf(mute) != f.Node || !asked || got > 0 || !addressless(mute) {
 				continue
 			}
+			if slices.ContainsFunc(allElsewhere(f), func(r Finding) bool { return familyOf(r) == familyOf(mute) }) {
+				continue // the address of a network that joins no nodes
+			}
 			lives := keep(f.Elsewhere(checks.NeighbourReach.ID), func(r Finding) bool {
 				return nodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node &&
 					!strings.Contains(r.Target, address)
