@@ -48,7 +48,7 @@ Ages are taken by the API server's clock, not by the clock of the machine that a
 		{
 			ID: facts.CheckNodeTaints, Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
 			Doc: `Taints say what the control plane and people think of the node. Those of node.kubernetes.io/* with effect NoExecute evict pods.
-ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...); or one with which nodes are born, such as node.cloudprovider.kubernetes.io/uninitialized, that its controller has not taken away within two minutes. Pods that wait for a node and do not tolerate it are named.`,
+ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...); or one with which nodes are born, such as node.cloudprovider.kubernetes.io/uninitialized, that its controller has not taken away within two minutes. fail: one of an agent (node.cilium.io/agent-not-ready, ebs.csi.aws.com/agent-not-ready) that has no pod on the node, on a node of 30 seconds or more. Pods that wait for a node and do not tolerate it are named.`,
 		},
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),

@@ -235,14 +235,21 @@ func TestStartTaints(t *testing.T) {
 	}{
 		"recorded": {key, time.Hour, []corev1.Pod{*waits}, probe.Warn,
 			"1 pod waits for a node and may not be here: kube-system/calico-node-x"},
-		"nobody waits":     {key, time.Hour, nil, probe.Warn, "has not"},
-		"a CSI driver's":   {"ebs.csi.aws.com/agent-not-ready", time.Hour, nil, probe.Warn, "has not"},
-		"near: just born":  {key, time.Minute, nil, probe.Info, key},
-		"near: somebody's": {"dedicated", time.Hour, nil, probe.Info, "dedicated"},
-		"near: a team's":   {"team.example.com/startup-team-only-not", time.Hour, nil, probe.Info, "team"},
+		"nobody waits":                 {key, time.Hour, nil, probe.Warn, "has not"},
+		"a CSI driver's":               {"ebs.csi.aws.com/agent-not-ready", time.Hour, nil, probe.Warn, "has not"},
+		"an agent without a pod":       {"node.cilium.io/agent-not-ready", time.Hour, nil, probe.Fail, "no pod on the node is the agent"},
+		"the same, young":              {"node.cilium.io/agent-not-ready", time.Minute, nil, probe.Fail, "no pod on the node is the agent"},
+		"near: just born, of an agent": {"node.cilium.io/agent-not-ready", 20 * time.Second, nil, probe.Info, "cilium"},
+		"near: its agent starts":       {"ebs.csi.aws.com/agent-not-ready", time.Minute, nil, probe.Info, "ebs"},
+		"near: just born":              {key, time.Minute, nil, probe.Info, key},
+		"near: somebody's":             {"dedicated", time.Hour, nil, probe.Info, "dedicated"},
+		"near: a team's":               {"team.example.com/startup-team-only-not", time.Hour, nil, probe.Info, "team"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Node.CreationTimestamp = ago(c.age)
+		agent := corev1.Pod{}
+		agent.Namespace, agent.Name = "kube-system", "ebs-csi-node-x"
+		s.placed.pods = []corev1.Pod{agent}
 		s.Node.Spec.Taints, s.kept = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckNodeTaints), c.status, c.saw) })
 	}

@@ -48,11 +48,39 @@ func (c *Client) readKept(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
+// agentsMade is how long a node may be without the pods of its agents: DaemonSets make theirs within seconds.
+const agentsMade = 30 * time.Second
+
+// withoutAgent are those of the taints whose agent has no pod on the node, so that nothing takes them away. The first
+// part of the key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
+func (s *Snapshot) withoutAgent(taints []corev1.Taint) (out []string) {
+	if s.placed.err != nil || len(s.placed.pods) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
+		return nil
+	}
+	for _, t := range taints {
+		domain, _, _ := strings.Cut(t.Key, "/")
+		if !strings.HasSuffix(t.Key, "agent-not-ready") {
+			continue
+		}
+		words := slices.DeleteFunc(strings.Split(domain, "."), func(w string) bool {
+			return slices.Contains([]string{"node", "csi", "io", "com", "aws", "net", "org", "dev", "k8s", "sigs"}, w)
+		})
+		of := func(p corev1.Pod) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(p.Namespace+"/"+p.Name, w) })
+		}
+		if len(words) > 0 && !slices.ContainsFunc(s.placed.pods, of) {
+			out = append(out, t.ToString())
+		}
+	}
+	return out
+}
+
 // uninitialized adds to the node's taints which of them a controller has yet to take away, and the pods that wait
 // for that.
 func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	taints := startTaints(s.Node)
-	if len(taints) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < bornFor {
+	absent := s.withoutAgent(taints)
+	if len(taints) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < bornFor && len(absent) == 0 {
 		return r
 	}
 	var texts, names []string
@@ -67,6 +95,11 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	r.Status = probe.Warn
 	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
 		probe.Age(s.Now.Sub(s.Node.CreationTimestamp.Time)), strings.Join(texts, ", "))
+	if len(absent) > 0 { // nothing is to be waited for
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))
+		r = r.With(facts.WithoutAgent, absent)
+	}
 	r = r.With(facts.Unstarted, texts)
 	if len(names) > 0 {
 		r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), few(names))

@@ -326,6 +326,10 @@ Told from a taint that somebody set by its name.`,
 			For:  clues(strong, born), Args: map[string]Arg{"taint": checked(key, isWord(key), "TAINT")},
 			Covers: Covers(facts.CheckNodeTaints),
 		}
+		if absent := listOf(born[0], facts.WithoutAgent); len(absent) > 0 {
+			c.Says = fmt.Sprintf("{node} keeps taint %s, and the agent that takes it away has no pod on it", strings.Join(absent, ", "))
+			c.Fix = agentTaintFix
+		}
 		if len(waiting) > 0 {
 			c.Says += fmt.Sprintf(": it keeps pods off that wait for a node (%s)", strings.Join(waiting, ", "))
 			c.For = clues(proof, born)
@@ -352,4 +356,15 @@ func endsAlone(ends []Finding) []Case {
 		Says: fmt.Sprintf("%s does not stay up, and others serve in its place: it ended with %s", ends[0].Target, quotedLine(ends[0])),
 		For:  clues(strong, ends[:1]), Covers: Covers(checks.KubeLog.ID),
 	}}
+}
+
+// agentTaintFix is for a taint of an agent that is not on the node.
+var agentTaintFix = &probe.Fix{
+	Says: "Remove the taint if that agent is not installed in this cluster, and stop what sets it on new nodes (a node pool's or a launch template's taints, the kubelet's --register-with-taints). If it is to be installed, see why it has no pod on the node.",
+	Manifest: []string{
+		"kubectl get daemonsets -A",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}",
+	},
+	OnlyIf: []probe.Conditional{{If: "that agent is not to run in this cluster", Manifest: []string{"kubectl taint node {node} {taint}-"}}},
+	Radius: "reading changes nothing; without the taint pods are placed on this node at once",
 }

@@ -11,17 +11,18 @@ const (
 
 // Facts of these checks, and of calico-pod and node-taints.
 const (
-	BrokenProbe probe.Fact = "broken_probe"  // which probe or hook cannot succeed: one of the Probe words
-	KeepsFrom   probe.Fact = "keeps_from"    // list of what a webhook keeps from being written: words below
-	Differs     probe.Fact = "differs"       // list of settings of the node that are not those of the others
-	Elsewhere   probe.Fact = "elsewhere"     // list of the other nodes for which a setting is another
-	Limit       probe.Fact = "limit"         // which limit of processes or files a message names: one of the Limit words
-	ProbeSays   probe.Fact = "probe_says"    // why the kubelet's probe of a container failed last
-	NotReady    probe.Fact = "not_ready_s"   // for how long calico-node's container has not been ready, in seconds
-	Unstarted   probe.Fact = "uninitialized" // list of the taints that a controller has yet to take away
-	WaitingFor  probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
-	Webhook     probe.Fact = "webhook"       // its name
-	WebhookOf   probe.Fact = "webhook_of"    // the configuration that has it, KIND/NAME
+	BrokenProbe  probe.Fact = "broken_probe"  // which probe or hook cannot succeed: one of the Probe words
+	KeepsFrom    probe.Fact = "keeps_from"    // list of what a webhook keeps from being written: words below
+	Differs      probe.Fact = "differs"       // list of settings of the node that are not those of the others
+	Elsewhere    probe.Fact = "elsewhere"     // list of the other nodes for which a setting is another
+	Limit        probe.Fact = "limit"         // which limit of processes or files a message names: one of the Limit words
+	ProbeSays    probe.Fact = "probe_says"    // why the kubelet's probe of a container failed last
+	NotReady     probe.Fact = "not_ready_s"   // for how long calico-node's container has not been ready, in seconds
+	Unstarted    probe.Fact = "uninitialized" // list of the taints that a controller has yet to take away
+	WithoutAgent probe.Fact = "without_agent" // list of those of them whose agent has no pod on the node
+	WaitingFor   probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
+	Webhook      probe.Fact = "webhook"       // its name
+	WebhookOf    probe.Fact = "webhook_of"    // the configuration that has it, KIND/NAME
 )
 
 // Words of what a webhook keeps from being written.
