@@ -49,6 +49,7 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 			c.Says += ", and no other table with rules is there"
 			c.Fix = firewallFlushed
 		}
+		c.Says += flushedBy(policy)
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {
 				c.Covers = append(c.Covers, cover)
@@ -76,6 +77,16 @@ var rewriterStopped = []probe.Conditional{{If: "it no longer removes the rules o
 	Manifest: []string{restartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}}
 
 const rewrittenRadius = "reading changes nothing; pods on this node have no policy and Services do not work there until calico-node and kube-proxy have restarted, which takes some seconds; running pods keep their routes"
+
+// flushedBy is the end of a sentence: the processes that are seen to flush firewalls, "" where none is.
+func flushedBy(policy []Finding) string {
+	for _, r := range policy {
+		if seen := listOf(r, checks.FactFlushers); len(seen) > 0 {
+			return "; running there: " + strings.Join(seen, ", ")
+		}
+	}
+	return ""
+}
 
 // unhooked reports whether no firewall sends forwarded packets to Calico's chains.
 func unhooked(r Finding) bool {
