@@ -10,8 +10,9 @@ import (
 
 // dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in place of the plugin kubernetes.
 var dnsZoneShadowed = &Rule{
-	ID: "dns-zone-shadowed", Layer: LayerServices, Title: "the cluster's DNS resolves the names of one namespace and not of another",
+	ID: "dns-zone-shadowed", Layer: LayerServices, Title: "a part of the DNS configuration answers for names of the cluster in place of the plugin kubernetes",
 	Doc: `CoreDNS answers a question by the most specific server block or zone of its Corefile. A block for a part of the cluster's domain ("default.svc.cluster.local:53"), a file, hosts, rewrite or template plugin that matches it, or a stub domain answers in place of the plugin kubernetes, and what it does not know is NXDOMAIN, SERVFAIL or REFUSED. The names of other namespaces resolve at the same server.
+Where such a part resolves a name of the cluster to another address than its Service has, programs connect to the wrong machine.
 Told from a DNS that is down or cannot read the API, and from another cluster domain, by those names.`,
 	Fix: probe.Fix{
 		Says: "Find the part of the Corefile that answers for that namespace, and add fallthrough or the plugin kubernetes to it, or remove it.",
@@ -22,6 +23,15 @@ Told from a DNS that is down or cannot read the API, and from another cluster do
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
 	Explains: []string{"dns-down", "cluster-domain-wrong"},
 	Match: func(f Findings) []Case {
+		if wrong := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool {
+			return len(listOf(r, checks.FactOfService)) > 0
+		}); len(wrong) > 0 {
+			return []Case{{
+				Says: fmt.Sprintf("the cluster's DNS gives a wrong address for %s: it %s. A part of its configuration (hosts, file, "+
+					"template or rewrite) answers in place of the plugin kubernetes", wrong[0].Facts.Str(checks.FactQuestion), wrong[0].Saw),
+				For: clues(proof, wrong), Covers: Covers(checks.DNSCluster.ID),
+			}}
+		}
 		lost := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(checks.FactOtherZone) != "" })
 		if len(lost) == 0 {
 			return nil
