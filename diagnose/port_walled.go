@@ -66,7 +66,7 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 }
 
 // conditional are words of what restricts a rule to some packets beside its port.
-var conditional = regexp.MustCompile(`addr|[io]if|match`)
+var conditional = regexp.MustCompile(`addr|[io]if|match|limit`)
 
 // refuses weighs a rule against a port. One with conditions may be for other packets. It is proven where the kernel
 // rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.

@@ -44,6 +44,7 @@ func sysctlState(l look) (items, error) {
 		return nil, err
 	}
 	out := items{}
+	folderSysctls(l.h, out, l.own)
 	for _, name := range sysctls {
 		if text, err := kernel.ReadProc(l.h, "sys/"+name); err == nil {
 			out[name] = l.own.value(name, strings.Join(strings.Fields(text), " "))

@@ -229,6 +229,7 @@ const (
 	PlaceInterface   = drops.KindInterface
 	PlaceFirewall    = drops.KindFirewall
 	PlaceRoute       = drops.KindRoute
+	PlaceMAC         = drops.KindMAC
 	PlaceOther       = drops.KindOther
 )
 

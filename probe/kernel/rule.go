@@ -13,6 +13,7 @@ type Rule struct {
 	Mark            uint32       // of the firewall, 0 = any
 	In, Out         string       // interfaces, "" = any
 	Not             bool         // it is about all other packets
+	Rejects         bool         // it looks into no table: blackhole, unreachable or prohibit
 	Partly          bool         // it leaves out some of its table's routes, by their prefixes' length or their device
 }
 
@@ -38,6 +39,9 @@ func (r Rule) String() string {
 		if name.is != "" {
 			b.WriteString(" " + name.word + " " + name.is)
 		}
+	}
+	if r.Rejects {
+		return b.String() + " drops or rejects"
 	}
 	fmt.Fprintf(&b, " lookup %d", r.Table)
 	return b.String()

@@ -16,6 +16,7 @@ func Rules(family int) ([]Rule, error) {
 	for _, r := range list {
 		one := Rule{Priority: max(r.Priority, 0), Table: r.Table, Mark: r.Mark, In: r.IifName, Out: r.OifName, Not: r.Invert,
 			Partly: r.SuppressPrefixlen >= 0 || r.SuppressIfgroup >= 0}
+		one.Rejects = r.Table == 0 && r.Goto <= 0
 		if r.Src != nil {
 			one.From = prefixOf(r.Src, family == 4)
 		}

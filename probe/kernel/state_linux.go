@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -105,10 +106,16 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	for _, e := range r.Exprs {
 		switch e := e.(type) {
 		case *expr.Meta:
-			loaded = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
-				expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family",
-				expr.MetaKeyMARK: "mark"}[e.Key]
+			if e.SourceRegister {
+				words = append(words, setsMeta[e.Key])
+				continue
+			}
+			loaded = metaNames[e.Key]
 		case *expr.Payload:
+			if e.OperationType == expr.PayloadWrite {
+				words = append(words, "rewrite "+written(e))
+				continue
+			}
 			loaded, bits = field(e), -1
 		case *expr.Bitwise:
 			bits, mask = leadingBits(e.Mask), e.Mask
@@ -130,6 +137,28 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 		}
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
+}
+
+// metaNames are the properties of a packet that a comparison is put into words for.
+var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
+	expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family", expr.MetaKeyMARK: "mark",
+	expr.MetaKeyLEN: "length"}
+
+// setsMeta are the properties of a packet that a rule sets.
+var setsMeta = map[expr.MetaKey]string{expr.MetaKeyMARK: "set mark", expr.MetaKeyPRIORITY: "set priority"}
+
+// written is the part of a packet that a rule writes.
+func written(p *expr.Payload) string {
+	name := field(p)
+	switch {
+	case name == "" && p.Base == expr.PayloadBaseNetworkHeader && (p.Offset == 8 || p.Offset == 7):
+		name = "ttl"
+	case name == "" && p.Base == expr.PayloadBaseNetworkHeader && p.Offset < 2:
+		name = "dscp"
+	case name == "" && p.Base == expr.PayloadBaseLLHeader:
+		name = "link header"
+	}
+	return cmp.Or(name, "header")
 }
 
 // addressKind is the kind of address that a rule asks the routing tables for, "" for another question to them.
@@ -235,6 +264,18 @@ func action(e expr.Any) string {
 		return "redirect"
 	case *expr.Queue:
 		return "queue"
+	case *expr.TProxy:
+		return "tproxy"
+	case *expr.SynProxy:
+		return "synproxy"
+	case *expr.Dup:
+		return "dup"
+	case *expr.FlowOffload:
+		return "flow offload"
+	case *expr.Limit:
+		return "limit"
+	case *expr.Connlimit:
+		return "connlimit"
 	case *expr.Target:
 		if info, ok := e.Info.(*xt.Unknown); ok && info != nil && e.Name == "CT" {
 			return legacyVerdict(e.Name, *info, nil, 0)

@@ -26,6 +26,12 @@ func TestNFTRule(t *testing.T) {
 		"not saddr 10.244.0.0/16 iif eth0 jump mine": {&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 2},
 			&expr.Cmp{Op: expr.CmpOpNeq, Data: []byte{10, 244}}, &expr.Meta{Key: expr.MetaKeyIIFNAME},
 			&expr.Cmp{Op: expr.CmpOpEq, Data: []byte("eth0\x00")}, &expr.Verdict{Kind: expr.VerdictJump, Chain: "mine"}},
+		"rewrite ttl": {&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 2},
+			&expr.Payload{OperationType: expr.PayloadWrite, Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 2}},
+		"set mark": {&expr.Immediate{Register: 1, Data: []byte{0, 0, 0, 0}},
+			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1}},
+		"match length limit drop": {&expr.Meta{Key: expr.MetaKeyLEN}, &expr.Cmp{Op: expr.CmpOpGt, Data: []byte{5, 20, 0, 0}},
+			&expr.Limit{Over: true}, &expr.Verdict{Kind: expr.VerdictDrop}},
 	} {
 		if got, calicos := nftRule(&nftables.Rule{Exprs: exprs}); got != want || calicos {
 			t.Errorf("%q (%v), want %q", got, calicos, want)
