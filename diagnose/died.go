@@ -183,7 +183,7 @@ Told from a firewall by the counter, and from a packet that never came by the sa
 
 // vague are kinds of place that another node, or what is behind the place, may be the reason of.
 var vague = []string{checks.PlaceNeighbour, checks.PlaceLink, checks.PlaceInterface, checks.PlaceOther,
-	checks.PlaceFirewall}
+	checks.PlaceFirewall, checks.PlaceMAC}
 
 // droppedHere is every other place.
 var droppedHere = &Rule{
