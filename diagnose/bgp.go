@@ -15,7 +15,7 @@ import (
 func sessionRules() []*Rule {
 	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
 		bgpWaits, bgpPeerSilent, bgpNoPeers, bgpRoutesFiltered,
-		peerDown, nodeCutOff, podsFiltered, peerPods, nodesApart, peerWalled}
+		peerDown, nodeCutOff, podsFiltered, peerPods, nodesApart, peerWalled, peerDiffers, peerFault}
 }
 
 // session is one that is down, and what else is known of its peer.

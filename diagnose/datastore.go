@@ -81,7 +81,7 @@ var migrating = probe.Fix{
 
 // apiCutOff is a node that does not reach an API server that is well.
 var apiCutOff = &Rule{
-	ID: "api-cut-off", Layer: LayerDatastore, Title: "this node does not reach the API server, which answers others",
+	ID: "api-cut-off", Layer: LayerDatastore, Open: true, Title: "this node does not reach the API server, which answers others",
 	Doc: `No API server answers this node, neither by the service's address nor directly, while the one who asks has it answer: what lies between them drops or refuses this node's packets: a firewall or security group on TCP 6443, a route, or an API server that died behind a load balancer.
 Told from lost rules of kube-proxy by the endpoints, which answer there; from an API server that is down by the API's own answers in this very run.`,
 	Fix: probe.Fix{
@@ -234,7 +234,7 @@ Told from an etcd out of reach by its answer.`,
 
 // typhaUnreachable is a Felix cut off from what it listens to.
 var typhaUnreachable = &Rule{
-	ID: "typha-unreachable", Layer: LayerDatastore, Title: "no Typha answers this node",
+	ID: "typha-unreachable", Layer: LayerDatastore, Open: true, Title: "no Typha answers this node",
 	Doc: `Where Typha is used, Felix and confd hear of everything through it (TCP 5473), and end when none answers ("Failed to connect to Typha, giving up after timeout"). Refused: nothing listens, Typha's pods are not up. No answer: a firewall on 5473, which a new node pool often lacks, or frozen Typhas. The API may be fine all the time.
 Told from a datastore out of reach by datastore-latency.`,
 	Fix: probe.Fix{

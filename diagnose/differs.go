@@ -142,7 +142,7 @@ func aboutOwn(f Findings, r Finding) bool {
 
 // areaFixes are the commands that show an area on a node, and what puts it back, by area.
 var areaFixes = map[string]struct{ look, back, when string }{
-	checks.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
+	checks.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
 		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and what changed it is gone: Felix sets it anew when it starts; other settings go back with sysctl -w"},
 	checks.AreaRoutes:     {"ssh {one} 'ip route show table all; ip -6 route show table all' | grep -v -e bird -e 'proto kernel'", "ssh {node} sudo ip route del ROUTE  # as the first command shows it", "nothing on {node} needs that route"},
 	checks.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "nobody meant that entry"},

@@ -16,7 +16,9 @@ type Diagnosis struct {
 	Unexplained []string      // checks with bad answers on the node that no cause explains
 	Failed      []string      // rules that crashed, each as a sentence: whether their cause holds is unknown
 
-	wants []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
+	proven bool // a cause has high confidence, and its rule leaves nothing to ask
+	kept   []candidate
+	wants  []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
 }
 
 // Open are the checks that the causes want and that were not asked, likeliest first, each with the
@@ -30,10 +32,7 @@ func (d Diagnosis) Open() []Cover {
 }
 
 // Settled tells whether a cause is proven and nothing is left unexplained.
-func (d Diagnosis) Settled() bool {
-	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
-	return slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0
-}
+func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 
 // candidate is a case on its way to a cause.
 type candidate struct {
@@ -69,8 +68,9 @@ func last(a, b bool) int {
 func Explain(f Findings, rules []*Rule) Diagnosis {
 	f = f.indexed()
 	all, failed := matched(f, rules, false)
+	f.there = causesThere(f, all, rules)
 	residual, more := matched(unproven(f, all), rules, true)
-	all, failed = append(all, residual...), append(failed, more...)
+	all, failed = append(openBelow(f, all, residual), residual...), append(failed, more...)
 	slices.SortStableFunc(all, surest)
 	kept := withOneFix(explainedAway(f, all))
 	for i := range kept {
@@ -81,7 +81,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	kept = residualPlaced(kept)
-	d := Diagnosis{Failed: failed}
+	d := Diagnosis{Failed: failed, kept: kept}
 	explained := map[int]bool{}
 	for i := range kept {
 		kept[i].cause.Explains = append(follows(f, kept[i]), kept[i].cause.Explains...)
@@ -89,6 +89,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			explained[at] = true
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
+		d.proven = d.proven || kept[i].cause.Confidence == probe.High && !kept[i].rule.Open
 		for _, id := range kept[i].rule.Wants {
 			if len(f.Of(id)) == 0 {
 				d.wants = append(d.wants, Cover{Check: id, About: kept[i].found.Peer})

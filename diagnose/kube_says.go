@@ -55,7 +55,7 @@ func fromAPI(f Findings, component string) (lines []Finding, weight int) {
 
 // kubeProxyCutOff is a kube-proxy that runs and hears nothing from the API server.
 var kubeProxyCutOff = &Rule{
-	ID: "kube-proxy-cut-off", Layer: LayerDatastore, Title: "kube-proxy hears nothing from the API server, and says why",
+	ID: "kube-proxy-cut-off", Layer: LayerDatastore, Open: true, Title: "kube-proxy hears nothing from the API server, and says why",
 	Doc: `kube-proxy has a way to the API server of its own: the kubeconfig of its ConfigMap or file, mostly with the address of a load balancer or of the first API server. Where that is an address of before, its token or certificate is refused, or the authority in it is not the cluster's any more, kube-proxy does not get through its start, or goes on with what it knows: Services that were there work until their pods move, new ones never do, and nothing else on the node is wrong.
 Told from an API server that is down by its answer to this node; from a kube-proxy that is stuck by what it writes into its log, again and again.`,
 	Fix: probe.Fix{

@@ -154,7 +154,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 
 // kubeletCutOff is a kubelet that is well and whose reports do not arrive.
 var kubeletCutOff = &Rule{
-	ID: "kubelet-cut-off", Layer: LayerKubelet, Title: "the kubelet runs and does not get through to the API server",
+	ID: "kubelet-cut-off", Layer: LayerKubelet, Open: true, Title: "the kubelet runs and does not get through to the API server",
 	Doc: `The kubelet answers on its own ports and its lease runs out all the same: the kubelet starts no new pod either, and its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{

@@ -146,7 +146,7 @@ var tunnelRefused = &Rule{
 
 // tunnelFiltered is a tunnel's packet that is lost between the nodes.
 var tunnelFiltered = &Rule{
-	ID: "tunnel-filtered", Layer: LayerPaths, Apart: true, Title: "the network between the nodes drops the tunnel's packets",
+	ID: "tunnel-filtered", Layer: LayerPaths, Open: true, Apart: true, Title: "the network between the nodes drops the tunnel's packets",
 	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
 	Fix: probe.Fix{
 		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",
@@ -245,7 +245,7 @@ var mtuTooBig = &Rule{
 
 // mtuPathSmall is a network that carries less than the nodes think.
 var mtuPathSmall = &Rule{
-	ID: "mtu-path-small", Layer: LayerPaths, Title: "the network between the nodes loses packets that are bigger than it takes",
+	ID: "mtu-path-small", Layer: LayerPaths, Open: true, Title: "the network between the nodes loses packets that are bigger than it takes",
 	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
 	Fix: probe.Fix{
 		Says:     "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",

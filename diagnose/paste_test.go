@@ -109,6 +109,8 @@ func values(f Findings) map[[2]string][]string {
 		add("", "pod", pod)
 		add("", "daemonset", r.Facts.Str(facts.Owner))
 	}
+	all, _ := matched(f, Rules(), false)
+	f.there = causesThere(f, all, Rules())
 	for _, rule := range Rules() {
 		for _, c := range rule.Match(f) {
 			for name, arg := range c.Args {

@@ -48,8 +48,10 @@ Told from a fault of the other node's routes or pods by a run there, which has t
 func lostTowards(f Findings, node string) []Finding {
 	var out []Finding
 	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID, checks.PodMTU.ID, checks.NodePing.ID,
-		checks.BGPPort.ID, checks.ServiceNodePort.ID} {
-		out = append(out, keep(f.Bad(check), func(r Finding) bool { return nodeOf(r) == node })...)
+		checks.BGPPort.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID} {
+		out = append(out, keep(f.Bad(check), func(r Finding) bool {
+			return nodeOf(r) == node && (check != checks.DNSCluster.ID || reasonOf(r) == "timeout")
+		})...)
 	}
 	return out
 }

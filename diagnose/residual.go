@@ -8,10 +8,10 @@ import (
 
 // unproven are the findings without the bad results that a proven cause explains.
 func unproven(f Findings, all []candidate) Findings {
-	out := Findings{Node: f.Node}
+	out := Findings{Node: f.Node, there: f.there, isThere: f.isThere}
 	explained := map[int]bool{}
 	for _, c := range explainedAway(f, slices.Clone(all)) {
-		if c.cause.Confidence != probe.High || c.rule.Later {
+		if c.cause.Confidence != probe.High || c.rule.Later || c.rule.Open {
 			continue
 		}
 		for _, at := range covers(f, c) {
@@ -40,11 +40,31 @@ func residualPlaced(all []candidate) []candidate {
 		at := 0
 		for i, o := range out {
 			if rank(o.cause.Confidence) > rank(c.cause.Confidence) ||
-				!o.rule.Symptom && !o.rule.Later && rank(o.cause.Confidence) == rank(c.cause.Confidence) {
+				!o.rule.Symptom && !o.rule.Open && !o.rule.Later && rank(o.cause.Confidence) == rank(c.cause.Confidence) {
 				at = i + 1
 			}
 		}
 		out = slices.Insert(out, at, c)
 	}
 	return out
+}
+
+// openBelow makes causes that say between what packets are lost no surer than what the comparison of nodes has found
+// about the same bad results: that may say by what.
+func openBelow(f Findings, all, residual []candidate) []candidate {
+	known := map[int]bool{}
+	for _, c := range residual {
+		if rank(c.cause.Confidence) >= rank(probe.Medium) {
+			for _, at := range covers(f, c) {
+				known[at] = true
+			}
+		}
+	}
+	for i, c := range all {
+		shared := func(at int) bool { return known[at] }
+		if c.rule.Open && c.cause.Confidence == probe.High && slices.ContainsFunc(covers(f, c), shared) {
+			all[i].cause.Confidence = probe.Medium
+		}
+	}
+	return all
 }

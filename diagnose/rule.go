@@ -19,6 +19,9 @@ type Rule struct {
 	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
 	// is bad now, however sure it is.
 	Later bool
+	// Open marks a rule that says between what packets are lost, and not by what: the comparison of nodes goes on, and
+	// what it finds stands above it.
+	Open bool
 	// Residual marks a rule that is asked only about what no proven cause explains. It explains
 	// symptoms alone, and stands below every other cause that is as sure and above the symptoms.
 	Residual bool

@@ -242,12 +242,15 @@ func (d difference) text(node string) string {
 const widthItem = 80
 
 func brieflyTo(text string) string {
-	text = strings.NewReplacer("{", "(", "}", ")").Replace(text)
+	text = withoutBraces(text)
 	if short := []rune(text); len(short) > widthItem {
 		return string(short[:widthItem]) + "…"
 	}
 	return text
 }
+
+// withoutBraces is a text that has no name of an argument.
+func withoutBraces(text string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(text) }
 
 // mostDifferences is how many of them a comparison shows.
 const mostDifferences = 5

@@ -69,13 +69,22 @@ var knownItems = []matter{
 	{checks.AreaSysctls, worded(`rp_filter|accept_local|route_localnet|arp_announce|proxy_arp|proxy_ndp|src_valid_mark|nonlocal_bind|` +
 		`tcp_be_liberal|ip_no_pmtu_disc|tcp_mtu_probing|ip_local_|tcp_tw_reuse|tcp_timestamps|conntrack_checksum|accept_ra `), perhaps,
 		touchesPaths, false},
+	{checks.AreaSysctls, worded(`ip_default_ttl = (\d|[12]\d) \|`), breaks, touchesPaths, false},
+	// The kernel chooses these by the size of the machine.
+	{checks.AreaSysctls, worded(`/(tcp_mem|udp_mem|tcp_max_orphans|tcp_max_tw_buckets|tcp_max_syn_backlog|tcp_[rw]mem|.*_thresh|` +
+		`nf_conntrack_(max|buckets|expect_max)|max_size|min_adv_mss|netdev_.*|[rw]mem_.*|optmem_max|inet_peer_.*|.*mc_.*) `), hardly, nil, false},
+	{checks.AreaSysctls, worded(`net/ipv4/(tcp_(ecn|syn_retries|synack_retries|abort_on_overflow|window_scaling|sack|fwmark_accept|` +
+		`retries2|syncookies|base_mss|min_snd_mss)|fwmark_reflect|icmp_ratelimit|ip_default_ttl|ip_unprivileged_port_start)|` +
+		`net/core/somaxconn|nf_conntrack_.*timeout`), perhaps, touchesPaths, false},
 	{checks.AreaSysctls, worded(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
 		perhaps, startsToo, false},
 	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
 	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
 	{checks.AreaIPsec, nil, breaks, pathsToo, false},
 	{checks.AreaFirewall, worded(`saddr [^|]*(masquerade|\bs?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
-	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b`), breaks, pathsToo, true},
+	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b|` +
+		`rewrite (ttl|.addr|header|link header|.port)|synproxy|\bdup\b|flow offload`), breaks, pathsToo, true},
+	{checks.AreaFirewall, worded(`set mark`), perhaps, pathsToo, true},
 	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
 	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
 	{checks.AreaQueues, worded(`netem|tbf`), breaks, pathsToo, false},

@@ -22,6 +22,8 @@ import (
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second
+	// One to which packets are lost is asked the whole suite, and much of that runs into timeouts.
+	suspectLimit = 60 * time.Second
 )
 
 // Compares tells whether baseline nodes may be asked at all.
@@ -122,6 +124,10 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	if r.view != nil {
 		prefer = append(prefer, cluster.Addresses(r.view.node)...)
 	}
+	suspects := r.suspects(snap)
+	for _, n := range suspects {
+		prefer = append(cluster.Addresses(n), prefer...)
+	}
 	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
 	suite := r.picked
 	if !slices.Contains(suite, checks.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
@@ -129,12 +135,20 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	}
 	asked := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))
-	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
+	limit := baselineLimit
+	if len(suspects) > 0 {
+		limit = suspectLimit
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError(limit))
 	var all probe.Workers
 	for i, node := range nodes {
 		r.client.Progress("comparison: putting a probe on %s", node.Name)
+		wanted := asked
+		if slices.ContainsFunc(suspects, func(n *corev1.Node) bool { return n.Name == node.Name }) {
+			wanted = r.wholeSuite(asked)
+		}
 		all.Go(func() {
-			answers[i] = r.askSafely(ctx, client, snap, node, r.view.without(node, asked))
+			answers[i] = r.askSafely(ctx, client, snap, node, r.view.without(node, wanted))
 		})
 	}
 	return func() []baseline {
@@ -142,6 +156,32 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 		all.Wait()
 		return answers
 	}
+}
+
+// suspects are the other nodes to which packets are lost without a proven cause: the reason may be on either end.
+func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
+	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
+		return nil
+	}
+	var out []*corev1.Node
+	for _, name := range diagnose.Suspects(r.Seen) {
+		if i := slices.IndexFunc(snap.Nodes, func(n corev1.Node) bool { return n.Name == name }); i >= 0 {
+			out = append(out, &snap.Nodes[i])
+		}
+	}
+	return out
+}
+
+// wholeSuite are the checks that a node is asked which may be the reason itself: besides those that every baseline
+// node is asked, all that one probe answers.
+func (r *Run) wholeSuite(asked []*probe.Check) []*probe.Check {
+	out := slices.Clone(asked)
+	for _, c := range ByOneProbe(r.picked) {
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // reportBaselines reports what the baseline nodes answered, and what follows from it about the node.

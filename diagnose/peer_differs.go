@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// peerDiffers is node-differs seen from the other end of the path.
+var peerDiffers = &Rule{
+	ID: "peer-differs", Layer: LayerPeers, Residual: true, Title: "the other node has a setting of the kernel that this node does not have",
+	Doc: `What this node sends to one other node, or to its pods, is lost, and the kernel of that node has something that this node's kernel does not have and that loses packets: a routing rule or route, a permanent neighbour entry, an IPsec policy, a filter, limit or program on an interface, a firewall rule that rewrites or redirects packets. A path has two ends, and the end that loses packets need not be the end that notices.
+It is a comparison and no proof: whether the setting concerns those packets is not worked out. It has medium confidence where there are at most three such settings.
+A firewall rule that drops or rejects has its own cause, peer-firewall.`,
+	Fix:      differsFix,
+	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	Match: func(f Findings) []Case {
+		found := differences(f)
+		var out []Case
+		for _, node := range f.Others() {
+			lost := lostTowards(f, node)
+			theirs := theirOwn(found, node)
+			if len(lost) == 0 || len(theirs) == 0 {
+				continue
+			}
+			out = append(out, setThere(f, node, theirs, lost))
+		}
+		return out
+	},
+}
+
+// theirOwn are the differences that only the other node has and that lose packets without anything else, but for the
+// firewall's rules that peer-firewall names.
+func theirOwn(all []difference, node string) []difference {
+	var out []difference
+	for _, d := range all {
+		if d.other != node || d.in || !d.inOther || d.area == checks.AreaFirewall && refusing.MatchString(d.name) {
+			continue
+		}
+		swapped := d
+		swapped.in, swapped.inOther, swapped.here, swapped.there = true, false, d.there, ""
+		if rank, concerned, _ := matters(swapped); rank == breaks && slices.Contains(concerned, checks.PodTCP.ID) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// setThere is the case of the settings of one other node.
+func setThere(f Findings, node string, theirs []difference, lost []Finding) Case {
+	weight := hint
+	if deeds(theirs) <= mostTelling {
+		weight = strong
+	}
+	var texts []string
+	var shows []Finding
+	for _, d := range theirs[:min(len(theirs), mostNamed)] {
+		texts = append(texts, strings.TrimPrefix(d.text(f.Node), "only on "+node+": "))
+		shows = append(shows, stateSays(d.with, d.text(f.Node)))
+	}
+	if more := len(theirs) - mostNamed; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	c := Case{About: node, Peer: node,
+		Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and %s has what {node} does not have: %s", node, node,
+			strings.Join(texts, "; ")),
+		For:  append(clues(weight, lost), clues(0, shows)...),
+		Args: map[string]Arg{"other": nodeArg(node)}}
+	c.Fix = putBackThere(theirs)
+	for _, r := range lost {
+		c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
+	}
+	c.Covers = append(c.Covers, pathFollows(f, 0, node)...)
+	return c
+}
+
+// putBackThere is how to look at what differs, and how to put it back on the other node.
+func putBackThere(theirs []difference) *probe.Fix {
+	fix := putBack(theirs)
+	swap := strings.NewReplacer("{node}", "{other}", "{other}", "{node}")
+	fix.Says = "Find out what made the setting on {other}, and take it back there if it is not meant."
+	fix.Radius = "reading changes nothing; what is put back touches {other} alone"
+	for i := range fix.OnlyIf {
+		fix.OnlyIf[i].If = swap.Replace(fix.OnlyIf[i].If)
+		for j, command := range fix.OnlyIf[i].Manifest {
+			fix.OnlyIf[i].Manifest[j] = swap.Replace(command)
+		}
+	}
+	return fix
+}
