@@ -18,7 +18,7 @@ func withoutCRIByKubelet(f Findings) []Case {
 		return nil
 	}
 	return []Case{{
-		Says: "the container runtime on {node} runs, and the part of it that the kubelet asks (CRI) is not loaded, as by disabled_plugins in containerd's configuration: " + told[0].Saw,
+		Says: "the container runtime on {node} runs, and the part of it that the kubelet asks (CRI) is not loaded, by disabled_plugins in containerd's configuration, or by an error in its settings for CRI such as a default_runtime_name that it does not define: " + told[0].Saw,
 		For:  slices.Concat(clues(proof, told[:1]), clues(0, kubeletSaid(f, facts.UnreadyRuntime))), Covers: runtimeGone,
 	}}
 }
