@@ -64,8 +64,7 @@ Peers report "Network unreachable", or nothing at all, for an address like 172.1
 // or on another kind of interface.
 func misregistered(f Findings, bridge bool) []Case {
 	var out []Case
-	outside := f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside)
-	for _, reg := range append(outside, allElsewhere(f)...) {
+	for _, reg := range registeredElsewhere(f) {
 		family := familyOf(reg)
 		address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
@@ -79,18 +78,13 @@ func misregistered(f Findings, bridge bool) []Case {
 		if looked && !knows || reg.Status == probe.Info { // set by hand, or kept: on which interface is unknown
 			c.For[0].Weight = strong
 		}
-		if reg.Status == probe.Info {
-			c.For = append(c.For, clues(0, alive(f, family)[:1])...) // that network may also be meant, and broken
-		}
 		where := ""
 		if on != "" {
 			where = " of " + on
 		}
 		method := cmp.Or(auto.Facts.Str(checks.FactMethod), "its autodetection")
 		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
-		if reg.Status == probe.Info {
-			c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up over it"
-		}
+		togetherElsewhere(f, reg, &c)
 		switch picked := auto.Facts.Str(checks.FactPicked); {
 		case picked == address:
 			c.Says += fmt.Sprintf(": %s picks it", method)
@@ -106,13 +100,19 @@ func misregistered(f Findings, bridge bool) []Case {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
-		sessions := peerSessions(f, family)
+		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
+			return familyOf(r) == family &&
+				r.Facts.Str(checks.FactPeer) != ""
+		})
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
 		if len(down) == 0 { // routes outlive a session
 			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
 		c.For = append(c.For, clues(0, down)...)
-		c.Says += passiveHere(down, address)
+		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
+			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
+				address)
+		}
 		c.For = append(c.For, clues(0, keep(f.Elsewhere(checks.BGPSession.ID), func(r Finding) bool {
 			return bad(r.Status) && r.Facts.Str(checks.FactPeer) == address
 		}))...)
@@ -383,19 +383,4 @@ var peerAddress = &Rule{
 		}
 		return out
 	},
-}
-
-// passiveHere says why sessions that are down wait here, "" where none does.
-func passiveHere(down []Finding, address string) string {
-	if !slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
-		return ""
-	}
-	return fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
-}
-
-// peerSessions are the sessions of a family with peers that are named.
-func peerSessions(f Findings, family int) []Finding {
-	return keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
-		return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != ""
-	})
 }

@@ -6,6 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
+// registeredElsewhere are the registrations of this node outside the network of the nodes, alone or like the others.
+func registeredElsewhere(f Findings) []Finding {
+	return append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), allElsewhere(f)...)
+}
+
 // allElsewhere are registrations that are no InternalIP, as those of the other nodes, where that network does not work:
 // no session is up over it, and another node answers at its InternalIP.
 func allElsewhere(f Findings) []Finding {
@@ -30,10 +35,21 @@ func alive(f Findings, family int) []Finding {
 		}
 		name := nodeOf(s)
 		out = append(out, keep(f.Of(checks.NodePing.ID), func(r Finding) bool {
-			return name != "" && r.Status == probe.OK && familyOf(r) == family && nodeOf(r) == name && r.Target != name+" "+peer
+			return name != "" && r.Status == probe.OK && familyOf(r) == family && nodeOf(r) == name &&
+				r.Target != name+" "+peer
 		})...)
 	}
 	return out
+}
+
+// togetherElsewhere adds to a case that all nodes are registered so, where they are. That network may also be
+// meant, and broken: this is no proof.
+func togetherElsewhere(f Findings, reg Finding, c *Case) {
+	if reg.Status != probe.Info {
+		return
+	}
+	c.For = append(c.For, clues(0, alive(f, familyOf(reg))[:1])...)
+	c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up there"
 }
 
 // wrongAddresses are the registrations of a family, of this node and of others, that lead sessions elsewhere.

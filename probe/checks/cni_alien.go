@@ -17,8 +17,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // narrow are the 32-bit CPUs whose programs most kernels of these start too.
 var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
 
-// alienPlugins lists plugins that the kernel refuses to start ("exec format error", "permission denied"), each with the
-// reason. A file that cannot be read is not listed, and neither is a script.
+// alienPlugins lists plugins that the kernel refuses to start ("exec format error", "permission denied"), each with
+// why. A file that cannot be read, and a script, are none of them.
 func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	var out []string
 	for _, plugin := range plugins {

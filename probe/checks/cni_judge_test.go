@@ -20,6 +20,8 @@ func TestCNIJudged(t *testing.T) {
 	internal := told
 	internal.loopback = false
 	guessed := cniPlaces[0]
+	multus := map[string]string{"etc/cni/net.d/00-multus.conf": `{"type": "multus"}`}
+	withMultus := map[string]string{"etc/cni/net.d/00-multus.conf": `{"type": "multus"}`, "opt/cni/bin/multus": "#!"}
 	for name, c := range map[string]struct {
 		place  cniPlace
 		files  map[string]string
@@ -27,22 +29,15 @@ func TestCNIJudged(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"good": {told, nil, probe.OK, "", "is used and names calico, calico-ipam"},
-		"no loopback": {told, map[string]string{"opt/cni/bin/loopback": ""},
-			probe.Fail, CNIPlugins, "each pod beside it is not in /opt/cni/bin: loopback"},
-		"loopback of its own": {internal, map[string]string{"opt/cni/bin/loopback": ""}, probe.OK, "", "is used"},
-		"renamed, other's used": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico,
-			"etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`},
-			probe.Fail, CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
-		"renamed, none": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico},
-			probe.Fail, CNINone, "renamed to 10-calico.conflist.cilium_bak"},
-		"Multus is gone": {told, map[string]string{"etc/cni/net.d/00-multus.conf": `{"type": "multus"}`},
-			probe.Fail, CNIPlugins, "not in /opt/cni/bin: multus"},
-		"Multus is there": {told, map[string]string{"etc/cni/net.d/00-multus.conf": `{"type": "multus"}`, "opt/cni/bin/multus": "#!/bin/sh"},
-			probe.Info, "", "Multus"},
-		"policy alone": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"},
-			probe.Info, "", "no file names calico"},
-		"others, a guess": {guessed, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/100-crio-bridge.conf": `{"type": "bridge"}`}, probe.Info, "", "no file names calico"},
+		"good":                  {told, nil, probe.OK, "", "is used and names calico, calico-ipam"},
+		"no loopback":           {told, map[string]string{"opt/cni/bin/loopback": ""}, probe.Fail, CNIPlugins, "each pod beside it is not in /opt/cni/bin: loopback"},
+		"loopback of its own":   {internal, map[string]string{"opt/cni/bin/loopback": ""}, probe.OK, "", "is used"},
+		"renamed, other's used": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico, "etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`}, probe.Fail, CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
+		"renamed, none":         {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico}, probe.Fail, CNINone, "renamed to 10-calico.conflist.cilium_bak"},
+		"Multus is gone":        {told, multus, probe.Fail, CNIPlugins, "not in /opt/cni/bin: multus"},
+		"Multus is there":       {told, withMultus, probe.Info, "", "Multus"},
+		"policy alone":          {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"}, probe.Info, "", "no file names calico"},
+		"others, a guess":       {guessed, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/100-crio-bridge.conf": `{"type": "bridge"}`}, probe.Info, "", "no file names calico"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -134,7 +134,8 @@ func TestDNSCluster(t *testing.T) {
 // TestDNSAsServed wants an answer that the Service kubernetes does not have told from one that it has.
 func TestDNSAsServed(t *testing.T) {
 	t.Parallel()
-	p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindDatastore, Name: RoleService, Addr: netip.MustParseAddr("10.96.0.1")},
+	p := &probe.Pass{Targets: []probe.Target{
+		{Kind: probe.KindDatastore, Name: RoleService, Addr: netip.MustParseAddr("10.96.0.1")},
 		{Kind: probe.KindDatastore, Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1")}}}
 	for answer, want := range map[string]probe.Status{"10.96.0.1": probe.OK, "10.1.1.1": probe.Fail, "fd00::1": probe.OK} {
 		got := asServed(p, probe.Found(probe.OK, "resolved to %s in 1ms", answer).With(FactAnswers, []string{answer}))

@@ -15,8 +15,8 @@ import (
 // are the remains of a change, and both are obeyed (projectcalico/calico#2322).
 var NodeFirewall = &probe.Check{
 	ID: "node-firewall", Asks: "are Calico's firewall rules in use, in one place only, and does nothing beside them drop pods' packets?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN", "proc", "host processes", "SYS_PTRACE"},
-	Run: nodeFirewall,
+	Tags:   []string{tagNetwork, tagFelix},
+	Access: []string{"host network", "netlink", "NET_ADMIN", "proc", "host processes", "SYS_PTRACE"}, Run: nodeFirewall,
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
 ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; Calico removes them itself only from v3.31, and only between iptables and its own nftables tables; else a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
 warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there, and its rules do not surely accept what a pod here and one elsewhere send to each other. info: its rules accept that; or a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods (the fact refuses names chains of others whose own rules drop or reject); or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
