@@ -360,7 +360,7 @@ func endsAlone(ends []Finding) []Case {
 
 // agentTaintFix is for a taint of an agent that is not on the node.
 var agentTaintFix = &probe.Fix{
-	Says: "Remove the taint if that agent is not installed in this cluster, and stop what sets it on new nodes (a node pool's or a launch template's taints, the kubelet's --register-with-taints). If it is to be installed, see why it has no pod on the node.",
+	Says: "Remove the taint if that agent is not installed in this cluster, and stop what sets it on new nodes (a node pool's or a launch template's taints, the kubelet's --register-with-taints). If it is to be installed, compare the tolerations and the node selector of its DaemonSet with this node.",
 	Manifest: []string{
 		"kubectl get daemonsets -A",
 		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}",
