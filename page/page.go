@@ -52,7 +52,8 @@ type Fact struct{ Name, Value string }
 
 // Cause is what explains bad answers.
 type Cause struct {
-	Name       string // its ID, and what it is about
+	Name       string // a few words
+	ID         string // of the rule, and what it is about; "" = it has none
 	Share      string // how many nodes have it, where there are several
 	Confidence string
 	Word       string // a status, by which it is coloured
@@ -66,6 +67,7 @@ type Cause struct {
 
 // Fix is what to do about it.
 type Fix struct {
+	Check   []string // commands that only read
 	Says    string
 	Touches string
 	Blocks  []Block

@@ -71,16 +71,19 @@ func (d Document) page() page.Page {
 func (d Document) leads() string {
 	switch {
 	case len(d.Causes) > 1:
-		return fmt.Sprintf("%s, and %s", causeName(d.Causes[0]), plural(len(d.Causes)-1, "more cause"))
+		return fmt.Sprintf("%s, and %s", heading(d.Causes[0]), plural(len(d.Causes)-1, "more cause"))
 	case len(d.Causes) == 1:
-		return causeName(d.Causes[0])
+		return heading(d.Causes[0])
 	case len(d.Unexplained) > 0:
-		return "no known cause fits " + strings.Join(d.Unexplained, ", ")
+		return "no known cause explains " + strings.Join(d.Unexplained, ", ")
 	case d.Word == WordHealthy && slices.Equal(d.asked(), []string{"api"}):
-		return "only the API was asked, not the node itself"
+		return "the API alone was checked, not the node itself"
 	}
 	return ""
 }
+
+// heading is a cause in a few words.
+func heading(c probe.Cause) string { return cmp.Or(c.Title, c.Says, c.ID) }
 
 // causeName is a cause in a word or two.
 func causeName(c probe.Cause) string { return strings.TrimSpace(c.ID + " " + c.About) }
@@ -182,10 +185,11 @@ func answersTable(of []Located, baseline bool) *page.Table {
 
 // CausePage is a cause as a page has it.
 func CausePage(c probe.Cause) page.Cause {
-	out := page.Cause{Name: causeName(c), Confidence: string(c.Confidence), Word: string(confidenceStatus(c.Confidence)),
-		Says: c.Says, Fix: page.Fix{Says: c.Fix.Says, Touches: c.Fix.Radius},
+	check, change := steps(c.Fix)
+	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence), Word: string(confidenceStatus(c.Confidence)),
+		Says: c.Says, Fix: page.Fix{Check: check, Says: c.Fix.Says, Touches: c.Fix.Radius},
 		Evidence: cluesPage(c.For), Against: cluesPage(c.Against)}
-	for _, b := range c.Fix.Blocks() {
+	for _, b := range change {
 		out.Fix.Blocks = append(out.Fix.Blocks, page.Block(b))
 	}
 	more := func(name string, values []string) {

@@ -86,7 +86,8 @@ func groupPage(g probe.Group) page.Cause {
 	if r := g.Example.Result; r != nil {
 		out.Evidence = []page.Seen{{Word: string(r.Status), What: named(*r), Saw: r.Saw}}
 	}
-	out.Name, out.Word, out.Confidence = cmp.Or(g.Cause, title(g)), groupWord(g), string(g.Confidence)
+	out.Name, out.Word, out.Confidence = cmp.Or(out.Name, title(g)), groupWord(g), string(g.Confidence)
+	out.ID = g.Cause
 	out.Share = fmt.Sprintf("%d of %s", len(g.Nodes), plural(g.Of, "node"))
 	names := strings.Join(g.Nodes[:min(len(g.Nodes), pageNames)], ", ")
 	if n := len(g.Nodes) - pageNames; n > 0 {
