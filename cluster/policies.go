@@ -150,3 +150,13 @@ func (p policies) knowsSenders() bool {
 		})
 	})
 }
+
+// byLabels is a policy that admits pods by their labels, "" where there is none.
+func (p policies) byLabels() string {
+	for _, one := range p.all {
+		if slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool { return r.pods && r.action == "Allow" }) {
+			return one.name
+		}
+	}
+	return ""
+}

@@ -103,6 +103,9 @@ func felixTarget(s *Snapshot) probe.Target {
 	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
 		t.Port = p
 	}
+	if policy := s.policies.byLabels(); policy != "" {
+		t.Attrs = with(t.Attrs, probe.AttrByLabels, policy)
+	}
 	for _, name := range probe.FelixSettings() {
 		value := cmp.Or(s.calicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.felix[name]))
 		if value == "" {

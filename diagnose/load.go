@@ -12,7 +12,7 @@ import (
 // loadRules are those of the machine at work: its kernel, its clock, its load.
 func loadRules() []*Rule {
 	return []*Rule{defaultRouteMissing, forwardingOff, noPortsLeft, conntrackFull, conntrackIdle, neighboursFull,
-		neighbourWrong, addressTwice, clockWrong, rpFilterLoose, networkStorageDead, nodeOverloaded}
+		neighbourWrong, interfaceOverlapsNodes, addressTwice, clockWrong, rpFilterLoose, networkStorageDead, nodeOverloaded}
 }
 
 // starved are checks that had not even begun to answer when their time was over; none

@@ -100,14 +100,19 @@ Told from a policy that forbids by the rule, which is quoted; from kube-proxy's 
 			return r.Facts.Str(probe.FactPolicy) != "" && r.Facts.Str(probe.FactDenied) == ""
 		})
 		filtered := servicesThat(f, facts.ServicesBySource)
-		if len(rule) == 0 || len(held)+len(filtered) == 0 {
+		if len(rule) == 0 || rule[0].Status != probe.Warn && len(held)+len(filtered) == 0 {
 			return nil
 		}
+		policy := ""
+		if by := rule[0].Facts.Str(checks.FactByLabels); by != "" {
+			policy = ", such as " + by
+		}
 		return []Case{{
-			Says: "pods of {node} come to other nodes' pods with the node's address, so policies by labels deny them: " +
-				rule[0].Facts.Str(checks.FactNATRule),
-			For:    slices.Concat(clues(strong, rule[:1]), clues(0, filtered), clues(hint, held[:min(1, len(held))])),
-			Covers: Covers(checks.PodPing.ID, checks.PodTCP.ID),
+			Says: fmt.Sprintf("pods of {node} come to other nodes' pods with the node's address, so policies that admit pods by their labels%s deny them: %s",
+				policy, rule[0].Facts.Str(checks.FactNATRule)),
+			For: slices.Concat(clues(strong, rule[:1]), clues(0, filtered), clues(hint, held[:min(1, len(held))])),
+			Covers: append(Covers(checks.PodPing.ID, checks.PodTCP.ID),
+				Cover{Check: checks.NodeFirewall.ID, About: rule[0].Target}),
 		}}
 	},
 }

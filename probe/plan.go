@@ -156,6 +156,10 @@ func FelixSettings() []string {
 // its health endpoint is turned on.
 const AttrEnabled = "enabled"
 
+// AttrByLabels is on a KindFelix target where a policy admits pods by their labels: it is that policy. A pod whose
+// packets come with the address of its node is none of those.
+const AttrByLabels = "by_labels"
+
 // AttrProbed is on a KindFelix target when calico-node's own probe asks another host
 // than the one Felix is configured to answer at.
 const AttrProbed = "probed"

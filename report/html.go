@@ -186,7 +186,8 @@ func answersTable(of []Located, baseline bool) *page.Table {
 // CausePage is a cause as a page has it.
 func CausePage(c probe.Cause) page.Cause {
 	check, change := steps(c.Fix)
-	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence), Word: string(confidenceStatus(c.Confidence)),
+	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence),
+		Word: string(confidenceStatus(c.Confidence)),
 		Says: c.Says, Fix: page.Fix{Check: check, Says: c.Fix.Says, Touches: c.Fix.Radius},
 		Evidence: cluesPage(c.For), Against: cluesPage(c.Against)}
 	for _, b := range change {

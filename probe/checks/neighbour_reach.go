@@ -22,7 +22,7 @@ var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "is the node reachable from other nodes?", From: probe.FromNode, In: probe.Standard,
 	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
 	Doc: `Probes on other nodes test the node in question: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod on it answer a ping? One healthy node does so in every standard run, more when something is wrong or no probe can be placed on the node. The kubelet of a third node is tried too, for comparison. BGP's port is not tried while a session is up (skip): BIRD would take that for a restart, and a session stays up for minutes after the other end has died.
-ok: it answers. On the kubelet's port it also says whether the kubelet answered a request (with 401, mostly) or only the kernel accepted the connection, as for a kubelet that is frozen. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
+ok: it answers. Where the node answers a ping and full-size packets to it are lost without an ICMP error, the result says which size passes. On the kubelet's port it also says whether the kubelet answered a request (with 401, mostly) or only the kernel accepted the connection, as for a kubelet that is frozen. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
 unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to test from, or --peers 0. The verdict counts results that sum these up (targets kubelet, pods, node-ports). fail: two nodes cannot reach a pod of the node. warn: one node cannot, or a NodePort does not answer at it, or its kubelet is closed to nodes that reach another one's. info: its kubelet is closed to a node of another role.`,
 }
@@ -87,7 +87,9 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	defer cancel()
 	var all probe.Workers
 	for _, pinged := range splitByFamily(pingable(targets)) {
-		all.Go(func() { pingOutside(asking, pinged, note) })
+		all.Go(func() {
+			pingOutside(asking, pinged, func(t probe.Target, r probe.Result) { note(t, fullSize(asking, t, r)) })
+		})
 	}
 	for _, t := range targets {
 		switch {
@@ -110,6 +112,23 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	}
 	all.Wait()
 	return got
+}
+
+// fullSize measures which packets reach a node that a ping reaches, and adds that to the ping's result where full-size
+// ones are lost: then connections open and hang, those of the API server to the kubelet too.
+func fullSize(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
+	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
+		return r
+	}
+	m := pathMTU(ctx, t.Addr)
+	if m.Status != probe.Fail {
+		return r
+	}
+	r.Saw += "; " + m.Saw
+	for _, fact := range []probe.Fact{FactPasses, FactPromised, FactSmallest, FactDevice} {
+		r = r.With(fact, m.Facts[fact])
+	}
+	return r
 }
 
 // portKubelet is where the kubelet answers the API server.

@@ -12,8 +12,11 @@ import (
 // targetMasquerade is node-firewall's answer about rules of others that change the sender of pods' packets.
 const targetMasquerade = "masquerading"
 
-// FactNATRule is such a rule, with its chain.
-const FactNATRule probe.Fact = "nat_rule"
+// Facts about such a rule.
+const (
+	FactNATRule  probe.Fact = "nat_rule"  // with its chain
+	FactByLabels probe.Fact = "by_labels" // a policy that admits pods by their labels
+)
 
 // foreignNAT looks for a rule of others that masquerades what a pod of this node sends to a pod of another; false where
 // there are none of these, or the rules cannot be read.
@@ -32,12 +35,25 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 		for _, f := range flows {
 			if rule, _ := f.through(all, w, 0); rule != "" {
 				text := probe.OneLine(w.Family + " " + w.Table + " " + rule)
-				return probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
-					"pods the node's address: %s", text).With(FactNATRule, text), true
+				r := probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
+					"pods the node's address: %s", text).With(FactNATRule, text)
+				return deniedByLabels(p, r), true
 			}
 		}
 	}
 	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
+}
+
+// deniedByLabels makes such a rule a warning where a policy admits pods by their labels: it does not know these.
+func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
+	for _, felix := range p.Of(probe.KindFelix) {
+		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {
+			r.Status = probe.Warn
+			r.Saw += "; " + policy + " admits pods by their labels, and these packets have the address of a node"
+			return r.With(FactByLabels, policy)
+		}
+	}
+	return r
 }
 
 // A podFlow is what a pod of this node sends to one of another.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
@@ -59,5 +60,20 @@ func TestFlowThroughNAT(t *testing.T) {
 		if got == "" != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.rules, got, c.want)
 		}
+	}
+}
+
+// TestDeniedByLabels wants a warning only where a policy admits pods by their labels.
+func TestDeniedByLabels(t *testing.T) {
+	felix := func(attrs map[string]string) *probe.Pass {
+		return &probe.Pass{Targets: []probe.Target{{Kind: probe.KindFelix, Attrs: attrs}}}
+	}
+	rule := probe.Found(probe.Info, "a rule")
+	if r := deniedByLabels(felix(nil), rule); r.Status != probe.Info {
+		t.Errorf("without such a policy: %v", r)
+	}
+	with := felix(map[string]string{probe.AttrByLabels: "NetworkPolicy shop/allow"})
+	if r := deniedByLabels(with, rule); r.Status != probe.Warn || r.Facts.Str(FactByLabels) != "NetworkPolicy shop/allow" {
+		t.Errorf("with one: %v", r)
 	}
 }

@@ -1,0 +1,49 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
+var mtuNodeSmall = &Rule{
+	ID: "mtu-node-small", Layer: LayerKernel, Title: "full-size packets do not reach the node",
+	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
+Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
+Told from a path that is too small between all nodes by a third node, which takes full-size packets.`,
+	Fix: probe.Fix{
+		Says: "Compare the MTU of both nodes' interfaces, and set the one that differs to the others' value, in what configures it at boot. Where they are equal, check the network between them.",
+		Manifest: []string{
+			"ssh {node} ip -o link",
+			"ssh {other} ip -o link",
+			"ssh {node} 'grep -rn -i mtu /etc/netplan /etc/systemd/network /etc/network /etc/NetworkManager/system-connections'",
+		},
+		OnlyIf: []probe.Conditional{{If: "an interface of {node} has a smaller MTU than that of {other}: until the next boot",
+			Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU  # both as the first two commands show them"}}},
+		Radius: "reading changes nothing; a new MTU holds for packets from now on, connections stay",
+	},
+	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "runtime-stuck", "kubelet-silent",
+		"api-cut-off", "api-slow"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
+			passes, lost := r.Facts.Num(checks.FactPasses)
+			promised, _ := r.Facts.Num(checks.FactPromised)
+			if !lost || nodeOf(r) != f.Node {
+				continue
+			}
+			out = append(out, Case{
+				Family: familyOf(r), About: familyName(familyOf(r)),
+				Says: fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
+					r.Node, passes, promised),
+				For:    clues(strong, []Finding{r}),
+				Args:   map[string]Arg{"other": nodeArg(r.Node)},
+				Covers: Covers(checks.PodMTU.ID, probe.CheckPlaced, probe.CheckAnswered, checks.NeighbourReach.ID),
+			})
+			break
+		}
+		return out
+	},
+}

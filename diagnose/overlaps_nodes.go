@@ -1,0 +1,69 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// interfaceOverlapsNodes is a network of a bridge, a VPN or a second NIC that has the addresses of other nodes in it.
+var interfaceOverlapsNodes = &Rule{
+	ID: "interface-overlaps-nodes", Layer: LayerKernel,
+	Title: "an interface of this node has a network with addresses of other nodes",
+	Doc: `Docker, libvirt, a VPN or a second NIC gave an interface of this node a network that contains addresses of other nodes. The kernel makes a route for that network. It is more specific than the route of the nodes' own link, so it wins, and packets for those nodes leave by the wrong interface. BGP, tunnels, node ports and pods of those nodes fail from here; the other nodes and all other paths are well.
+Docker takes such a network where its default address pools contain the nodes' network.
+Told from a peer that is down by the route, which leads to another interface than the one with the node's address; from an interface that overlaps pods by the addresses.`,
+	Fix: probe.Fix{
+		Says: "Give {device} another network, or delete it if nothing uses it; then exclude the nodes' network from what creates it (Docker: default-address-pools and bip in /etc/docker/daemon.json).",
+		Manifest: []string{
+			"ssh {node} ip route get {address}",
+			"ssh {node} ip -d addr show dev {device}",
+			"ssh {node} 'sudo docker network ls; sudo virsh net-list --all; ls /etc/cni/net.d'  # what makes such interfaces",
+		},
+		OnlyIf: []probe.Conditional{{If: "nothing uses {device}: until the next boot",
+			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
+		Radius: "reading changes nothing; an interface that is down cuts off the containers or machines behind it",
+	},
+	RuledOut: []string{checks.NodeUplink.ID},
+	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "peer-address", "bgp-filtered", "bgp-waits",
+		"bgp-rejected", "node-unreachable", "node-cut-off", "nodes-apart", "service-path-broken", "dns-down",
+		"dropped-here", "neighbour-wrong"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Of(checks.RouteCanReach.ID) {
+			device, network := r.Facts.Str(checks.FactInterface), r.Facts.Str(checks.FactMatch)
+			if nodeOf(r) == "" || r.From != "" || r.Facts.Str(checks.FactRouteProto) != "kernel" ||
+				r.Facts.Str(checks.FactRegistered) == "" || slices.Contains(uplinks(f, familyOf(r)), device) {
+				continue
+			}
+			lost := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
+			if len(lost) == 0 || len(uplinks(f, familyOf(r))) == 0 {
+				continue
+			}
+			address := lastWord(r.Target)
+			out = append(out, Case{
+				About: nodeOf(r), Peer: nodeOf(r), Family: familyOf(r),
+				Says: fmt.Sprintf("%s of {node} has network %s, which contains the address %s of %s: packets for it leave by %s and are lost",
+					device, network, address, nodeOf(r), device),
+				For:    append(clues(strong, []Finding{r}), clues(strong, lost)...),
+				Args:   map[string]Arg{"device": deviceArg(device), "address": addressArg(address)},
+				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.NeighbourReach.ID)...),
+			})
+		}
+		return out
+	},
+}
+
+// uplinks are the interfaces with the node's own address of a family.
+func uplinks(f Findings, family int) []string {
+	var out []string
+	for _, r := range f.Of(checks.NodeUplink.ID) {
+		if device, _, _ := strings.Cut(r.Target, " "); familyOf(r) == family && device != "" {
+			out = append(out, device)
+		}
+	}
+	return out
+}
