@@ -158,7 +158,7 @@ func TestLimits(t *testing.T) {
 	}
 	a := call(t, "run", "--node", "node-a", "--via", "ssh", "--ssh-config", silent, "--start-timeout", "5m", "--timeout",
 		"10s", "-o", "json="+file)
-	if a.took > time.Minute || a.exit != 5 || !strings.Contains(a.stdout, "--timeout 10s is over") ||
+	if a.took > time.Minute || a.exit != 5 || !strings.Contains(a.folded(), "--timeout 10s is over") ||
 		!strings.Contains(contents(t, file), `"verdict": "incomplete"`) {
 		t.Errorf("exit %d after %v\n%s%s", a.exit, a.took, a.stdout, a.stderr)
 	}

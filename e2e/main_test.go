@@ -106,6 +106,9 @@ type answer struct {
 	took           time.Duration
 }
 
+// folded is stdout on one line: reports for people are broken at 80 columns.
+func (a answer) folded() string { return strings.Join(strings.Fields(a.stdout), " ") }
+
 // client is calico-probe with the given arguments, not yet started. It is
 // killed with its test.
 func client(t testing.TB, args ...string) *exec.Cmd {

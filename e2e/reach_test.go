@@ -187,11 +187,12 @@ func TestHostileNodeAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := call(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
-		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") || !strings.Contains(a.stdout, "has no InternalIP of node node-b that is an IP address") {
+		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") || 
+			!strings.Contains(a.folded(), "has no InternalIP of node node-b that is an IP address") {
 			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
 		}
 		p := call(t, append(flags, "preflight", "--node", "node-b", "--via", "ssh")...)
-		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.stdout, "is an IP address") {
+		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "is an IP address") {
 			t.Errorf("%q: preflight: exit %d\n%q\n%q", address, p.exit, p.stdout, p.stderr)
 		}
 	}

@@ -95,7 +95,7 @@ func TestOlderProbe(t *testing.T) {
 		t.Errorf("a session: exit %d\n%s%s", known.exit, known.stdout, known.stderr)
 	}
 	unknown := shell("run packet-drops; drops")
-	if unknown.exit != reports.ExitIncomplete || !strings.Contains(unknown.stdout+unknown.stderr, "of another version") {
+	if unknown.exit != reports.ExitIncomplete || !strings.Contains(unknown.folded()+unknown.stderr, "of another version") {
 		t.Errorf("a session, of what it does not know: exit %d\n%s%s", unknown.exit, unknown.stdout, unknown.stderr)
 	}
 	nothingLeft(t)

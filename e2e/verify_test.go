@@ -168,7 +168,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 		d.want(t, "probe-placed", probe.OK, "pod kube-system/calico-probe-node-b-")
 		onlyTold(t, d, a, "tenant")
 		a = call(t, "preflight", "--node", "node-b", "--via", "api", "-o", "wide")
-		if a.exit != 0 || !strings.Contains(a.stdout, "tenant/decoy calls itself calico-node") {
+		if a.exit != 0 || !strings.Contains(a.folded(), "tenant/decoy calls itself calico-node") {
 			t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 	})
@@ -263,11 +263,11 @@ func TestTwoDaemonSets(t *testing.T) {
 		t.Errorf("with the flag: exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
 	}
 	onlyTold(t, d, a, "calico-system")
-	if a := call(t, "preflight", "--via", "api"); a.exit != 0 || !strings.HasPrefix(a.stdout, "node-a of ") {
+	if a := call(t, "preflight", "--via", "api"); a.exit != 0 || !strings.HasPrefix(a.stdout, "ready on node-a: ") {
 		t.Errorf("the first node that is well, for preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 	}
 	a = call(t, "preflight", "--node", "node-b", "--via", "ephemeral")
-	if a.exit == 0 || !strings.Contains(a.stdout, "2 DaemonSets claim") {
+	if a.exit == 0 || !strings.Contains(a.folded(), "2 DaemonSets claim") {
 		t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 	}
 	if got := created(); len(got) > 0 {

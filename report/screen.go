@@ -99,11 +99,14 @@ func (s screen) text() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// fewAnswers is how many a session shows all: who typed a check by its name wants to see what it saw.
+const fewAnswers = 12
+
 // lines are those of the report, blank ones between its parts.
 func (s screen) lines(d detail) []string {
 	out := s.headline()
 	parts := [][]string{s.evidence(d), s.actions(d), s.rest(d)}
-	if s.wide {
+	if s.wide || s.session && len(s.own()) <= fewAnswers {
 		parts = append(parts, s.answers())
 	}
 	for _, part := range parts {
@@ -140,7 +143,7 @@ const joined = "\x01"
 
 // headline is the answer in one sentence.
 func (s screen) headline() []string {
-	if len(s.Causes) == 0 && (s.Word == WordHealthy || s.answer(true) == "") {
+	if len(s.Causes) == 0 && (s.Word == WordHealthy || s.Word == WordReady || s.answer(true) == "") {
 		return nil // the closing line says all there is
 	}
 	lines := s.wrapped(fmt.Sprintf("%s: %s", s.Node, s.answer(true)))
