@@ -246,6 +246,9 @@ func (g group) addresses(s *Snapshot, r probe.Result) probe.Result {
 		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, few(other.pools), family)
 		r = r.With(facts.OtherPools, other.pools)
 	}
+	if len(room.pools) == 0 && len(room.others) > 0 {
+		r = r.With(facts.UnfitPools, room.others)
+	}
 	return r.With(facts.AddressesOfPod, family).With(facts.Short, room.short()).With(facts.Pools, room.pools).
 		With(facts.Blocks, room.blocks).With(facts.BlockLimit, room.limit).With(facts.FreeHere, room.here).
 		With(facts.FreeElsewhere, room.elsewhere).With(facts.FreeBlocks, room.unclaimed).

@@ -80,9 +80,6 @@ func (s *Snapshot) withoutAgent(taints []corev1.Taint) (out []string) {
 func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	taints := startTaints(s.Node)
 	absent := s.withoutAgent(taints)
-	if len(taints) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < bornFor && len(absent) == 0 {
-		return r
-	}
 	var texts, names []string
 	for _, t := range taints {
 		texts = append(texts, t.ToString())
@@ -92,9 +89,14 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 			names = append(names, nameOf(p))
 		}
 	}
+	age := s.Now.Sub(s.Node.CreationTimestamp.Time)
+	starts := age < agentsMade || age < bornFor && len(names) == 0 // else pods wait for it already
+	if len(taints) == 0 || starts && len(absent) == 0 {
+		return r
+	}
 	r.Status = probe.Warn
 	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
-		probe.Age(s.Now.Sub(s.Node.CreationTimestamp.Time)), strings.Join(texts, ", "))
+		probe.Age(age), strings.Join(texts, ", "))
 	if len(absent) > 0 { // nothing is to be waited for
 		r.Status = probe.Fail
 		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))

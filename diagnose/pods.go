@@ -127,6 +127,9 @@ func addressesGone(r Finding, evidence []Clue) Case {
 			break
 		}
 		why = "no enabled IP pool is for this node"
+		if unfit := listOf(r, facts.UnfitPools); len(unfit) > 0 {
+			why += ": " + strings.Join(unfit, ", ")
+		}
 		c.Fix = &probe.Fix{
 			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",
 			Manifest: append([]string{"kubectl get node {node} --show-labels", lookAtPods}, lookAtIPAM...),

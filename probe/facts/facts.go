@@ -99,6 +99,7 @@ const (
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while
 	OtherPools     probe.Fact = "other_pools"     // list of the node's pools of the other family, where one has none
+	UnfitPools     probe.Fact = "unfit_pools"     // list of the pools that are not for pods of the node, with the reason
 	Owner          probe.Fact = "owner"           // name of the DaemonSet that controls a pod
 	Period         probe.Fact = "period_s"        // seconds between two attempts of the probe that sets the budget
 	Phase          probe.Fact = "phase"           // pod phase
