@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -61,4 +62,15 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 		return v, fmt.Errorf("asking the API server for its version: %w", err)
 	}
 	return v, nil
+}
+
+// Whoami is the name under which the API server knows the user, "" where it does not say: it has no such resource
+// before Kubernetes 1.28.
+func (c *Client) Whoami(ctx context.Context) string {
+	r, err := c.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return probe.Line(r.Status.UserInfo.Username)
 }

@@ -60,6 +60,7 @@ type Preflight struct {
 	snap   *cluster.Snapshot // nil = no node could be read
 	run    *examine.Run      // it asks no check: it says what would be put on the node, and reports
 	found  []probe.Event
+	whose  string // the flag of manifests that names the user, "" = the user is not known
 }
 
 // New returns the Preflight of the node that opts name, "" = the first that is ready, by the uses that
@@ -123,6 +124,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
 		_, _ = p.rehearse(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
+	p.whose = whose(p.reader.Whoami(ctx))
 	if err := p.rights(ctx, methods); err != nil {
 		return err
 	}

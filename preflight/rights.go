@@ -38,7 +38,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		}
 		if r.Status == probe.Fail && namespace != install.Namespace {
 			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
-				r.Saw, _, _ = strings.Cut(r.Saw, ": ask for ")
+				r.Saw, _, _ = strings.Cut(r.Saw, ": apply what ")
 				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
 			}
 		}
@@ -75,13 +75,25 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 	if len(lacks) == 0 {
 		return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
 	}
-	return missing(method, lacks, where), nil
+	return missing(method, p.whose, lacks, where), nil
+}
+
+// whose is the flag of manifests that grants rights to a user, "" where there is no name.
+func whose(user string) string {
+	account, is := strings.CutPrefix(user, "system:serviceaccount:")
+	switch {
+	case user == "" || user == "system:anonymous":
+		return ""
+	case is:
+		return " --service-account " + probe.Quote(account)
+	}
+	return " --user " + probe.Quote(user)
 }
 
 // missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
-func missing(method string, rights []install.Right, where func(install.Scope) string) probe.Result {
+func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
-	ask := "ask for what 'calico-probe manifests --ways " + method
+	ask := "apply what 'calico-probe manifests --ways " + method + whose
 	beside := func(r install.Right) bool { return r.In == install.Calico }
 	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
 		ask += " --calico-namespace " + probe.Quote(at)
@@ -102,5 +114,5 @@ func missing(method string, rights []install.Right, where func(install.Scope) st
 	if len(needed) > 0 {
 		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...)
 	}
-	return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
+	return probe.Found(probe.Warn, "optional rights missing: %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
 }

@@ -182,7 +182,7 @@ func (s screen) answer(whole bool) string {
 	case WordReady:
 		return s.works()
 	case WordNotReady:
-		return bad[0].Saw
+		return s.missing()[0].Saw
 	case WordIncomplete:
 		if len(bad) == 0 {
 			return "no verdict: the node itself was not checked"
@@ -211,6 +211,19 @@ func (s screen) works() string {
 		return fmt.Sprintf("yes, 'calico-probe run' works via %s", ways[at])
 	}
 	return "yes, 'calico-probe run' works"
+}
+
+// missing are what keeps a run from working, as preflight found: of the access method that a run tries first, or else of
+// any.
+func (s screen) missing() []Located {
+	bad := s.bad()
+	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
+		return r.Status != probe.Fail || r.Way != "" && r.Way != "pod"
+	})
+	if len(first) > 0 {
+		return first
+	}
+	return bad
 }
 
 // bad are the answers about the node that are not good, the worst first.

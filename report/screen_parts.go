@@ -12,8 +12,12 @@ import (
 // evidence is what the first cause rests on, or the bad answers where there is none.
 func (s screen) evidence(d detail) []string {
 	if len(s.Causes) == 0 {
+		bad := s.bad()
+		if s.Word == WordNotReady {
+			bad = s.missing()
+		}
 		var out []string
-		for _, r := range s.bad() {
+		for _, r := range bad {
 			out = append(out, r.named()+": "+r.Saw)
 		}
 		return s.items("seen", out, d.clues+2, d.lines)
