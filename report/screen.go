@@ -213,8 +213,8 @@ func (s screen) works() string {
 	return "yes, 'calico-probe run' works"
 }
 
-// missing are what keeps a run from working, as preflight found: of the access method that a run tries first, or else of
-// any.
+// missing are what keeps a run from working, as preflight found: of the access method that a run tries first, or
+// else of any.
 func (s screen) missing() []Located {
 	bad := s.bad()
 	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
