@@ -212,6 +212,9 @@ type keptPods struct {
 	pods []string
 }
 
+// mostAlike bounds how many kinds of pods policies are worked out for: a tenant can give each pod labels of its own.
+const mostAlike = 40
+
 // keptFromDNS are the pods of the node that policies keep from these servers, by the policy, and how many were asked
 // about.
 func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, asked int) {
@@ -227,7 +230,7 @@ func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, 
 		if s.policies.knowsSenders() {
 			key += fmt.Sprint(from.addrs)
 		}
-		if _, done := known[key]; !done {
+		if _, done := known[key]; !done && len(known) < mostAlike {
 			known[key] = s.policies.withoutDNS(from, servers)
 		}
 		if policy := known[key].by; policy != "" {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -188,7 +189,7 @@ func (p policies) namespacesBy(text, namespace string) answer {
 	case strings.Contains(text, everyNamespace), strings.Contains(text, outsideOfNamespace):
 		return maybe
 	}
-	s, err := selector.Parse(text)
+	s, err := p.parsed.of(text)
 	if err != nil {
 		return maybe
 	}
@@ -215,7 +216,7 @@ func (p policies) selectsBy(text, namespace string, with map[string]string) answ
 	if text == "" {
 		return yes
 	}
-	s, err := selector.Parse(text)
+	s, err := p.parsed.of(text)
 	if err != nil || strings.Contains(text, ofAccount) || strings.Contains(text, outsideOfNamespace) {
 		return maybe
 	}
@@ -239,4 +240,30 @@ func (p policies) selectsBy(text, namespace string, with map[string]string) answ
 // accountsBy reports whether a selector of accounts selects one, of which only the name is known.
 func accountsBy(text, account string) answer {
 	return max(maybe, sure(account != "" && strings.TrimSpace(text) == everyNamespace))
+}
+
+// parsedSelectors are selectors that were parsed once: there may be thousands of rules, and each is asked of each pod.
+type parsedSelectors struct {
+	mu sync.Mutex
+	by map[string]parsedSelector
+}
+
+type parsedSelector struct {
+	selector.Selector
+	err error
+}
+
+// of is the selector with this text.
+func (p *parsedSelectors) of(text string) (selector.Selector, error) {
+	if p == nil {
+		return selector.Parse(text)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one, had := p.by[text]
+	if !had {
+		one.Selector, one.err = selector.Parse(text)
+		p.by[text] = one
+	}
+	return one.Selector, one.err
 }

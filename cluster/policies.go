@@ -37,10 +37,11 @@ type policies struct {
 	sets    []networkSet
 	setsErr error
 	names   map[string]map[string]string
+	parsed  *parsedSelectors
 }
 
 func (c *Client) readPolicies(ctx context.Context) policies {
-	var p policies
+	p := policies{parsed: &parsedSelectors{by: map[string]parsedSelector{}}}
 	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {

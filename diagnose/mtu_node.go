@@ -2,9 +2,11 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
@@ -27,6 +29,11 @@ Told from a path that is too small between all nodes by a third node, which take
 	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "runtime-stuck", "kubelet-silent",
 		"api-cut-off", "api-slow"},
 	Match: func(f Findings) []Case {
+		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(checks.PodMTU.ID),
+			f.Failed(checks.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
+		if len(hangs) == 0 { // a node may drop large pings alone
+			return nil
+		}
 		var out []Case
 		for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
 			passes, lost := r.Facts.Num(checks.FactPasses)
@@ -38,7 +45,7 @@ Told from a path that is too small between all nodes by a third node, which take
 				Family: familyOf(r), About: familyName(familyOf(r)),
 				Says: fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
 					r.Node, passes, promised),
-				For:    clues(strong, []Finding{r}),
+				For:    append(clues(strong, []Finding{r}), clues(0, hangs[:1])...),
 				Args:   map[string]Arg{"other": nodeArg(r.Node)},
 				Covers: Covers(checks.PodMTU.ID, probe.CheckPlaced, probe.CheckAnswered, checks.NeighbourReach.ID),
 			})

@@ -104,7 +104,7 @@ func (c *Client) Busy() *Client {
 
 // Progress is for a person who waits; nobody else needs it.
 func (c *Client) Progress(format string, args ...any) {
-	if c.Verbose {
+	if c.Verbose && !c.quiet {
 		c.Note(format, args...)
 		return
 	}

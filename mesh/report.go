@@ -101,8 +101,9 @@ type Trial struct {
 // last the same answer again.
 func (r Report) Write(w io.Writer) error {
 	var b strings.Builder
+	fmt.Fprintln(&b, r.sum())
 	if next := r.next(); next != "" {
-		fmt.Fprintf(&b, "%s\n\n  next  %s\n", r.sum(), next)
+		fmt.Fprintf(&b, "\n  next  %s\n", next)
 	}
 	var works []Plane
 	for _, p := range r.Planes {
@@ -176,10 +177,10 @@ func (p Plane) write(b *strings.Builder, nodes []Member) {
 		return
 	}
 	var lines []string
-	for _, f := range p.Findings {
+	for i, f := range p.Findings {
 		line := f.Says()
-		if why := p.why(f); why != "" {
-			line += ": " + why
+		if i < shownFindings { // others have no line
+			line += strings.TrimSuffix(": "+p.why(f), ": ")
 		}
 		lines = append(lines, line)
 	}
@@ -198,10 +199,13 @@ func (p Plane) write(b *strings.Builder, nodes []Member) {
 
 // why is what most of a finding's failing paths saw, "" where it is not known.
 func (p Plane) why(f Finding) string {
-	saw := map[string]int{}
+	saw, of := map[string]int{}, map[Ends]bool{}
+	for _, path := range f.Paths {
+		of[path] = true
+	}
 	most := ""
 	for _, t := range p.Trials {
-		if !t.Failed || len(f.Paths) > 0 && !slices.Contains(f.Paths, Ends{t.From, t.To}) {
+		if !t.Failed || len(of) > 0 && !of[Ends{t.From, t.To}] {
 			continue
 		}
 		saw[t.Saw]++

@@ -98,8 +98,12 @@ func (t *fleetTable) group(b *strings.Builder, g probe.Group, at int) {
 	lines := t.about(s, g)
 	switch {
 	case g.Example.Cause != nil:
+		d := details[2]
+		if t.wide {
+			d = everything
+		}
 		s = t.screen(*g.Example.Cause)
-		lines = append(append(append(lines, s.evidence(details[2])...), ""), s.actions(details[2])...)
+		lines = append(append(append(lines, s.evidence(d)...), ""), s.actions(d)...)
 	case g.Example.Result != nil:
 		lines = append(lines, s.item("seen", named(*g.Example.Result)+": "+g.Example.Result.Saw, 3)...)
 	}

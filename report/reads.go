@@ -7,81 +7,83 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Programs that only read, whatever their arguments.
-var readers = []string{"awk", "cat", "cut", "date", "df", "dmesg", "du", "echo", "egrep", "false", "file",
-	"findmnt", "free", "getent", "grep", "head", "hostname", "id", "iostat", "iptables-legacy-save",
-	"iptables-nft-save", "iptables-save", "ip6tables-save", "ldd", "ls", "lsattr", "lsblk", "lsmod", "lsof",
-	"mokutil", "nc", "nmap", "nproc", "nslookup", "dig", "namei", "pgrep", "pidof", "ping", "ping6", "printf",
-	"ps", "pwd", "read", "readelf", "readlink", "sha256sum", "sleep", "sort", "ss", "stat", "strace", "tail",
-	"test", "[", "top", "tr", "traceroute", "tracepath", "true", "uname", "uniq", "uptime", "virt-what",
-	"vmstat", "wc", "who", "arping", "openssl", "curl", "mpstat", "ethtool", "tcpdump", "modinfo",
-	"getenforce", "base64", "basename", "birdcl", "dirname", "ip6tables-legacy-save", "ip6tables-nft-save",
-	"nstat", "resolvectl", "runc", "containerd-shim-runc-v2", "systemd-analyze", "which", "ausearch",
-	"sestatus", "bridge", "chronyc", "capsh", "getcap", "lscpu"}
+// readers are programs that only read, whatever their arguments.
+var readers = []string{"[", "arping", "awk", "base64", "basename", "capsh", "cat", "cut", "df", "dig", "dirname", "du",
+	"echo", "egrep", "false", "file", "findmnt", "free", "getcap", "getenforce", "getent", "grep", "head", "id", "iostat",
+	"ip6tables-legacy-save", "ip6tables-nft-save", "ip6tables-save", "iptables-legacy-save", "iptables-nft-save",
+	"iptables-save", "ldd", "ls", "lsattr", "lsblk", "lscpu", "lsmod", "lsof", "modinfo", "mokutil", "mpstat", "namei",
+	"nc", "nproc", "nslookup", "nstat", "pgrep", "pidof", "ping", "ping6", "printf", "ps", "pwd", "read", "readelf",
+	"readlink", "sestatus", "sha256sum", "sleep", "sort", "ss", "stat", "systemd-analyze", "tail", "test", "top", "tr",
+	"tracepath", "traceroute", "true", "uname", "uniq", "uptime", "virt-what", "vmstat", "wc", "which", "who"}
 
-// Programs that only read with some words, by the words of which one must be there.
+// rulesChanged are the options of iptables that change rules.
+var rulesChanged = []string{"-A", "-D", "-I", "-R", "-F", "-Z", "-N", "-X", "-P", "-E", "--a", "--d", "--i", "--f",
+	"--z", "--r", "--p"}
+
+// readersUnless are programs that only read unless an argument is one of these words, or begins with a long option of
+// them.
+var readersUnless = map[string][]string{
+	"bridge":    {"add", "del", "delete", "set", "replace", "flush", "append", "-b", "-batch"},
+	"conntrack": {"-D", "--delete", "-F", "--flush", "-I", "-U", "--update", "--create"},
+	"curl":      {"-X", "--request", "-d", "--data", "-T", "--upload", "-F", "--form", "--json", "-O", "--remote"},
+	"date":      {"-s", "--set"},
+	"dmesg":     {"-C", "-c", "--clear", "--read-clear", "-n", "-E", "-D", "--console"},
+	"ethtool": {"-K", "-s", "-G", "-C", "-A", "-L", "-X", "-E", "-N", "-U", "-p", "-r", "-W", "--set", "--reset",
+		"--change"},
+	"find":     {"-delete", "-exec", "-ok", "-fprint", "-fls"},
+	"fuser":    {"-k", "--kill"},
+	"hostname": {"-F", "--file", "-b"},
+	"ip": {"add", "del", "delete", "set", "flush", "change", "replace", "append", "exec", "restore", "-b", "-batch",
+		"up", "down"},
+	"iptables":        rulesChanged,
+	"iptables-legacy": rulesChanged,
+	"iptables-nft":    rulesChanged,
+	"journalctl":      {"--vacuum", "--rotate", "--flush", "--sync", "--relinquish", "--setup", "--update"},
+	"sed":             {"--in-place"},
+	"sysctl":          {"-w", "-p", "--system", "-f", "--load", "--write"},
+	"tc":              {"add", "del", "delete", "replace", "change", "-b", "-batch"},
+	"tcpdump":         {"-w"},
+}
+
+// readersWith are programs that only read where their first words, but for options, are these.
 var readersWith = map[string][]string{
-	"kubectl": {"get", "describe", "logs", "events", "explain", "version", "can-i", "whoami", "top", "diff",
-		"status", "history", "cluster-info", "api-resources", "api-versions", "--list", "--dry-run=server"},
+	"kubectl": {"get", "describe", "logs", "events", "explain", "version", "auth can-i", "auth whoami", "top", "diff",
+		"rollout status", "rollout history", "cluster-info", "api-resources", "api-versions"},
 	"oc":        {"get", "describe", "logs"},
-	"calicoctl": {"get", "show", "check", "status", "version"},
-	"calico-probe": {"run", "explain", "drops", "mesh", "checks", "causes", "preflight", "analyze", "diff",
-		"manifests"},
+	"calicoctl": {"get", "ipam show", "ipam check", "node status", "version"},
+	"calico-probe": {"run", "explain", "mesh", "checks", "causes", "preflight", "analyze", "diff", "manifests",
+		"shell"},
 	"systemctl": {"status", "is-system-running", "cat", "show", "is-active", "is-enabled", "is-failed",
 		"list-units", "list-timers", "list-unit-files", "list-dependencies"},
-	"journalctl":      {"-u", "-k", "--disk-usage", "-b", "-t", "-n", "--since"},
-	"timedatectl":     {"", "status", "timesync-status", "show"},
-	"nft":             {"list", "monitor"},
-	"iptables":        {"-S", "-L", "-nL", "-nvL", "-vnL"},
-	"iptables-nft":    {"-S", "-L", "-nL"},
-	"iptables-legacy": {"-S", "-L", "-nL"},
-	"tc":              {"show", "-s", "qdisc", "filter"},
-	"crictl":          {"ps", "pods", "info", "images", "inspect", "inspectp", "logs", "version", "imagefsinfo", "stats"},
-	"ctr":             {"plugins", "version", "images ls", "ls"},
-	"docker":          {"info", "ps", "version", "inspect", "images", "logs", "ls"},
-	"firewall-cmd":    {"--list-all", "--state", "--get-active-zones", "--list-all-zones"},
-	"ufw":             {"status"},
+	"birdcl":                  {"show"},
+	"bpftool":                 {"net show", "net list", "prog show", "prog list"},
+	"chronyc":                 {"tracking", "sources"},
+	"containerd-shim-runc-v2": {""},
+	"crictl": {"ps", "pods", "info", "images", "inspect", "inspectp", "logs", "version", "imagefsinfo",
+		"stats"},
+	"cscli":           {"decisions list", "bouncers list"},
+	"ctr":             {"plugins ls", "plugins list", "version", "images ls", "images check"},
+	"docker":          {"info", "ps", "version", "inspect", "images", "logs", "network ls"},
 	"fail2ban-client": {"status"},
-	"cscli":           {"list"},
-	"tailscale":       {"status"},
-	"networkctl":      {"status", "list"},
-	"virsh":           {"net-list", "list", "dumpxml"},
-	"fuser":           {"-v"},
-	"modprobe":        {"-n"},
-	"mount":           {""},
-	"sysctl":          {""},
-	"nmcli":           {"show", "status"},
-	"wg":              {"show"},
-	"bpftool":         {"show", "list"},
-	"conntrack":       {"-L", "-S", "-C"},
 	"ipset":           {"list"},
+	"mount":           {""},
+	"multipath":       {""},
+	"networkctl":      {"status", "list"},
+	"nft":             {"list", "monitor"},
+	"nmcli":           {"device show", "device status", "connection show", "general status"},
+	"openssl":         {"x509", "s_client", "verify", "version"},
+	"resolvectl":      {"status"},
+	"runc":            {""},
 	"snap":            {"list", "services", "logs"},
-	"multipath":       {"-ll"},
-	"find":            {""},
-	"sed":             {"-n", "-E", "-e"},
-
-	"ip": {"show", "", "get"},
+	"tailscale":       {"status"},
+	"timedatectl":     {"", "status", "timesync-status", "show"},
+	"ufw":             {"status"},
+	"virsh":           {"net-list", "list", "dumpxml"},
+	"wg":              {"show"},
 }
 
-// Words with which one of those programs changes something all the same.
-var changing = map[string][]string{
-	"kubectl": {"delete", "patch", "apply", "annotate", "label", "set", "restart", "edit", "create",
-		"replace", "scale", "undo"},
-	"calicoctl":  {"apply", "delete", "patch", "replace", "release", "create"},
-	"nft":        {"add", "delete", "flush", "insert", "replace"},
-	"ip":         {"add", "del", "delete", "set", "flush", "change", "replace"},
-	"tc":         {"add", "del", "delete", "replace", "change"},
-	"journalctl": {"--vacuum-size", "--vacuum-time", "--rotate"},
-	"mount":      {"-o", "-t", "--bind"},
-	"sysctl":     {"-w", "-p", "--system"},
-	"find":       {"-delete", "-exec"},
-	"sed":        {"-i"},
-	"crictl":     {"rm", "rmp", "rmi", "stop", "stopp"},
-	"fuser":      {"-k"},
-	"iptables":   {"-D", "-I", "-A", "-F", "-P", "-X"},
-	"ufw":        {"default", "allow", "disable"},
-	"conntrack":  {"-D", "-F"},
-}
+// valued are options whose value is the next word, of programs whose first words count.
+var valued = []string{"-n", "--namespace", "-l", "-c", "-o", "-s", "-p", "-t", "--node", "--checks", "--context"}
 
 // readsOnly reports whether a shell command changes nothing: every program that it starts, also by ssh, sudo or
 // kubectl exec, is known to read only. A command that the shell cannot parse counts as one that changes something.
@@ -94,8 +96,7 @@ func readsOnly(command string) bool {
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.Redirect:
-			writes := n.Op == syntax.RdrOut || n.Op == syntax.AppOut || n.Op == syntax.RdrAll || n.Op == syntax.ClbOut
-			reads = reads && (!writes || n.Word.Lit() == "/dev/null")
+			reads = reads && (!strings.Contains(n.Op.String(), ">") || n.Op == syntax.DplOut || n.Word.Lit() == "/dev/null")
 		case *syntax.CallExpr:
 			reads = reads && (len(n.Args) == 0 || wordsRead(texts(n.Args)))
 		}
@@ -140,7 +141,8 @@ func wordsRead(words []string) bool {
 	name, args := words[0][strings.LastIndex(words[0], "/")+1:], words[1:]
 	switch name {
 	case "sudo", "timeout", "nice", "watch", "time":
-		for len(args) > 0 && (strings.HasPrefix(args[0], "-") || strings.Trim(args[0], "0123456789smh.") == "") {
+		duration := func(a string) bool { return name == "timeout" && strings.Trim(a, "0123456789smh.") == "" }
+		for len(args) > 0 && (strings.HasPrefix(args[0], "-") || duration(args[0])) {
 			args = args[1:]
 		}
 		return wordsRead(args)
@@ -162,19 +164,55 @@ func wordsRead(words []string) bool {
 		}
 		return wordsRead(args)
 	}
-	if slices.Contains(readers, name) {
+	words, known := readersWith[name]
+	first := firstWords(args)
+	switch {
+	case slices.Contains(readers, name):
 		return true
-	}
-	if name == "kubectl" && (slices.Contains(args, "--list") || slices.Contains(args, "can-i")) {
+	case name == "kubectl" && strings.HasPrefix(first, "set env ") && slices.Contains(args, "--list"),
+		name == "modprobe" && slices.Contains(args, "-n"),
+		name == "firewall-cmd" && allBegin(args, "--list", "--state", "--get"):
 		return true
-	}
-	wanted, known := readersWith[name]
-	if !known || slices.ContainsFunc(args, func(a string) bool {
-		word, _, _ := strings.Cut(a, "=")
-		return slices.Contains(changing[name], word)
-	}) {
+	case name == "sysctl" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "=") }),
+		name == "sed" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") }),
+		name == "hostname" && first != "", name == "curl" && writesFile(args):
 		return false
+	case known:
+		return slices.ContainsFunc(words, func(w string) bool {
+			return w == first || w != "" && strings.HasPrefix(first+" ", w+" ")
+		})
 	}
-	return slices.Contains(wanted, "") ||
-		slices.ContainsFunc(args, func(a string) bool { return slices.Contains(wanted, a) })
+	unless, known := readersUnless[name]
+	return known && !slices.ContainsFunc(args, func(a string) bool {
+		return slices.ContainsFunc(unless, func(w string) bool {
+			return a == w || len(w) > 2 && w[0] == '-' && strings.HasPrefix(a, w)
+		})
+	})
+}
+
+// firstWords are the arguments without options and their values.
+func firstWords(args []string) string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case slices.Contains(valued, a):
+			i++
+		case !strings.HasPrefix(a, "-"):
+			out = append(out, a)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// allBegin reports whether each argument begins with one of some words.
+func allBegin(args []string, with ...string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool {
+		return !slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(a, w) })
+	})
+}
+
+// writesFile reports whether curl is to write a file.
+func writesFile(args []string) bool {
+	at := slices.Index(args, "-o")
+	return at >= 0 && (at+1 == len(args) || args[at+1] != "/dev/null")
 }

@@ -27,8 +27,26 @@ func TestReadsOnly(t *testing.T) {
 		"ssh node-a \"sudo sed -i.bak s/a/b/ /etc/fstab\"":                        false,
 		"ssh node-a 'crictl pods -q | xargs -r -n1 sudo crictl inspectp'":         true,
 		"ssh node-a 'crictl pods -q | xargs -r -n1 sudo crictl rmp'":              false,
-		"sudo unheard-of --help":                                                  false,
-		"kubectl get pods '":                                                      false, // no command at all
+		"kubectl cordon top":                                       false, // a node may have any name
+		"kubectl drain status --ignore-daemonsets":                 false,
+		"ssh node-a sudo sysctl net.ipv4.ip_forward=1":             false,
+		"ssh node-a timedatectl set-ntp true":                      false,
+		"ssh node-a sudo ethtool -K eth0 tx off":                   false,
+		"ssh node-a sudo dmesg -C":                                 false,
+		"ssh node-a sudo mount /dev/sdb /mnt":                      false,
+		"ssh node-a sudo ip netns exec x rm y":                     false,
+		"ssh node-a find / -execdir rm x ';'":                      false,
+		"kubectl exec p -- birdcl disable all":                     false,
+		"curl -X POST https://hub.example":                         false,
+		"ssh node-a sudo docker restart logs":                      false,
+		"ssh node-a sudo iptables-legacy -F -L":                    false,
+		"ssh node-a cat /etc/fstab '&>>' /etc/hosts":               false,
+		"calico-probe runbook run x --allow-actions y":             false,
+		"calicoctl ipam show --show-blocks --show-configuration":   true,
+		"ssh node-a 'ip rule; ip route show table 52'":             true,
+		"ssh node-a sudo systemctl show containerd -p Environment": true,
+		"sudo unheard-of --help":                                   false,
+		"kubectl get pods '":                                       false, // no command at all
 	} {
 		if got := readsOnly(command); got != want {
 			t.Errorf("readsOnly(%q) = %v, want %v", command, got, want)

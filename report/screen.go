@@ -60,7 +60,8 @@ type detail struct {
 	lines     int  // of each of them
 	against   int  // observations that contradict it
 	commands  int  // of those that only read
-	touches   int  // lines of what the fix touches
+	touches   int  // lines of what the fix touches, where no command changes anything
+	notes     int  // lines of a note, or of an answer that nothing explains
 	causes    int  // others than the first
 	explains  int  // lines of what it explains
 	open      int  // answers that no cause explains
@@ -73,21 +74,23 @@ const mostLines = 30
 
 // details are what is tried until the report fits on a screen, the most first.
 var details = []detail{
-	{says: 6, clues: 5, lines: 2, against: 2, commands: 6, touches: 4, causes: 3, explains: 2, open: 4, compared: 3,
+	{says: 6, clues: 5, lines: 2, against: 2, commands: 6, touches: 4, notes: 1, causes: 3, explains: 2, open: 4,
+		compared: 3, followups: true},
+	{says: 5, clues: 4, lines: 2, against: 1, commands: 4, touches: 4, notes: 1, causes: 2, explains: 2, open: 3,
+		compared: 2, followups: true},
+	{says: 5, clues: 3, lines: 2, against: 1, commands: 4, touches: 3, notes: 1, causes: 2, explains: 1, open: 2,
+		compared: 1, followups: true},
+	{says: 4, clues: 2, lines: 2, against: 1, commands: 3, touches: 2, notes: 1, causes: 1, explains: 1, open: 1,
 		followups: true},
-	{says: 5, clues: 4, lines: 2, against: 1, commands: 4, touches: 4, causes: 2, explains: 2, open: 3, compared: 2,
+	{says: 4, clues: 2, lines: 1, against: 1, commands: 2, touches: 2, notes: 1, causes: 1, explains: 1, open: 1,
 		followups: true},
-	{says: 5, clues: 3, lines: 2, against: 1, commands: 4, touches: 3, causes: 2, explains: 1, open: 2, compared: 1,
-		followups: true},
-	{says: 5, clues: 4, lines: 2, against: 1, commands: 3, touches: 3, causes: 2, explains: 1, open: 2, compared: 1},
-	{says: 5, clues: 3, lines: 2, against: 1, commands: 3, touches: 3, causes: 1, explains: 1, open: 2},
-	{says: 4, clues: 2, lines: 2, against: 1, commands: 2, touches: 2, causes: 1, explains: 1, open: 1},
-	{says: 4, clues: 2, lines: 1, against: 1, commands: 2, touches: 2, causes: 1, explains: 1, open: 1},
+	{says: 4, clues: 2, lines: 1, against: 1, commands: 2, touches: 2, notes: 1, causes: 1, explains: 1, open: 1},
+	{says: 3, clues: 1, lines: 1, commands: 1, touches: 2, notes: 1, explains: 1, open: 1},
 }
 
 // everything is the detail of a wide report.
-var everything = detail{says: 100, clues: 100, lines: 100, against: 100, commands: 100, touches: 100, causes: 100,
-	explains: 100, open: 100, compared: 100, followups: true}
+var everything = detail{says: 100, clues: 100, lines: 100, against: 100, commands: 100, touches: 100, notes: 100,
+	causes: 100, explains: 100, open: 100, compared: 100, followups: true}
 
 func (s screen) text() string {
 	lines := s.lines(everything)
@@ -184,17 +187,18 @@ func (s screen) answer(whole bool) string {
 	case WordNotReady:
 		return s.missing()[0].Saw
 	case WordIncomplete:
-		if len(bad) == 0 {
+		if s.Counts[probe.Unknown] == 0 {
 			return "no verdict: the node itself was not checked"
 		}
-		return fmt.Sprintf("no verdict: %s missing", plural(len(bad), "answer"))
+		return fmt.Sprintf("no verdict: %s missing", plural(s.Counts[probe.Unknown], "answer"))
 	}
 	return "" // a session's word for what is not asked to its end
 }
 
 // answerOf is a cause in one sentence, its name and its confidence.
 func answerOf(c probe.Cause, confidence string) string {
-	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), causeName(c), confidence)
+	name := strings.NewReplacer("[", "(", "]", ")").Replace(causeName(c)) // what it is about may be a node's own text
+	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), name, confidence)
 }
 
 // works says by which access method a run would work, as preflight found.
@@ -218,7 +222,7 @@ func (s screen) works() string {
 func (s screen) missing() []Located {
 	bad := s.bad()
 	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
-		return r.Status != probe.Fail || r.Way != "" && r.Way != "pod"
+		return r.Way != "" && (r.Way != "pod" || r.Status != probe.Fail)
 	})
 	if len(first) > 0 {
 		return first

@@ -69,30 +69,46 @@ func (s screen) actions(d detail) []string {
 	check, change := steps(fix)
 	var out []string
 	if len(check) > 0 {
-		out = append(out, s.item("check", "reads only", 1)...)
+		out = append(out, s.item("check", readsOnlyWord(check), 1)...)
 		out = append(out, s.commands(check, d.commands)...)
 	}
-	out = append(out, s.item("fix", fix.Says, 4)...)
-	hidden := 0
+	out = append(out, s.item("fix", fix.Says, everything.says)...)
+	hidden, more := 0, 0
 	for _, block := range change {
 		switch {
 		case block.If == "":
 			out = append(out, s.commands(block.Commands, everything.commands)...)
 		case d.followups:
-			out = append(out, s.item("only if", block.If+":", 3)...)
+			out = append(out, s.item("only if", block.If+":", everything.says)...)
 			out = append(out, s.commands(block.Commands, everything.commands)...)
 		default:
-			hidden += len(block.Commands)
+			hidden++
+			more += len(block.Commands)
 		}
 	}
+	touches := d.touches
+	if len(change) > hidden { // who pastes a command that changes something reads all of it
+		touches = everything.touches
+	}
 	if fix.Radius != "" {
-		out = append(out, s.item("touches", fix.Radius, d.touches)...)
+		out = append(out, s.item("touches", fix.Radius, touches)...)
 	}
 	if hidden > 0 {
-		text := plural(hidden, "more command") + " for certain conditions" + s.hint(": -o wide", "")
+		text := plural(more, "more command") + " for certain conditions" + s.hint(": -o wide", "")
 		out = append(out, s.item("only if", text, 1)...)
 	}
 	return out
+}
+
+// readsOnlyWord says what the commands to check touch.
+func readsOnlyWord(check []string) string {
+	placed := func(c string) bool {
+		return strings.HasPrefix(c, "calico-probe run") || strings.HasPrefix(c, "calico-probe shell")
+	}
+	if slices.ContainsFunc(check, placed) {
+		return "reads only; places a probe"
+	}
+	return "reads only"
 }
 
 // steps parts the commands of a fix: those to check first, which only read, and those that change something, under
@@ -143,13 +159,16 @@ func (s screen) rest(d detail) []string {
 		if len(follows) > 0 {
 			out = append(out, s.item("explains", strings.Join(follows, ", "), d.explains)...)
 		}
-		out = append(out, s.items("unexplained", s.unexplained(), d.open, 1)...)
+		out = append(out, s.items("unexplained", s.unexplained(), d.open, d.notes)...)
 	}
-	out = append(out, s.items("compared", s.contrast(), d.compared, 1)...)
+	out = append(out, s.items("compared", s.contrast(), d.compared, d.notes)...)
 	for _, r := range s.own() {
 		if quiet(r.Status) && lined(r.Result) {
 			out = append(out, s.item("note", r.named()+": "+r.Saw, 2)...)
 		}
+	}
+	if unknown := s.Counts[probe.Unknown]; s.Word == WordIncomplete && len(s.Causes) > 0 {
+		out = append(out, s.item("note", s.lacks(unknown), 2)...)
 	}
 	if text := fewer(s.placed(), s.skippedChecks()); text != "" {
 		out = append(out, s.item("note", text, 3)...)
@@ -158,6 +177,15 @@ func (s screen) rest(d detail) []string {
 		out = append(out, s.item("note", notFromOutside(s.Outside), 2)...)
 	}
 	return out
+}
+
+// lacks says what keeps a run with a cause from a verdict.
+func (s screen) lacks(unknown int) string {
+	asked := slices.DeleteFunc(s.Document.asked(), func(way string) bool { return way == "api" })
+	if len(asked) == 0 {
+		return "the node itself was not checked: the cause is concluded from outside"
+	}
+	return plural(unknown, "answer") + " missing, so there may be more"
 }
 
 // others are the causes but the first, a line each; in a wide report with their evidence and fix.

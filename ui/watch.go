@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -82,7 +83,7 @@ func (w *Watch) Event(ev probe.Event, node string) {
 		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })
 		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
 			name := strings.TrimSpace(r.Check + " " + r.Target)
-			w.bad = append(w.bad, probe.Line(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw)))
+			w.bad = append(w.bad, narrow(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw)))
 		}
 	})
 }
@@ -111,6 +112,20 @@ func (w *Watch) above(line string) {
 	default:
 		w.draw()
 	}
+}
+
+// narrow is a line of which each character takes one column: what a node wrote may have others, and a line that wraps
+// cannot be erased.
+func narrow(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r > unicode.MaxLatin1 && r != '…', !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, probe.Line(text))
 }
 
 // room is how many lines of the terminal are left for what is above.
@@ -182,5 +197,5 @@ func Progress(to io.Writer, format string, args ...any) {
 		return
 	}
 	text := probe.OneLine(fmt.Sprintf(format, args...))
-	w.change(func() { w.waits = text })
+	w.change(func() { w.waits = narrow(text) })
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -26,14 +25,22 @@ const envDefaults = "CALICO_PROBE_DEFAULTS"
 var defaultFlags = []string{"calico-namespace", "color", "image", "image-pull-secret", "namespace", "profile", "reason",
 	"ssh", "ssh-config", "via"}
 
-// defaultsFile is where the defaults are: beside kubectl's own configuration.
+// defaultsFile is where the defaults are: beside kubectl's own configuration. "" without a home: the current folder may
+// be anyone's.
 func defaultsFile() string {
-	return cmp.Or(os.Getenv(envDefaults), filepath.Join(homedir.HomeDir(), ".kube", "calico-probe.yaml"))
+	home := homedir.HomeDir()
+	if named := os.Getenv(envDefaults); named != "" || home == "" {
+		return named
+	}
+	return filepath.Join(home, ".kube", "calico-probe.yaml")
 }
 
 // defaults sets the flags of a verb that the file of defaults names and the command line does not.
 func defaults(cmd *cobra.Command) error {
 	name := defaultsFile()
+	if name == "" {
+		return nil
+	}
 	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv(envDefaults) == "" {
 		return nil

@@ -138,7 +138,7 @@ func (a *app) client() (*examine.Client, error) {
 		}),
 	}
 	client := examine.NewClient(config, a.ErrOut)
-	if !ui.IsTerminal(a.Out) { // as '| less': progress would be written over the page
+	if !ui.IsTerminal(a.Out) && !a.verbose { // as '| less': progress would be written over the page
 		client = client.Quiet()
 	}
 	return client, nil

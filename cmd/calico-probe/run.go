@@ -56,9 +56,8 @@ func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run NODE...", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
-		Long: `Asks the API about the node, puts a probe on it by the first access method that works,
-streams what it sees, and names the causes with their proof and their fix, which is never
-run. Of several nodes (--all-nodes, -l, or --node more than once) those with the same cause
+		Long: `Checks the node through the API, places a probe on it by the first access method that works,
+and names the causes with their proof and their fix, which is never run. Of several nodes (--all-nodes, -l, or --node more than once) those with the same cause
 are put together.
 
 ` + exitCodes(),

@@ -59,6 +59,7 @@ type cniPlace struct {
 	plugins  []string
 	told     bool // the runtime itself says that it reads there
 	loopback bool // it runs the plugin loopback for every pod beside those of the network
+	calicos  bool // Calico gives the node's pods their addresses, so their network is Calico's
 }
 
 // cniPlaces are looked at where the runtime does not say: the usual place, k3s and
@@ -81,10 +82,13 @@ type network struct {
 }
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
-	places, sure := cniPlaces, false
+	places, sure := slices.Clone(cniPlaces), false
 	told, ok := askPlace(ctx, p)
 	if ok {
 		places, sure = []cniPlace{told.cniPlace}, true
+	}
+	for i := range places {
+		places[i].calicos = len(p.Of(probe.KindBlock)) > 0
 	}
 	kind, _ := runtimeOf(p)
 	r := networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker")

@@ -19,7 +19,7 @@ func judgeNetworks(h *probe.Host, networks []network, place cniPlace) probe.Resu
 		needs = append(needs, "loopback")
 	}
 	missing := missingPlugins(h, needs, place.plugins)
-	r := judgeFirst(h, networks)
+	r := judgeFirst(h, networks, place.calicos)
 	if r.Status == probe.OK || r.Status == probe.Info && place.told {
 		r = judgePlugins(h, r, first.file, needs, missing, place.plugins)
 	}
@@ -29,8 +29,9 @@ func judgeNetworks(h *probe.Host, networks []network, place cniPlace) probe.Resu
 	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
 }
 
-// judgeFirst tells whose network the first one is.
-func judgeFirst(h *probe.Host, networks []network) probe.Result {
+// judgeFirst tells whose network the first one is. A backup of Calico's file beside another network is a fault only
+// where Calico's is the network of the pods: else Calico may enforce policy only.
+func judgeFirst(h *probe.Host, networks []network, calicosPods bool) probe.Result {
 	first := networks[0]
 	named := strings.Join(first.plugins, ", ")
 	calicos := slices.IndexFunc(networks, func(n network) bool { return slices.Contains(n.plugins, "calico") })
@@ -46,7 +47,7 @@ func judgeFirst(h *probe.Host, networks []network) probe.Result {
 	case calicos > 0:
 		return probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, named,
 			networks[calicos].file).With(FactBehind, networks[calicos].file).With(probe.FactReason, CNIShadowed)
-	case calicos < 0 && aside != "":
+	case calicos < 0 && aside != "" && calicosPods:
 		return probe.Found(probe.Fail, "%s is used and names %s; Calico's configuration was renamed to %s, which the runtime does not read",
 			first.file, named, aside).With(FactBehind, aside).With(probe.FactReason, CNIShadowed)
 	case calicos < 0:

@@ -17,6 +17,9 @@ func TestCNIJudged(t *testing.T) {
 	t.Parallel()
 	const calico = `{"plugins": [{"type": "calico", "ipam": {"type": "calico-ipam"}}]}`
 	told := cniPlace{config: "/etc/cni/net.d", plugins: []string{"/opt/cni/bin"}, told: true, loopback: true}
+	told.calicos = true
+	policyOnly := told
+	policyOnly.calicos = false
 	internal := told
 	internal.loopback = false
 	guessed := cniPlaces[0]
@@ -34,10 +37,14 @@ func TestCNIJudged(t *testing.T) {
 		"loopback of its own":   {internal, map[string]string{"opt/cni/bin/loopback": ""}, probe.OK, "", "is used"},
 		"renamed, other's used": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico, "etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`}, probe.Fail, CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
 		"renamed, none":         {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico}, probe.Fail, CNINone, "renamed to 10-calico.conflist.cilium_bak"},
-		"Multus is gone":        {told, multus, probe.Fail, CNIPlugins, "not in /opt/cni/bin: multus"},
-		"Multus is there":       {told, withMultus, probe.Info, "", "Multus"},
-		"policy alone":          {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"}, probe.Info, "", "no file names calico"},
-		"others, a guess":       {guessed, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/100-crio-bridge.conf": `{"type": "bridge"}`}, probe.Info, "", "no file names calico"},
+		"a backup beside a network of others": {policyOnly, map[string]string{"etc/cni/net.d/10-calico.conflist": "",
+			"etc/cni/net.d/10-calico.conflist.bak": calico,
+			"etc/cni/net.d/05-aws.conflist":        `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"},
+			probe.Info, "", "policy only"},
+		"Multus is gone":  {told, multus, probe.Fail, CNIPlugins, "not in /opt/cni/bin: multus"},
+		"Multus is there": {told, withMultus, probe.Info, "", "Multus"},
+		"policy alone":    {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"}, probe.Info, "", "no file names calico"},
+		"others, a guess": {guessed, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/100-crio-bridge.conf": `{"type": "bridge"}`}, probe.Info, "", "no file names calico"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
