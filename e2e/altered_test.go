@@ -64,7 +64,7 @@ mutations: [{patchType: JSONPatch, jsonPatch: {expression: %q}}]
 func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	t.Helper()
 	a := call(t, "preflight", "--node", "node-b", "--via", strings.Join(append(ways, "pod"), ","))
-	if a.exit != exit || !strings.Contains(a.stdout, says) {
+	if a.exit != exit || !strings.Contains(a.folded(), says) {
 		return fmt.Sprintf("preflight: exit %d, want %d with %q: %s%s", a.exit, exit, says, a.stdout, a.stderr)
 	}
 	return ""

@@ -55,7 +55,6 @@ func TestOneClearLine(t *testing.T) {
 		{"a bundle of nothing without a cluster", "bundle --offline", 2, "--offline takes the files"},
 		{"a bundle over another file", "bundle --node node-a --file /etc/hosts", 2, "/etc/hosts is there already"},
 		{"a bundle to stdout", "bundle --node node-a --file -", 2, "--file names a file"},
-		{"node as argument", "run node-a", 2, "--node node-a"},
 		{"capture what", "capture --node node-a", 2, "takes one HOST, HOST:PORT or :PORT"},
 		{"capture where", "capture 10.0.0.1", 2, "--node NODE"},
 		{"capture by no probe", "capture --node node-a --via api 10.0.0.1", 2, "puts no probe on the node"},

@@ -95,7 +95,7 @@ var faults = map[string]wanted{
 	"wrong-as":          {cause: "bgp-wrong-as"},
 	"route-missing":     {cause: "route-not-in-kernel"},
 	"route-swallowed":   {cause: "route-swallowed"},
-	"small-mtu":         {cause: "mtu-path-small", book: path{"pods-unreachable", "size"}},
+	"small-mtu":         {cause: "peer-firewall", book: path{"pods-unreachable", "other-node"}},
 	"forward-drop":      {cause: "firewall-forward-drop"},
 	"peer-node-down":    {cause: "peer-down"},
 	"crash-loop-busy": {

@@ -53,7 +53,9 @@ func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 
 // TestRealCNIPlace wants the files looked at where a containerd reads them.
 func TestRealCNIPlace(t *testing.T) {
-	h := node(t, map[string]string{"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`, "own/bin/calico": "#!", "opt/cni/bin/x": "#!"})
+	h := node(t, map[string]string{
+		"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`,
+		"own/bin/calico":               "#!", "own/bin/loopback": "#!", "opt/cni/bin/x": "#!"})
 	realCRI(t, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
 	want(t, run(t, CNIConfig, h), "", probe.Fail,
 		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
