@@ -187,7 +187,7 @@ func TestHostileNodeAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := call(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
-		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") || 
+		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") ||
 			!strings.Contains(a.folded(), "has no InternalIP of node node-b that is an IP address") {
 			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
 		}

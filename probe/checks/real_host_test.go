@@ -59,7 +59,7 @@ func TestRealCNIPlace(t *testing.T) {
 	realCRI(t, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
 	want(t, run(t, CNIConfig, h), "", probe.Fail,
 		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
-	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o600); err != nil {
+	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	want(t, run(t, CNIConfig, h), "", probe.OK, "/own/net.d/10-calico.conflist is used")
