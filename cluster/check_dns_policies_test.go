@@ -106,7 +106,7 @@ func TestDNSPolicies(t *testing.T) {
 	}{
 		"recorded: a port of others": {k(toWeb), probe.Info, denied},
 		"beside one that denies all": {k("{}", toWeb), probe.Info, denied},
-		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Fail, missed},
+		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Warn, missed},
 		"the DNS in another namespace": {k("egress: [{to: [{podSelector: {matchLabels: {k8s-app: kube-dns}}}]}]"),
 			probe.Info, denied},
 		"another namespace by its name": {k("egress: [{to: [{namespaceSelector: {matchExpressions: " +
@@ -191,7 +191,7 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
 			s.dns[1].Port = 5353
 			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", toDNS))
-		}, probe.Fail, "shop/web"},
+		}, probe.Warn, "shop/web"},
 		"near: the server's own port": {func(s *Snapshot) {
 			s.dns[1].Port = 5353
 			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))

@@ -63,9 +63,9 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 // saysRefused is the API server's word that the connection was refused, rather than lost.
 var saysRefused = regexp.MustCompile(`:10250: connect: connection refused`)
 
-// portRefused is the fix of a port at which nobody listens, or before which a firewall refuses.
+// portRefused is the fix of a port that is closed, or that a firewall rejects.
 var portRefused = &probe.Fix{
-	Says: "Somebody refuses: see whether the kubelet listens at that address and port, whether the address is this node's, and which firewall rule rejects.",
+	Says: "Check whether the kubelet listens at that address and port, whether the address is this node's, and which firewall rule rejects the connection.",
 	Manifest: []string{"kubectl get node {node} -o wide  # the address that the API server dials",
 		"ssh {node} sudo ss -ltnp sport = :10250",
 		"ssh {node} 'sudo iptables-save | grep -e 10250 -e REJECT; sudo nft list ruleset | grep -n -e 10250 -e reject'"},

@@ -144,7 +144,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 }
 
 // watch shows on a terminal what arrives until the report is written, nil where the report itself is written as
-// answers come, or where nobody looks.
+// answers come, or where stdout is no terminal.
 func (o *runFlags) watch(run *examine.Run, out *output.Set) *ui.Watch {
 	if !ui.IsTerminal(o.Out) || o.verbose || out.Lives() {
 		return nil
