@@ -44,7 +44,7 @@ func Of(n report.FleetNode, run string) Condition {
 	case report.WordHealthy, report.WordWarnings:
 		c.Status, c.Reason, says = True, "NothingBroken", "nothing is broken"
 	case report.WordFault:
-		c.Status, c.Reason, says = False, "NoKnownCause", "something is broken, and no known cause fits"
+		c.Status, c.Reason, says = False, "NoKnownCause", "no known cause explains what is broken"
 	}
 	if len(n.Causes) > 0 && c.Status != True {
 		first := n.Causes[0]

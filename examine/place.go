@@ -40,7 +40,7 @@ func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *clus
 ) error {
 	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
 		if why := cluster.NoProbeOn(snap.Node); why != "" {
-			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": only the API was asked"}
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
 			return r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
 		}
 	}

@@ -89,7 +89,7 @@ func (p Plane) silence() string {
 	if len(p.Silent) == 0 {
 		return ""
 	}
-	text := "Not told by " + strings.Join(p.Silent[:min(len(p.Silent), pageTrials)], "; by ")
+	text := "Not reported by " + strings.Join(p.Silent[:min(len(p.Silent), pageTrials)], "; by ")
 	if left := len(p.Silent) - pageTrials; left > 0 {
 		text += fmt.Sprintf("; and by %d more", left)
 	}

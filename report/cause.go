@@ -59,7 +59,7 @@ const most = 5
 
 // mostSeen are the first observations in words.
 func mostSeen(clues []probe.Clue) []string {
-	out := seen(clues)
+	out := seen(clues, true)
 	if len(out) > most {
 		out = append(out[:most:most], fmt.Sprintf("… %d more with -o json", len(out)-most))
 	}

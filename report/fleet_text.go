@@ -262,7 +262,7 @@ func (n FleetNode) unexplained(affected map[string]string) string {
 	if of := affected[n.Node]; of != "" {
 		return "affected by " + of + ": " + checks
 	}
-	return "no known cause fits " + checks
+	return "no known cause explains " + checks
 }
 
 // count says how many nodes came to what, the worst first.

@@ -92,23 +92,12 @@ func causeName(c probe.Cause) string { return strings.TrimSpace(c.ID + " " + c.A
 func (d Document) notes() []string {
 	var out []string
 	if len(d.Causes) > 0 && len(d.Unexplained) > 0 {
-		out = append(out, "Not accounted for: "+strings.Join(d.Unexplained, ", "))
+		out = append(out, "Unexplained: "+strings.Join(d.Unexplained, ", "))
 	}
 	if d.Outside != "" {
 		out = append(out, notFromOutside(d.Outside))
 	}
-	skipped := map[string]bool{} // checks with no answer but skip
-	for _, r := range d.own() {
-		was, had := skipped[r.Check]
-		skipped[r.Check] = r.Status == probe.Skip && (was || !had)
-	}
-	count := 0
-	for _, is := range skipped {
-		if is {
-			count++
-		}
-	}
-	if text := fewer(d.placed(), count); text != "" {
+	if text := d.fewer(); text != "" {
 		out = append(out, text)
 	}
 	return out

@@ -62,9 +62,9 @@ func (f Fleet) notes() []string {
 	switch alone := f.unasked(); alone {
 	case 0:
 	case len(f.Nodes):
-		out = append(out, "Only the API was asked, not the nodes themselves.")
+		out = append(out, "Only the API was checked, not the nodes themselves.")
 	default:
-		out = append(out, fmt.Sprintf("A probe was put on %d of the nodes; of the other %d only the API was asked.",
+		out = append(out, fmt.Sprintf("Probes ran on %d of the nodes; the other %d were checked through the API alone.",
 			len(f.Nodes)-alone, alone))
 	}
 	return out

@@ -38,7 +38,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 		markdownFix(&b, c.Fix)
 	}
 	if len(d.Unexplained) > 0 {
-		fmt.Fprintf(&b, "\nNot accounted for: %s\n", codes(d.Unexplained))
+		fmt.Fprintf(&b, "\nUnexplained: %s\n", codes(d.Unexplained))
 	}
 	if d.Outside != "" {
 		fmt.Fprint(&b, "\n")
@@ -49,14 +49,10 @@ func writeMarkdown(w io.Writer, d Document) error {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", d.Contrast)
 	}
-	skipped := 0
 	for s, names := range notBad(named) {
 		fmt.Fprintf(&b, "\n%s: %s\n", s, codes(names))
-		if s == probe.Skip {
-			skipped = len(names)
-		}
 	}
-	if text := fewer(d.placed(), skipped); text != "" {
+	if text := d.fewer(); text != "" {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", probe.Wrap(printable(text), foldAt))
 	}

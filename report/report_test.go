@@ -313,7 +313,7 @@ func TestFewer(t *testing.T) {
 	skipped := probe.Result{Check: "node-firewall", Status: probe.Skip, Saw: "no right"}
 	part := probe.Result{Check: "pod-ping", Status: probe.Skip, Saw: "no pod of IPv6"}
 	ok := probe.Result{Check: "pod-ping", Status: probe.OK, Saw: "5 of 5"}
-	line := "fewer checks asked: the probe ran via exec, 1 check skipped; via pod failed: image nosuch/x:1 cannot be pulled"
+	line := "fewer checks: the probe ran via exec, 1 check skipped; via pod failed: image nosuch/x:1 cannot be pulled"
 	for name, c := range map[string]struct {
 		answers []probe.Result
 		want    bool

@@ -271,8 +271,12 @@ func cut(line string, most int) string {
 	return line
 }
 
-// items are texts beside one word, each of at most so many lines. How many are left out is the last line.
+// items are texts beside one word, each of at most so many lines. How many are left out is the last line, unless all
+// are.
 func (s screen) items(word string, texts []string, most, lines int) []string {
+	if most == 0 {
+		return nil
+	}
 	var out []string
 	for i, text := range texts {
 		if i == most {

@@ -34,19 +34,22 @@ func (s screen) evidence(d detail) []string {
 		}
 		out = append(out, "  "+l)
 	}
-	out = append(out, s.items("evidence", seen(c.For), d.clues, d.lines)...)
-	out = append(out, s.items("but", seen(c.Against), d.against, d.lines)...)
+	out = append(out, s.items("evidence", seen(c.For, d.lines > 1), d.clues, d.lines)...)
+	out = append(out, s.items("but", seen(c.Against, d.lines > 1), d.against, d.lines)...)
 	if len(c.Missing) > 0 {
 		out = append(out, s.item("unknown", strings.Join(c.Missing, "; "), d.lines)...)
 	}
 	return out
 }
 
-// seen are observations in words.
-func seen(clues []probe.Clue) []string {
+// seen are observations in words. Where each has one line, the target would leave no room for what was seen.
+func seen(clues []probe.Clue, target bool) []string {
 	var out []string
 	for _, c := range clues {
-		name := strings.TrimSpace(c.Check + " " + c.Target)
+		name := c.Check
+		if target && c.Target != "" {
+			name += " " + c.Target
+		}
 		if c.Node != "" {
 			name += " on " + c.Node
 		}
@@ -170,7 +173,7 @@ func (s screen) rest(d detail) []string {
 	if unknown := s.Counts[probe.Unknown]; s.Word == WordIncomplete && len(s.Causes) > 0 {
 		out = append(out, s.item("note", s.lacks(unknown), 2)...)
 	}
-	if text := fewer(s.placed(), s.skippedChecks()); text != "" {
+	if text := s.fewer(); text != "" {
 		out = append(out, s.item("note", text, 3)...)
 	}
 	if s.Outside != "" {

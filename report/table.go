@@ -51,16 +51,16 @@ func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	}
 }
 
-// fewer says why a run asked less than its profile has: the probe was placed by another access
-// method than the one that was tried first, and checks were skipped. "" where that is not so; a pod
-// of its own asks all there is.
-func fewer(placed []probe.Result, skipped int) string {
+// fewer says why a run has fewer checks than its profile: the first access method failed, and another one, which
+// cannot run some checks, placed the probe. "" where that is not so; a dedicated pod can run every check.
+func (d Document) fewer() string {
+	placed, skipped := d.placed(), d.skippedChecks()
 	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
 	if at <= 0 || skipped == 0 || placed[at].Target == "pod" {
 		return ""
 	}
 	first := placed[0]
-	return fmt.Sprintf("fewer checks asked: the probe ran via %s, %s skipped; via %s failed: %s",
+	return fmt.Sprintf("fewer checks: the probe ran via %s, %s skipped; via %s failed: %s",
 		placed[at].Target, plural(skipped, "check"), first.Target, first.Saw)
 }
 

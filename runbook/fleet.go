@@ -29,7 +29,7 @@ var fleetWays = []string{"api", "pod"}
 
 // Group is nodes of a fleet with the same cause, or with bad answers to the same check that no cause explains.
 type Group struct {
-	Cause      string   `json:"cause"`      // the ID of the rule, "" = no known cause fits
+	Cause      string   `json:"cause"`      // the ID of the rule, "" = no known cause explains them
 	Check      string   `json:"check"`      // the check, where there is no cause
 	Confidence string   `json:"confidence"` // of the cause
 	Says       string   `json:"says"`       // what is wrong, with the example
@@ -172,7 +172,7 @@ func (l Looked) String() string {
 // title is what a group is about.
 func (g Group) title() string {
 	if g.Cause == "" {
-		return fmt.Sprintf("%d of %d nodes: no known cause fits %s", len(g.Nodes), g.Of, g.Check)
+		return fmt.Sprintf("%d of %d nodes: %s unexplained", len(g.Nodes), g.Of, g.Check)
 	}
 	return fmt.Sprintf("%d of %d nodes: %s (%s)", len(g.Nodes), g.Of, g.Cause, g.Confidence)
 }

@@ -81,7 +81,7 @@ func manySay(came report.Fleet) string {
 	for _, g := range came.Groups[:min(len(came.Groups), 3)] {
 		what := g.Cause
 		if what == "" {
-			what = "no known cause fits " + g.Check
+			what = "no known cause explains " + g.Check
 		}
 		text := fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, probe.OneLine(what))
 		if c := g.Common; c != nil {
