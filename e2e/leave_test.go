@@ -70,13 +70,7 @@ func TestInterrupt(t *testing.T) {
 		exit int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
 		t.Run(c.sig.String(), func(t *testing.T) {
-			cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
-			waitFor(t, out, `"way":"pod"`)
-			if err := cmd.Process.Signal(c.sig); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
-			if got := cmd.ProcessState.ExitCode(); got != c.exit {
+			if got := signalled(c.sig)(t); got != c.exit {
 				t.Errorf("exit %d, want %d", got, c.exit)
 			}
 			eventually(t, 5*time.Second, func() string { return left(t) })
