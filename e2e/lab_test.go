@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,6 +255,7 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 	if t.Failed() {
 		return ""
 	}
+	keepScreen(t, name, a.stdout)
 	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, want.book)) + " |"
 }
 
@@ -440,6 +443,24 @@ func record(t *testing.T, p page, fault, cause, row string) {
 	}
 	// Unit tests may read it meanwhile.
 	if err := errors.Join(os.WriteFile(path+".new", []byte(out), 0o644), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keepScreen saves the JSON report of a fault with FAULTS=write, for the screens that package examine compares.
+func keepScreen(t *testing.T, name, document string) {
+	t.Helper()
+	if os.Getenv("FAULTS") != "write" {
+		return
+	}
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write([]byte(document))
+	saved := file("examine/testdata/screens/" + name + ".json.gz")
+	if err := errors.Join(err, w.Close(), os.WriteFile(saved, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

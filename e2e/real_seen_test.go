@@ -134,6 +134,8 @@ func judge(t *testing.T, f realFault, dir string) (firstAnswer, document) {
 		keepSeen(t, f, at, said)
 	} else if out.is() != "right" {
 		t.Error(said)
+	} else {
+		keepScreen(t, "real-"+f.name, contents(t, at("run.json")))
 	}
 	return out, d
 }

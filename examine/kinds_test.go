@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-var update = flag.Bool("update", false, "write docs/kinds.md")
+var update = flag.Bool("update", false, "write docs/kinds.md and the golden screens")
 
 // outcome is what a run says of a node before a probe is on it, and what the plan leaves that probe to ask.
 type outcome struct {

@@ -17,11 +17,10 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
-// mostLines is what the report of a broken node takes at 80 columns; commands are never broken and count once.
-const mostLines = 30
+// maxLines is what the report of a broken node takes at 80 columns; commands are never broken and count once.
+const maxLines = 30
 
 // TestScreens wants the answer of each recorded night on one screen, the first cause in its first line and in its last.
 func TestScreens(t *testing.T) {
@@ -37,7 +36,7 @@ func TestScreens(t *testing.T) {
 		}
 		want, screen := screenOf(t, b)
 		lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
-		if len(lines) > mostLines {
+		if len(lines) > maxLines {
 			t.Errorf("%s: %d lines:\n%s", filepath.Base(name), len(lines), screen)
 		}
 		for _, l := range lines {
@@ -75,11 +74,6 @@ func screenOf(t *testing.T, night []byte) (want, screen string) {
 			want, _, _ = strings.Cut(string(f.Data), "\n")
 		}
 	}
-	var out bytes.Buffer
-	sink, err := report.New("table", &out, false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var run report.Run
 	for d := probe.NewDecoder(bytes.NewReader(stream)); ; {
 		ev, err := d.Next()
@@ -93,12 +87,5 @@ func screenOf(t *testing.T, night []byte) (want, screen string) {
 		run.Node = cmp.Or(run.Node, ev.Node)
 		run.Events = append(run.Events, ev)
 	}
-	c, err := Replay(run, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Conclude(); err != nil && !errors.As(err, new(ui.Exit)) {
-		t.Fatal(err)
-	}
-	return want, out.String()
+	return want, replayed(t, run)
 }
