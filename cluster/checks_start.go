@@ -12,8 +12,8 @@ func startChecks(bind binder) []*probe.Check {
 			ID: facts.CheckWebhooks, Asks: "does a webhook that nobody answers for keep the node or Calico from writing?",
 			Run: bind(deadWebhooks),
 			Doc: `A webhook with failurePolicy Fail refuses whatever it is not asked about: where its Service is gone or has no ready endpoint, all that its rules match cannot be written. One that matches leases, nodes or their status makes every node NotReady, though its kubelet is well and reaches the API server; one that matches pods keeps calico-node's from being made; one that matches Calico's resources stops IPAM.
-Asked about are leases in kube-node-lease, nodes and their status, pods in the namespaces of calico-node, IPAM's blocks and ClusterInformation. Of a namespace only the label with its name is known, of a pod the label of calico-node: a selector of other labels is taken not to match.
-ok: none does. fail: one does, and the node's lease has run out, or the node has no calico-node. warn: one does. info: one may, it has matchConditions, which are not looked at. unknown: it could not be read whether somebody answers for one. skip: you may not list webhooks.
+Asked about are leases in kube-node-lease, nodes and their status, pods in the namespaces of calico-node, pods in namespace default, IPAM's blocks and ClusterInformation. Of a namespace only the label with its name is known, of a pod the label of calico-node: a selector of other labels is taken not to match.
+ok: none does. fail: one blocks new pods of ordinary namespaces; or one does, and the node's lease has run out, or the node has no calico-node. warn: one does. info: one may, it has matchConditions, which are not looked at. unknown: it could not be read whether somebody answers for one. skip: you may not list webhooks.
 Webhooks by URL, and those that somebody answers for, are not looked at.`,
 		},
 		{

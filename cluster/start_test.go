@@ -155,22 +155,28 @@ func TestStartWebhooks(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"recorded: leases": {deadHook{rules: leases}, true, probe.Fail, "leases cannot be written"},
-		"not yet":          {deadHook{rules: leases}, false, probe.Warn, "leases cannot be written"},
+		"recorded: leases": {deadHook{rules: leases}, true, probe.Fail, "blocks writes of leases"},
+		"not yet":          {deadHook{rules: leases}, false, probe.Warn, "blocks writes of leases"},
 		"all": {deadHook{rules: rule("*", "*/*", admissionv1.OperationAll)}, true,
-			probe.Fail, "leases, nodes/status, nodes, pods, calico cannot"},
+			probe.Fail, "writes of leases, nodes/status, nodes, pods, workload pods, calico"},
 		"pods": {deadHook{rules: rule("", "pods", admissionv1.Create)}, false, probe.Fail,
-			"pods cannot be written"},
+			"writes of pods, workload pods"},
+		"kyverno's: without system's": {deadHook{rules: rule("", "pods", admissionv1.Create),
+			namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system",
+				"calico-system")}, false, probe.Fail, "writes of workload pods"},
+		"calico-node's alone": {deadHook{rules: rule("", "pods", admissionv1.Create),
+			namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpIn, "kube-system",
+				"calico-system")}, false, probe.Fail, "writes of pods"},
 		"near: conditions": {deadHook{rules: leases, conditions: true}, true, probe.Info,
 			"where its conditions hold"},
-		"near: deletions": {deadHook{rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none stands"},
+		"near: deletions": {deadHook{rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none blocks"},
 		"near: one namespace": {deadHook{rules: rule("", "pods", admissionv1.Create),
-			namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none stands"},
-		"near: without system's": {deadHook{rules: rule("", "pods", admissionv1.Create),
+			namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none blocks"},
+		"near: without system's and default": {deadHook{rules: rule("", "pods", admissionv1.Create),
 			namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system",
-				"calico-system")}, false, probe.OK, "none stands"},
+				"calico-system", "default")}, false, probe.OK, "none blocks"},
 		"near: other objects": {deadHook{rules: rule("", "pods", admissionv1.Create), objects: named("app",
-			metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "none stands"},
+			metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "none blocks"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		age := 2 * time.Second
@@ -300,5 +306,5 @@ func TestWebhooksUnread(t *testing.T) {
 	}, map[string]http.HandlerFunc{"/api/v1/namespaces/x/services/y": broken})
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.webhooks = client.readWebhooks(t.Context())
-	wantFirst(t, ask(t, s, facts.CheckWebhooks), probe.Unknown, "not known of 1")
+	wantFirst(t, ask(t, s, facts.CheckWebhooks), probe.Unknown, "state of 1 unknown")
 }

@@ -118,7 +118,8 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 	return "Service " + at + " has no ready endpoint", true
 }
 
-// What a node and Calico need to write. Labels are those of the namespace, and of the object.
+// What a node, Calico and new pods need to write. Namespace default, which has no labels of its own, stands for the
+// namespaces of others.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType
@@ -127,6 +128,7 @@ var needed = []struct {
 	{facts.KeepsStatus, "", "nodes/status", []admissionv1.OperationType{admissionv1.Update}},
 	{facts.KeepsNodes, "", "nodes", []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}},
 	{facts.KeepsPods, "", "pods", []admissionv1.OperationType{admissionv1.Create}},
+	{facts.KeepsOthers, "", "pods", []admissionv1.OperationType{admissionv1.Create}},
 	{facts.KeepsCalico, "crd.projectcalico.org", "ipamblocks", []admissionv1.OperationType{admissionv1.Create,
 		admissionv1.Update}},
 	{facts.KeepsCalico, "crd.projectcalico.org", "clusterinformations",
@@ -137,7 +139,8 @@ var needed = []struct {
 func (h deadHook) keepsFrom(calicoIn []string) []string {
 	var out []string
 	for _, need := range needed {
-		in := map[string][]string{facts.KeepsLeases: {corev1.NamespaceNodeLease}, facts.KeepsPods: calicoIn}[need.what]
+		in := map[string][]string{facts.KeepsLeases: {corev1.NamespaceNodeLease}, facts.KeepsPods: calicoIn,
+			facts.KeepsOthers: {corev1.NamespaceDefault}}[need.what]
 		if !slices.Contains(out, need.what) && h.selects(in, need.what == facts.KeepsPods) &&
 			slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
 				return matches(r, need.group, need.resource, need.operations)
@@ -205,9 +208,9 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 			continue
 		}
 		told++
-		r := probe.Found(probe.Warn, "nobody answers for webhook %s (%s), and it refuses then: %s cannot be written",
+		r := probe.Found(probe.Warn, "webhook %s is dead (%s) and fails closed: it blocks writes of %s",
 			probe.Quoted(h.name), h.why, strings.Join(keeps, ", "))
-		stops := slices.Contains(keeps, facts.KeepsLeases) && KubeletSilent(s) ||
+		stops := slices.Contains(keeps, facts.KeepsOthers) || slices.Contains(keeps, facts.KeepsLeases) && KubeletSilent(s) ||
 			slices.Contains(keeps, facts.KeepsPods) && s.Calico == nil && s.CalicoErr == nil && notCalicos(s.Node) == ""
 		switch {
 		case h.conditions:
@@ -221,11 +224,11 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 	}
 	switch {
 	case s.webhooks.dark > 0:
-		report(probe.Found(probe.Unknown, "of %s that refuse where nobody answers, it is not known of %d whether somebody does",
+		report(probe.Found(probe.Unknown, "%s with failurePolicy Fail; state of %d unknown",
 			plural(s.webhooks.of, "webhook"), s.webhooks.dark).On("not read"))
 	case told == 0:
 		report(probe.Found(probe.OK,
-			"of %s that refuse where nobody answers, none stands in the way of the node or of Calico",
+			"%s with failurePolicy Fail; none blocks the node, Calico or new pods",
 			plural(s.webhooks.of, "webhook")))
 	}
 }

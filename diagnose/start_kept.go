@@ -62,7 +62,7 @@ var pathFix = probe.Fix{
 
 // calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
 var calicoPodWaits = &Rule{
-	ID: "calico-pod-waits", Layer: LayerStart, Title: "the kubelet cannot begin calico-node's pod, and says why",
+	ID: "calico-pod-waits", Layer: LayerStart, Title: "the kubelet cannot start calico-node's pod, and reports why",
 	Doc: `The pod is bound to the node, and not one container of it has begun: a volume cannot be mounted (a hostPath that is of another kind than the pod wants, such as a directory where /run/xtables.lock should be a file; a ConfigMap or Secret that does not exist), or the runtime makes no sandbox for it. The pod stands in Init:0/3 or ContainerCreating and its log is empty, for there is none; only the kubelet's events say why.
 Told from an init container that hangs by that: none was started. A volume whose ConfigMap is on its way is no fault in the first two minutes.`,
 	Fix: probe.Fix{
@@ -105,7 +105,7 @@ Told from an init container that hangs by that: none was started. A volume whose
 
 // calicoLimit is a calico-node that gets no more processes or files.
 var calicoLimit = &Rule{
-	ID: "calico-limit", Layer: LayerStart, Title: "calico-node reaches a limit of processes or open files",
+	ID: "calico-limit", Layer: LayerStart, Title: "calico-node hits a limit of processes or open files",
 	Doc: `calico-node is a dozen programs, each of many threads: Felix, confd, two BIRDs, runit, and those that its probes start. Where the kubelet's podPidsLimit, the cgroup's pids.max, or a limit of the node's (kernel.pid_max, threads-max, file-max) is too low, a part of them does not start, or ends: "fork/exec ...: resource temporarily unavailable", "failed to create new OS thread", "too many open files". Felix is missing one time, BIRD the next, whichever came last.
 Told from a Felix or a BIRD that ends of itself by that message: it is the kernel's, and not theirs.`,
 	Fix: probe.Fix{
@@ -151,7 +151,7 @@ func limitWord(r Finding) string {
 
 // typhaMissing is a Typha that is configured and not there.
 var typhaMissing = &Rule{
-	ID: "typha-missing", Layer: LayerDatastore, Title: "calico-node is to use a Typha that is not there",
+	ID: "typha-missing", Layer: LayerDatastore, Title: "calico-node is configured to use a Typha that does not exist",
 	Doc: `FELIX_TYPHAK8SSERVICENAME names a Service that does not exist, that has no ready endpoint, or whose port is not named calico-typha. Felix ends at each start ("Typha discovery enabled but discovery failed"), confd waits for Typha and writes no configuration for BIRD, so BIRD does not run either: three symptoms of one setting. Where Typha itself ends at each start, its last line is quoted. A calico-node that runs goes on until its next start where its Typhas are still there.
 Told from Typhas that do not answer by the API, which knows of none.`,
 	Fix: probe.Fix{
@@ -201,7 +201,7 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 // webhookDead is a webhook that nobody answers for, and that stops what it would be asked about.
 var webhookDead = &Rule{
 	ID: "webhook-dead", Layer: LayerKubelet,
-	Title: "a webhook that nobody answers for keeps the node or Calico from writing",
+	Title: "a dead admission webhook blocks writes of the node or Calico",
 	Doc: `A webhook with failurePolicy Fail refuses what it is not asked about. Where its Service is gone or has no ready endpoint, every write that its rules match fails: of leases or node status, then the nodes become NotReady within a minute, all of them, though their kubelets are well and reach the API server ("failed calling webhook"); of pods, then calico-node is not made on a node that lacks it; of Calico's resources, then IPAM gives no address. The Service may be behind pods that cannot start for the same reason.
 Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
 	Fix: probe.Fix{
@@ -242,6 +242,9 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 			if r.Status == probe.Warn { // what it stops has not stopped yet
 				c.For = clues(hint, []Finding{r})
 			}
+			c.For = append(c.For, clues(hint, keep(f.Of(probe.CheckPlaced), func(p Finding) bool {
+				return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission && strings.Contains(p.Saw, `"`+c.About+`"`)
+			}))...)
 			refused := keep(waitingPods(f, facts.StartsCNI), func(p Finding) bool {
 				return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
 			})
@@ -263,7 +266,7 @@ func startsPods(f Findings) []Finding {
 // kubeletRefused is a kubelet that reads from the API server, and whose lease is not renewed.
 var kubeletRefused = &Rule{
 	ID: "kubelet-refused", Layer: LayerKubelet,
-	Title: "the kubelet hears the API server, and what it writes of its node is refused",
+	Title: "the API server rejects the kubelet's updates of its node",
 	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
 Told from a kubelet that is cut off by the pod that it started.`,
 	Fix: probe.Fix{
@@ -300,7 +303,7 @@ Told from a kubelet that is cut off by the pod that it started.`,
 // nodeUninitialized is a node that a controller has not set up.
 var nodeUninitialized = &Rule{
 	ID: "node-uninitialized", Layer: LayerKubelet,
-	Title: "no controller has taken away a taint that the node was born with",
+	Title: "the cloud provider's or agent's initial taint was never removed",
 	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
 Told from a taint that somebody set by its name.`,
 	Fix: probe.Fix{

@@ -31,6 +31,7 @@ const (
 	KeepsStatus = "nodes/status"
 	KeepsNodes  = "nodes"
 	KeepsPods   = "pods"   // in the namespace of calico-node
+	KeepsOthers = "workload pods" // in namespace default
 	KeepsCalico = "calico" // Calico's own resources
 )
 
