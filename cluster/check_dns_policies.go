@@ -215,9 +215,9 @@ type keptPods struct {
 // mostAlike bounds how many kinds of pods policies are worked out for: a tenant can give each pod labels of its own.
 const mostAlike = 40
 
-// keptFromDNS are the pods of the node that policies keep from these servers, by the policy, and how many were asked
-// about.
-func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, asked int) {
+// keptFromDNS are the pods of the node that policies keep from these servers, by the policy, how many were checked, and
+// how many of these are not in the servers' own namespace.
+func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, asked, outside int) {
 	by = map[string]*keptPods{}
 	known := map[string]withoutDNS{} // pods that are alike are asked about once
 	for _, p := range s.placed.running() {
@@ -237,6 +237,9 @@ func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, 
 			known[key] = s.policies.withoutDNS(from, servers)
 		}
 		asked++
+		if p.Namespace != servers[0].namespace {
+			outside++
+		}
 		if policy := known[key].by; policy != "" {
 			if by[policy] == nil {
 				by[policy] = &keptPods{withoutDNS: known[key]}
@@ -244,7 +247,7 @@ func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, 
 			by[policy].pods = append(by[policy].pods, nameOf(&p))
 		}
 	}
-	return by, asked
+	return by, asked, outside
 }
 
 // How many policies are told, and how many pods of each.
@@ -282,7 +285,7 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 			With(facts.DNSNamespace, servers[0].namespace))
 		return
 	}
-	by, asked := s.keptFromDNS(servers)
+	by, asked, outside := s.keptFromDNS(servers)
 	if len(by) == 0 {
 		report(probe.Found(probe.OK, "of %s that ask the cluster's DNS none is surely kept from it by a policy that lets it out to others",
 			plural(asked, "pod")))
@@ -292,7 +295,7 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	for _, policy := range names[:min(len(names), policiesTold)] {
 		one := by[policy]
 		slices.Sort(one.pods)
-		r := one.result(asked)
+		r := one.result(asked, outside, servers[0].namespace)
 		if r.Status == probe.Fail && one.how != dnsShut && strings.Contains(policy, "NetworkPolicy ") &&
 			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
 			r.Status = probe.Warn // a tenant's own pods, by a tenant's own policy: the node is not ill for that
@@ -309,9 +312,15 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// result judges what a policy keeps from the DNS, of all pods that ask it. What a policy does not list may be meant, as
-// may a DNS that certain pods alone may ask.
-func (k *keptPods) result(asked int) probe.Result {
+// result judges what a policy keeps from the DNS, of all pods that query it and of those outside its namespace. What a
+// policy does not list may be meant, as may a DNS for certain pods alone. A DNS for its own namespace alone is not.
+func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
+	kept := 0
+	for _, pod := range k.pods {
+		if !strings.HasPrefix(pod, namespace+"/") {
+			kept++
+		}
+	}
 	pods := few(k.pods)
 	switch {
 	case k.set != "":
@@ -320,9 +329,9 @@ func (k *keptPods) result(asked int) probe.Result {
 		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
 	case k.how == dnsMissed:
 		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
-	case k.how == dnsShut && len(k.pods) == asked:
-		return probe.Found(probe.Fail, "it selects the pods of the cluster's DNS and lets in none of the %d pods of the node that ask it: %s",
-			asked, pods)
+	case k.how == dnsShut && kept == outside && kept > 0:
+		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
+			kept, namespace, pods)
 	case k.how == dnsShut:
 		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
 			len(k.pods), asked, pods)

@@ -63,7 +63,7 @@ func TestExactPolicies(t *testing.T) {
 		"the DNS lets another namespace in": {[]policy{policyOf(t, "kube-system", "p", "ingress: [{from: [{namespaceSelector: "+
 			"{matchLabels: {dns: 'yes'}}}]}]", "Ingress")},
 			func(s *Snapshot) { s.policies.names = map[string]map[string]string{"kube-system": {}, "shop": {}} }, probe.Fail,
-			"lets in none of the 1 pods"},
+			"blocks all 1 pods on the node outside kube-system"},
 		"near: the DNS lets that namespace in": {[]policy{policyOf(t, "kube-system", "p", "ingress: [{from: [{namespaceSelector: "+
 			"{matchLabels: {dns: 'yes'}}}]}]", "Ingress")},
 			func(s *Snapshot) { s.policies.names = map[string]map[string]string{"shop": {"dns": "yes"}} }, probe.OK, ""},

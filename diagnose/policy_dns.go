@@ -12,7 +12,7 @@ import (
 
 // policyWithoutDNS is a policy that lets pods out to others and not to the cluster's DNS.
 var policyWithoutDNS = &Rule{
-	ID: "policy-without-dns", Layer: LayerPaths, Title: "a policy lets pods out to others and not to the cluster's DNS, so names do not resolve in them",
+	ID: "policy-without-dns", Layer: LayerPaths, Title: "a network policy blocks pods' DNS queries (egress)",
 	Doc: `From the first policy with egress on, a pod sends only what some policy allows, and asking for names has to be allowed too, by UDP: a rule with port 53 and no protocol is about TCP. Such pods wait for names and say that a database or a service cannot be reached; every other pod on the node, and the node itself, resolves the same names (projectcalico/calico#2199, kubernetes/website#38267).
 Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
 	Fix: probe.Fix{
@@ -99,7 +99,8 @@ var deniedDNSFix = &probe.Fix{
 
 // dnsClosed is a policy that keeps everybody from the cluster's DNS.
 var dnsClosed = &Rule{
-	ID: "dns-closed-by-policy", Layer: LayerPaths, Title: "a policy lets no questions in to the cluster's DNS",
+	ID: "dns-closed-by-policy", Layer: LayerPaths,
+	Title: "a network policy blocks queries to the cluster DNS (ingress)",
 	Doc: `From the first policy with ingress on, the pods of the cluster's DNS receive only what some policy allows. Questions for names are sent by UDP: a rule with port 53 and no protocol is about TCP, and a hardening guide's policy that allows TCP 53 and the metrics alone closes the DNS to every pod of the cluster. The node that runs a server of the DNS still gets answers from it, since Calico lets a node through to its own pods.
 Told from a DNS that is down by its answers over TCP or to its own node, and by the policies themselves, which are evaluated in Calico's order.`,
 	Fix: probe.Fix{
@@ -119,7 +120,7 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 			port, _ := r.Facts.Num(facts.DNSPort)
 			says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
 			if pods := listOf(r, facts.NamedPods); len(pods) > 0 {
-				says = "%s selects the pods of the cluster's DNS and lets UDP %.0f in to them from no pod of {node} that asks it"
+				says = "%s selects the cluster's DNS pods and blocks UDP %.0f from the pods on {node} that query them"
 			}
 			return []Case{{
 				About: policy,
