@@ -12,7 +12,7 @@ const (
 	serviceYoung = time.Minute     // a run that is younger may end yet for the reason of the one before
 	serviceFresh = 3 * time.Minute // how old a line may be that stands for what is wrong now
 	// how old, where the service would have written it again: the kubelet calls the API server each 10 s for its lease
-	serviceAgain = time.Minute
+	serviceAgain = 30 * time.Second
 	serviceEnded = 10 * time.Minute // how long ago the run before may have ended to matter
 	serviceCause = 30 * time.Second // how long before its end a service may have written the reason
 )
