@@ -18,7 +18,8 @@ var accountsMade = []string{
 
 // accountGone is a token of an account that is not there any more.
 var accountGone = &Rule{
-	ID: "account-gone", Layer: LayerDatastore, Title: "the account of which Calico has a token was deleted, or made anew",
+	ID: "account-gone", Layer: LayerDatastore,
+	Title: "the service account behind Calico's token was deleted or recreated",
 	Doc: `A token holds the ID of its ServiceAccount. When the account is deleted, the API server refuses the token within seconds, long before it expires; an account that is made again under the same name has another ID, and the old token stays refused. Of the account calico-cni-plugin that means: no new pod gets a network ("error getting ClusterInformation: connection is unauthorized: Unauthorized"), while calico-node is Ready. It makes a new token some hours later, if the account is there by then. Of calico-node's own account: Felix, confd and the start are refused, until the kubelet gives the pod another token, within the hour.
 Told from an expired token by its dates, from a missing right by "Unauthorized" in place of "forbidden"; by the ID in the token, which is not the account's.`,
 	Fix: probe.Fix{

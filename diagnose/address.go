@@ -42,7 +42,7 @@ var afterAddress = []string{
 
 // addressSecondNIC is incident 003b.
 var addressSecondNIC = &Rule{
-	ID: "address-second-nic", Layer: LayerCalico, Title: "Calico registered the address of another NIC",
+	ID: "address-second-nic", Layer: LayerCalico, Title: "Calico uses the wrong NIC",
 	Doc: `calico-node looks for its address at every start, and from v3.16 every minute. first-found walks the interfaces from the newest to the oldest, so a NIC that was added wins over the one the nodes talk by. Peers then open sessions and tunnels to an address they have no route to. Of two ends the one whose address is the smaller text waits (Passive) and says nothing; the other one dials in vain, so the error, if any, is at the other end.
 Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so, and where sessions stand, or pods of other nodes answer, the odd address is reached.`,
 	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
@@ -52,7 +52,7 @@ Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (por
 
 // addressBridge is incident 004a.
 var addressBridge = &Rule{
-	ID: "address-bridge", Layer: LayerCalico, Title: "Calico registered the address of a bridge",
+	ID: "address-bridge", Layer: LayerCalico, Title: "Calico uses the address of a bridge as the node's address",
 	Doc: `As with another NIC, and the interface is a bridge that only this node has: br-<12 hex digits> from 'docker network create', docker0, virbr0, a bridge of a CNI plugin. first-found leaves out docker* and virbr* in every version, cni* since v3.15, br-* and podman* since v3.25.0 (it walks from the newest interface to the oldest, so the bridge wins); other names, such as br0, never. The same bridge address on two nodes makes the second calico-node end with "is already using the IPv4 address".
 Peers report "Network unreachable", or nothing at all, for an address like 172.18.0.1.`,
 	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
@@ -241,9 +241,10 @@ func settable(method string) bool {
 
 // addressWillChange is the second NIC or the bridge before it does harm.
 var addressWillChange = &Rule{
-	ID: "address-will-change", Layer: LayerCalico, Later: true, Title: "Calico will pick another address when it looks again",
-	Doc: `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
-	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
+	ID: "address-will-change", Layer: LayerCalico, Later: true,
+	Title: "Calico will pick another address at its next detection",
+	Doc:   `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
+	Fix:   setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, auto := range f.Failed(checks.IPAutodetect.ID) {
@@ -264,7 +265,7 @@ var addressWillChange = &Rule{
 
 // addressGone is an address that was taken off the node.
 var addressGone = &Rule{
-	ID: "address-gone", Layer: LayerCalico, Title: "the registered address is on no interface of the node",
+	ID: "address-gone", Layer: LayerCalico, Title: "the node's registered address is missing from its interfaces",
 	Doc: `The node was renumbered, or its interface lost its address, while calico-node ran or could not find another one. BIRD says "Address not available" (or "Cannot assign requested address"), for it binds to the registered address before it dials. Told from a wrong NIC by the address being on no interface.`,
 	Fix: probe.Fix{
 		Says:     "If the node's address was changed on purpose, let calico-node find it again; else give the interface its address back.",
@@ -298,7 +299,7 @@ var addressGone = &Rule{
 
 // addressTaken is one address registered for two nodes.
 var addressTaken = &Rule{
-	ID: "address-taken", Layer: LayerCalico, Title: "two nodes are registered with one address",
+	ID: "address-taken", Layer: LayerCalico, Title: "two nodes are registered with the same address",
 	Doc: `The API has the same address for two nodes. No node peers with its own address, so the two have no session, and all others reach one of them or the other. calico-node that meets it at its start ends with "is already using the IPv4 address". It comes of a bridge that is on both nodes, of a machine that was installed anew under another name while its old Node stayed, of cloned machines, and of annotations copied by hand.`,
 	Fix: probe.Fix{
 		Says:     "See which of the two has the address; delete the Node of a machine that is no more, or set how addresses are found ({method}).",
@@ -336,7 +337,7 @@ var addressTaken = &Rule{
 
 // peerAddress is a wrong address of another node, seen from here.
 var peerAddress = &Rule{
-	ID: "peer-address", Layer: LayerPeers, Title: "another node is registered with an address that does not answer",
+	ID: "peer-address", Layer: LayerPeers, Title: "another node is registered with an unreachable address",
 	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
 	Fix: setMethod, Wants: []string{checks.NodePing.ID},
 	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead",

@@ -14,7 +14,8 @@ var heldBy = regexp.MustCompile(`already exists for an interface other than .*If
 
 // podAddressHeld is a new pod whose address another interface of the node has a route for.
 var podAddressHeld = &Rule{
-	ID: "pod-address-held", Layer: LayerCalico, Title: "an address that IPAM gives to new pods is still held by another interface of the node",
+	ID: "pod-address-held", Layer: LayerCalico,
+	Title: "IPAM assigns an address that another interface of the node still holds",
 	Doc: `Calico's plugin gives a new pod an address and makes a route to it by the pod's own interface. Where the node has a route to that address already, by another interface, the plugin leaves that alone and fails: "route (...) already exists for an interface other than ...". The other interface is one of a pod that is gone for IPAM and not for the kernel: its address was released (by hand, by a datastore that was put back, or for a Node that was deleted and came back) while the interface, or the pod itself, stayed; or it is another program's, whose addresses overlap with the pool. The next attempt takes the next address, so it comes and goes.
 Told from an address that another pod of the cluster has by the route, which is this node's, and from a plugin that fails in another way by these words, which name the interface.`,
 	Fix: probe.Fix{

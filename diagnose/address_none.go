@@ -10,9 +10,10 @@ import (
 
 // detectionFindsNone is a method that finds nothing, where an address of before is kept.
 var detectionFindsNone = &Rule{
-	ID: "detection-finds-none", Layer: LayerCalico, Later: true, Title: "the method by which Calico looks for the node's address finds none",
-	Doc: `The node has an address that Calico registered earlier, and keeps it, because the method that calico-node uses now (IP_AUTODETECTION_METHOD, nodeAddressAutodetection of the operator) finds none on this node: no interface has such a name, or none an address of that range. Nothing is broken yet. A node that is new, or whose Node is made anew, gets none, and its calico-node ends with "failed to autodetect an IPv4 address".`,
-	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
+	ID: "detection-finds-none", Layer: LayerCalico, Later: true,
+	Title: "Calico's address autodetection finds no address",
+	Doc:   `The node has an address that Calico registered earlier, and keeps it, because the method that calico-node uses now (IP_AUTODETECTION_METHOD, nodeAddressAutodetection of the operator) finds none on this node: no interface has such a name, or none an address of that range. Nothing is broken yet. A node that is new, or whose Node is made anew, gets none, and its calico-node ends with "failed to autodetect an IPv4 address".`,
+	Fix:   setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, auto := range f.Of(checks.IPAutodetect.ID) {

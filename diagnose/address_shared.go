@@ -10,7 +10,7 @@ import (
 
 // internalShared is kubernetes/kubernetes#60835.
 var internalShared = &Rule{
-	ID: "internal-address-shared", Layer: LayerKernel, Title: "two nodes report one InternalIP",
+	ID: "internal-address-shared", Layer: LayerKernel, Title: "two nodes report the same InternalIP",
 	Doc: `The kubelet reports the address of the default route's interface where --node-ip does not say another. Virtual machines of Vagrant and VirtualBox all have 10.0.2.15 there, machines behind NAT often 192.168.1.x. The API server dials the InternalIP, and reaches one kubelet for both: exec, logs and port-forward fail with "NotFound" or a certificate of the other's name, metrics are the other's. Leases and pods are well, for these go the other way. Calico takes the same address where its method is first-found or kubernetes-internal-ip.
 Told from an old Node of the same machine, which is not Ready. Where each kubelet is reached by a tunnel of its own (k3s' and konnectivity's agents), this does no harm by itself.`,
 	Fix: probe.Fix{

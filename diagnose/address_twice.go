@@ -10,7 +10,7 @@ import (
 
 // addressTwice is an address for which two machines answer on the link.
 var addressTwice = &Rule{
-	ID: "address-twice", Layer: LayerKernel, Title: "two machines on the link have one IPv4 address",
+	ID: "address-twice", Layer: LayerKernel, Title: "two machines on the link use the same IPv4 address",
 	Doc: `Both answer ARP for the address, and each neighbour keeps the answer that came first, until it asks again. So connections to that node work from some machines and not from others, and change by themselves: BGP sessions flap, kubectl exec and logs end at the wrong machine, TLS fails with another name. It happens with a cloned virtual machine, a static address inside a DHCP range, a machine that was replaced and not switched off, an address that a failed keepalived left.
 Told from one machine with two NICs on one link, which answers by both, by what is lost: there every packet arrives.`,
 	Fix: probe.Fix{

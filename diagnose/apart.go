@@ -43,7 +43,8 @@ var pingChecks = []string{checks.NodePing.ID, checks.PodPing.ID}
 
 // nodesApart is what keeps this node and one other from each other, while a third node reaches both.
 var nodesApart = &Rule{
-	ID: "nodes-apart", Layer: LayerPeers, Symptom: true, Title: "two nodes do not reach each other, and a third one reaches both",
+	ID: "nodes-apart", Layer: LayerPeers, Symptom: true,
+	Title: "two nodes cannot reach each other, but a third node reaches both",
 	Doc: `This node gets no answer from another node or its pods, and a third node gets one from the very same address. So neither machine is off, and the other one's forwarding, tunnel and pods work. Something concerns this one pair: a firewall rule or a ban list with the other's address, a wrong neighbour entry or a host route for it, or a network device between the two.
 Told from a node that is down, and from one whose pods are unreachable, by the third node's answers.`,
 	Fix: probe.Fix{

@@ -10,7 +10,7 @@ import (
 
 // apiAddressWrong is projectcalico/calico#8645.
 var apiAddressWrong = &Rule{
-	ID: "api-address-wrong", Layer: LayerDatastore, Title: "calico-node is told an address of the API server where none answers",
+	ID: "api-address-wrong", Layer: LayerDatastore, Title: "calico-node is configured with a dead API server address",
 	Doc: `calico-node reaches the API server by its service, unless something tells it another address: the ConfigMap kubernetes-services-endpoint, which installations with eBPF need and others may have left over, or KUBERNETES_SERVICE_HOST in its own environment. Where no API server is there (any more), its init containers and calico-node end at every start, on each node that starts anew, while every other pod reaches the API server well.
 Told from a node that is cut off by the API server's own addresses, which answer this node.`,
 	Fix: probe.Fix{

@@ -11,7 +11,8 @@ import (
 
 // apiEndpointDead is an address behind the Service kubernetes at which nobody answers.
 var apiEndpointDead = &Rule{
-	ID: "api-endpoint-dead", Layer: LayerDatastore, Title: "the Service kubernetes leads to an address at which no API server answers",
+	ID: "api-endpoint-dead", Layer: LayerDatastore,
+	Title: "the kubernetes Service has an endpoint that no API server answers at",
 	Doc: `Every connection to the Service kubernetes goes to one of its endpoints. API servers keep their own addresses in the EndpointSlice default/kubernetes and take out those that are gone. One that somebody else made for the same Service stays for ever, as does an address of a server that was replaced where they do not reconcile (--endpoint-reconciler-type=none): that part of all connections fails, now and then, from pods and nodes alike, while the others are well.
 Told from rules of kube-proxy that are lost, and from a node that is cut off, by the other API servers, which answer directly.`,
 	Fix: probe.Fix{

@@ -149,7 +149,7 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 
 // bgpFiltered is port 179 dropped on the way.
 var bgpFiltered = &Rule{
-	ID: "bgp-filtered", Layer: LayerPeers, Title: "TCP to BGP's port is dropped between two nodes",
+	ID: "bgp-filtered", Layer: LayerPeers, Title: "BGP packets (TCP 179) are dropped between two nodes",
 	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
@@ -191,7 +191,7 @@ var openOutput = &probe.Fix{
 
 // bgpRejected is a firewall that says no.
 var bgpRejected = &Rule{
-	ID: "bgp-rejected", Layer: LayerPeers, Title: "a firewall rejects BGP's port",
+	ID: "bgp-rejected", Layer: LayerPeers, Title: "a firewall rejects BGP (TCP 179)",
 	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
@@ -248,8 +248,9 @@ var bgpRejected = &Rule{
 
 // peerBirdDead is a peer whose machine lives and whose BIRD does not.
 var peerBirdDead = &Rule{
-	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there accepts BGP connections",
-	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
+	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true,
+	Title: "the peer refuses BGP connections: nothing listens there",
+	Doc:   `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says: "Start BIRD on {other}: nothing there listens on port 179. Run calico-probe there for the reason: a calico-node that does not start, or a listenPort that differs.",
 		Manifest: []string{"calico-probe run --node {other}",
@@ -336,7 +337,7 @@ var bgpWrongAS = &Rule{
 
 // bgpUnknownPeer is a peer that does not know this node.
 var bgpUnknownPeer = &Rule{
-	ID: "bgp-unknown-peer", Layer: LayerPeers, Title: "the peer does not know this node's address",
+	ID: "bgp-unknown-peer", Layer: LayerPeers, Title: "the BGP peer has no entry for this node's address",
 	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
 	Fix: probe.Fix{
 		Says: "Give {other} a peer with the address that {node} registered: the mesh of nodes, or a BGPPeer. Where the API has one, its BIRD lacks it: restart calico-node there.",

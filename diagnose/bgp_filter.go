@@ -9,7 +9,7 @@ import (
 
 // bgpRoutesFiltered is a session that stands and carries nothing.
 var bgpRoutesFiltered = &Rule{
-	ID: "bgp-routes-filtered", Layer: LayerPeers, Title: "a BGP session is established and hands over no routes to pods",
+	ID: "bgp-routes-filtered", Layer: LayerPeers, Title: "a BGP session is established but exchanges no pod routes",
 	Doc: `Both ends are up and every check of the session is green, and a filter lets none of the blocks through: a BGPFilter that a BGPPeer names, or whose rules reject the pods' pool; disableBGPExport of a pool; BIRD templates of one's own. Pods of one node are then not reached from the other, and nothing is down. Each end filters what it exports and what it imports: what BIRD has received tells which one it is.
 Told from a session that is down by its state; from a node without blocks, which has nothing to export, by IPAM.`,
 	Fix: probe.Fix{

@@ -10,7 +10,7 @@ import (
 
 // bgpNoPeers is a node to which nobody tells routes.
 var bgpNoPeers = &Rule{
-	ID: "bgp-no-peers", Layer: LayerPeers, Title: "Calico's resources give this node no BGP peer, so it learns no routes",
+	ID: "bgp-no-peers", Layer: LayerPeers, Title: "no BGP peer is configured for this node, so it learns no routes",
 	Doc: `BIRD makes the routes to other nodes' pods of what its peers tell it. With nodeToNodeMeshEnabled false these are the BGPPeers: where none is for the node, because their nodeSelector or peerSelector takes no node (a label that was never set, or went with a node that was made anew), because the address or selector of one cannot be read, or because the mesh was switched off first, BIRD runs, calico-node is Ready, bgp-session has nothing to complain of, and pods reach only those of their own node.
 Told from sessions that are down by there being none; from a network that knows the pods by itself by the routes, or the pods elsewhere, which are missed here.`,
 	Fix: probe.Fix{

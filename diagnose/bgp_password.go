@@ -9,7 +9,7 @@ import (
 
 // bgpPassword is TCP MD5 that does not fit.
 var bgpPassword = &Rule{
-	ID: "bgp-password", Layer: LayerPeers, Title: "the two ends of a BGP session have different passwords (TCP MD5)",
+	ID: "bgp-password", Layer: LayerPeers, Title: "the BGP passwords (TCP MD5) differ between the two ends",
 	Doc: `With a password on a session the kernels sign every segment and drop what is not signed rightly, without a word: the end that dials gets no answer, as if a firewall dropped it. Calico takes the password from a Secret that the BGPPeer or BGPConfiguration names, in calico-node's namespace; where calico-node has no right to read it the session is made without.
 Which end has what the kernel counts, in /proc/net/netstat: TCPMD5NotFound grows where the password is and the peer has none, TCPMD5Unexpected where it is not, TCPMD5Failure where both have one and not the same. A port that takes a connection without a password, of a peer with whom this node has one, tells it too.
 Told from a firewall by these counters, which stand still there.`,

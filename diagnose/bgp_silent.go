@@ -12,7 +12,7 @@ import (
 
 // bgpOneWay is a session that opens and dies of silence.
 var bgpOneWay = &Rule{
-	ID: "bgp-one-way", Layer: LayerPeers, Title: "a BGP session opens, and then no message arrives",
+	ID: "bgp-one-way", Layer: LayerPeers, Title: "a BGP connection opens, but no message arrives on it",
 	Doc: `The connection stands, and the messages of one side do not come through: the session hangs in OpenSent or ends with "Hold timer expired". Packets of one direction are lost, or only large ones are (MTU): the first messages are small, a table of routes is not.`,
 	Fix: probe.Fix{
 		Says:     "Look for what loses packets between the two: try large ones that may not be fragmented, both ways.",
@@ -36,8 +36,9 @@ var bgpOneWay = &Rule{
 
 // bgpWaits is the end of a session that can only wait.
 var bgpWaits = &Rule{
-	ID: "bgp-waits", Layer: LayerPeers, Symptom: true, Title: "this node waits for the BGP connection, and the peer's does not arrive",
-	Doc: `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
+	ID: "bgp-waits", Layer: LayerPeers, Symptom: true,
+	Title: "this node waits for a BGP connection that the peer never makes",
+	Doc:   `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
 	Fix: probe.Fix{
 		Says: "Let {other} connect to TCP port 179 of {node}. A firewall on {node} or a missing route back is the usual reason. The sessions of {other} show the error of each try.",
 		Manifest: []string{"calico-probe run --node {other} --checks bgp,node-ping",
@@ -66,7 +67,7 @@ var bgpWaits = &Rule{
 
 // bgpPeerSilent is a peer that is no node, and that nobody hears of.
 var bgpPeerSilent = &Rule{
-	ID: "bgp-peer-silent", Layer: LayerPeers, Title: "a BGP peer that is no node of the cluster does not answer",
+	ID: "bgp-peer-silent", Layer: LayerPeers, Title: "an external BGP peer does not answer",
 	Doc: `A BGPPeer names a switch, a route reflector or another router, and at its address nobody takes a connection: it is off, gone, has another address, or a firewall keeps it apart. Where the mesh of nodes is off (nodeToNodeMeshEnabled: false) all routes to other nodes' pods come from such peers: without them no node reaches another's pods. A restart of BIRD holds routes back for such a peer for up to four minutes.
 Told from a node that does not answer by the API, which has no node of that address; from other passwords (MD5), which look like silence, by the session's own. Where nothing comes back at all, a firewall before port 179 looks the same, so that is no more than medium.`,
 	Fix: probe.Fix{

@@ -40,7 +40,7 @@ func unsettled(f Findings) bool {
 
 // birdSocketGone is a BIRD that works and that nobody can ask.
 var birdSocketGone = &Rule{
-	ID: "bird-socket-gone", Layer: LayerCalico, Title: "BIRD runs, and its control socket is gone",
+	ID: "bird-socket-gone", Layer: LayerCalico, Title: "BIRD runs, but its control socket is gone",
 	Doc: `Somebody or something deleted bird.ctl or bird6.ctl below /var/run/calico: a clean-up of /run, another calico-node that was started beside it, a volume that was unmounted. BIRD runs on and keeps its sessions and routes; but calico-node's readiness probe asks by that socket, so the pod is not ready, and nobody can ask BIRD for its state. It makes the socket when it starts, never later.
 Told from a BIRD that does not run by its process, and by a session that is up.`,
 	Fix: startAnew, RuledOut: []string{checks.NodeUplink.ID, checks.FelixLive.ID}, Explains: []string{"bird-dead"},
@@ -71,7 +71,7 @@ Told from a BIRD that does not run by its process, and by a session that is up.`
 
 // birdDead is a BIRD that is not there, whatever ended it.
 var birdDead = &Rule{
-	ID: "bird-dead", Layer: LayerCalico, Symptom: true, Title: "BIRD does not run on this node, or hangs",
+	ID: "bird-dead", Layer: LayerCalico, Symptom: true, Title: "BIRD is not running on this node, or hangs",
 	Doc: `The socket is there and nobody listens: BIRD ended and left it behind; or it takes the connection and says nothing: it is frozen, or starved of CPU. The routes it wrote stay in the kernel (persist), so pods are often still reached while calico-node is not ready, until a route changes. Peers see "Connection refused" or "Connection closed", and their sessions are well as soon as it lives again.
 Told from a BIRD that was never configured by confd's file, from a port that another program holds by who listens on it, and from a firewall by its own socket, which no packet takes part in.`,
 	Fix: startAnew, Wants: []string{checks.BirdSocket.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID,
@@ -149,7 +149,7 @@ var birdUnfed = &Rule{
 
 // birdProbe is a probe that asks for what is not meant to run.
 var birdProbe = &Rule{
-	ID: "bird-probe", Layer: LayerCalico, Title: "calico-node's probe asks for a BIRD that is not meant to run",
+	ID: "bird-probe", Layer: LayerCalico, Title: "calico-node's probe checks BIRD, which is not meant to run here",
 	Doc: `The networking backend is vxlan or none, so calico-node runs no BIRD, and its readiness or liveness probe still has -bird-ready or -bird-live, as in a manifest that was changed in one of the two places only. The pod is never ready, or is killed again and again, while pods' traffic is well.`,
 	Fix: probe.Fix{
 		Says:     "Take -bird-ready and -bird-live out of the probes, or set the backend back to bird.",
@@ -178,8 +178,9 @@ var dropBlocker = &probe.Fix{
 
 // bgpRestartHold is the trap of graceful restart.
 var bgpRestartHold = &Rule{
-	ID: "bgp-restart-hold", Layer: LayerPeers, Title: "BIRD holds all routes back after its start, until every peer is up",
-	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Where the machine of a peer that it waits for answers and its session does not come up all the same (a firewall, a password, an AS number), that is the reason, and this follows from it. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
+	ID: "bgp-restart-hold", Layer: LayerPeers,
+	Title: "BIRD withholds all routes until every peer is up (graceful restart)",
+	Doc:   `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Where the machine of a peer that it waits for answers and its session does not come up all the same (a firewall, a password, an AS number), that is the reason, and this follows from it. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
 		Says: "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
 		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide",
@@ -237,7 +238,7 @@ var bgpRestartHold = &Rule{
 
 // bgpPeersMissing are peers BIRD was never told of.
 var bgpPeersMissing = &Rule{
-	ID: "bgp-peers-missing", Layer: LayerCalico, Title: "BIRD lacks peers that Calico's resources ask for",
+	ID: "bgp-peers-missing", Layer: LayerCalico, Title: "BIRD lacks peers that Calico's resources configure",
 	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not received it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
 	Fix: startAnew, Wants: []string{checks.BirdConfig.ID},
 	Match: func(f Findings) []Case {

@@ -12,7 +12,7 @@ import (
 
 // birdPortTaken is another routing daemon on the node.
 var birdPortTaken = &Rule{
-	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds BGP's port on this node",
+	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds the BGP port on this node",
 	Doc: `BIRD cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's BIRD runs then and answers, every session of it is down with "No listening socket", and it does not try again by itself; or it does not run at all, and its socket refuses while something listens on the port all the same.`,
 	Fix: probe.Fix{
 		Says:     "See who listens, and stop it or give it another address or port.",
@@ -107,7 +107,7 @@ func withoutListener(f Findings) []Case {
 
 // birdOldPort is a BIRD that listens on another port than the one that is configured.
 var birdOldPort = &Rule{
-	ID: "bird-old-port", Layer: LayerCalico, Title: "BIRD listens on another port than BGPConfiguration's listenPort",
+	ID: "bird-old-port", Layer: LayerCalico, Title: "BIRD listens on a port other than BGPConfiguration's listenPort",
 	Doc: `BIRD opens its port when it starts, and keeps it when its configuration is read again. Where listenPort of the BGPConfiguration "default" or "node.NAME" is changed or taken away, BIRD stays on the old port until calico-node restarts. Sessions that are up stay up; a peer that connects to the new port is refused, so after the next interruption the session only comes back if this side connects.
 Told from a BIRD that is down by its socket, which answers, and by the port that its process holds.`,
 	Fix: probe.Fix{

@@ -37,7 +37,8 @@ func written(f Findings, lines []Finding) []Clue {
 
 // kernelLacks is a kernel without what Felix or kube-proxy needs.
 var kernelLacks = &Rule{
-	ID: "kernel-lacks", Layer: LayerKernel, Title: "the kernel lacks a module or feature that Felix or kube-proxy needs",
+	ID: "kernel-lacks", Layer: LayerKernel,
+	Title: "the kernel lacks a module or feature that Felix or kube-proxy needs",
 	Doc: `iptables, ipset, nft and netlink ask the kernel for modules, which it loads when they are first needed: xt_set, xt_mark, ip_set and its types, iptable_raw, nf_tables, vxlan, ipip, wireguard. A kernel that was built without one (small images, appliances, kernels of a cloud or of a Raspberry Pi), whose package of extra modules is missing (linux-modules-extra), or that was updated without a reboot, so that the modules of the running one are gone from /lib/modules, has not got it; where loading is forbidden (kernel.modules_disabled, a blacklist) it gets none. Felix writes the message, tries again, and ends.
 Told from rules that are refused for another reason by the words of the kernel's own tools; a module that has been loaded since does not count, nor does a warning beside a command that worked.`,
 	Fix: probe.Fix{
@@ -74,7 +75,8 @@ Told from rules that are refused for another reason by the words of the kernel's
 
 // tablesUnreadable is a program whose rules keep Felix from its own.
 var tablesUnreadable = &Rule{
-	ID: "tables-unreadable", Layer: LayerKernel, Title: "rules of another program stand in iptables' tables, and iptables cannot read them",
+	ID: "tables-unreadable", Layer: LayerKernel,
+	Title: "iptables cannot read its tables: another program put native nftables rules there",
 	Doc: `iptables-nft keeps its rules in the tables filter, nat, mangle and raw of nft, and cannot read a table in which another program (a VPN client, a firewall, a script) has put rules of nft's own: a set, a match or an expression that iptables does not have. It says so and ends well. Felix reads a table before it writes, so it writes none of its rules any more, also where its own are in nft's form and it only wants to clean up: it is not ready, and policies and new pods stay as they were. kube-proxy's rules in that form are stopped the same way.
 Told from a missing kernel module and from a held lock by Felix' own words.`,
 	Fix: probe.Fix{
@@ -105,7 +107,8 @@ Told from a missing kernel module and from a held lock by Felix' own words.`,
 
 // bpfRefused is an eBPF data plane that the kernel does not take.
 var bpfRefused = &Rule{
-	ID: "bpf-refused", Layer: LayerKernel, Title: "eBPF is configured, and Felix or the kernel refuses it",
+	ID: "bpf-refused", Layer: LayerKernel,
+	Title: "the eBPF data plane is configured, but Felix or the kernel refuses it",
 	Doc: `With bpfEnabled (FelixConfiguration, or linuxDataplane BPF of the operator) Felix makes services and policy with programs in the kernel, and kube-proxy is mostly taken away. A kernel that is too old (5.10; on RHEL 4.18.0-305) makes Felix go on with iptables, and write so once at its start: then nobody makes services. Where the file system of eBPF is not mounted, or maps and programs are not let in (lockdown, a missing capability, a verifier that refuses a program, no memory that may be locked), Felix ends at each start, or leaves single pods without policy.
 Told from a Felix that hangs by its own line.`,
 	Fix: probe.Fix{
@@ -150,7 +153,7 @@ Told from a Felix that hangs by its own line.`,
 
 // typhaCertificate is a connection to Typha that TLS refuses.
 var typhaCertificate = &Rule{
-	ID: "typha-certificate", Layer: LayerDatastore, Title: "Typha and calico-node refuse each other's certificate",
+	ID: "typha-certificate", Layer: LayerDatastore, Title: "Typha and calico-node reject each other's certificate",
 	Doc: `Between Typha and Felix and confd both ends show a certificate: each has to be of the authority that the other is given (ConfigMap tigera-ca-bundle, or a file), still be valid, and have the name that the other is told to want (TyphaCN or TyphaURISAN at Felix, ClientCN or ClientURISAN at Typha). After a renewal of the authority of which only one end has heard, an expired certificate, or secrets copied from another cluster, TCP 5473 is open, Typha runs, and no Felix gets beyond the handshake: it ends with "Failed to connect to Typha, giving up after timeout".
 Told from a Typha that is not reached by the words of TLS; who refuses is told by "remote error", which is Typha's answer.`,
 	Fix: probe.Fix{
@@ -197,7 +200,7 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 
 // typhaStale is a Typha that answers and does not serve.
 var typhaStale = &Rule{
-	ID: "typha-stale", Layer: LayerDatastore, Title: "Typha answers, and is too old or drops calico-node again and again",
+	ID: "typha-stale", Layer: LayerDatastore, Title: "Typha is too old, or keeps dropping calico-node",
 	Doc: `Felix and confd take everything from Typha, in a form that both have to know. In an upgrade Typha has to be the newer one: an old one that stayed (its Deployment was left out, its rollout hangs) lacks what calico-node asks for, and the connection is ended after the greeting. A Typha that is short of CPU or memory, that is killed again and again, or whose client is too slow to take what it sends, ends connections too: calico-node connects anew each time and learns late of new pods and policies.
 Told from Typhas that do not answer by the connection, which opens; from a refused certificate by the greeting, which is read.`,
 	Fix: probe.Fix{
@@ -234,7 +237,8 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 
 // cniTokenUnrenewed is a token that still holds, and that nobody will renew.
 var cniTokenUnrenewed = &Rule{
-	ID: "cni-token-unrenewed", Layer: LayerDatastore, Later: true, Title: "calico-node makes no new token for the CNI plugin",
+	ID: "cni-token-unrenewed", Layer: LayerDatastore, Later: true,
+	Title: "calico-node does not renew the CNI plugin's token",
 	Doc: `calico-node makes a new token for the CNI plugin some hours before the old one ends. Where the API server refuses it one (its account calico-cni-plugin is gone, calico-node lacks the right to create serviceaccounts/token, its own token is refused), it writes so every few seconds and goes on. Pods get networks until the old token has expired, a day at most; after that none does, on every node.
 Told from a token that has expired by its dates.`,
 	Fix: probe.Fix{

@@ -8,7 +8,7 @@ import (
 
 // cgroupsExhausted is kubernetes/kubernetes#96701.
 var cgroupsExhausted = &Rule{
-	ID: "cgroups-exhausted", Layer: LayerKernel, Title: "the kernel makes no more cgroups",
+	ID: "cgroups-exhausted", Layer: LayerKernel, Title: "the kernel cannot create more cgroups",
 	Doc: `Each pod and container has a cgroup, for which the kubelet and the runtime make a folder below /sys/fs/cgroup. The kernel has numbers for 65535 memory cgroups, and answers "no space left on device" or "cannot allocate memory" when there is none left. Kernels before 5.x keep removed cgroups whose memory is still accounted, and with accounting of kernel memory (kmem) some leak for ever: pods that come and go, as of CronJobs, use the numbers up in weeks. Pods that run go on.
 Told from a full disk and from short memory by the path, which is a cgroup: neither a disk nor the node's memory is meant.`,
 	Fix: probe.Fix{
@@ -41,7 +41,8 @@ Told from a full disk and from short memory by the path, which is a cgroup: neit
 
 // systemdUnanswering is kubernetes/kubernetes#100328.
 var systemdUnanswering = &Rule{
-	ID: "systemd-unanswering", Layer: LayerMachine, Title: "systemd, which makes the cgroups of pods, does not answer",
+	ID: "systemd-unanswering", Layer: LayerMachine,
+	Title: "systemd, which creates the pods' cgroups, does not respond",
 	Doc: `With the cgroup driver systemd, the kubelet and runc ask systemd over D-Bus for the cgroup of each pod and container. Where dbus was restarted or upgraded they may hold a dead connection ("dbus: connection closed by user"); where systemd itself is stuck or busy with thousands of units, its answer does not come ("Timed out while waiting for StartUnit ... completion signal from dbus"). Pods that run go on.
 Told from a runtime that hangs by these words.`,
 	Fix: probe.Fix{

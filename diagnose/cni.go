@@ -13,7 +13,7 @@ import (
 
 // cniConfigMissing is a node whose pods get no network at all.
 var cniConfigMissing = &Rule{
-	ID: "cni-config-missing", Layer: LayerCalico, Title: "the runtime has no network configuration it can use",
+	ID: "cni-config-missing", Layer: LayerCalico, Title: "the runtime has no usable CNI configuration",
 	Doc: `The runtime reads the first file of /etc/cni/net.d; Calico's install-cni writes 10-calico.conflist there when calico-node starts. With none, or one that cannot be understood, the kubelet calls the node NotReady ("cni plugin not initialized"), taints it, and no new pod gets a network; those that run go on. Somebody removed the file (a cleanup, another plugin's uninstaller, an image update of /etc), or install-cni has not got so far: then its own cause is named.
 Told from a runtime that hangs by its answer; from a wrong plugin that is used in Calico's place by the file.`,
 	Fix: probe.Fix{
@@ -50,7 +50,7 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 
 // cniConfigUnread is containerd/containerd#11209.
 var cniConfigUnread = &Rule{
-	ID: "cni-config-unread", Layer: LayerRuntime, Title: "containerd does not read the CNI configuration that is there",
+	ID: "cni-config-unread", Layer: LayerRuntime, Title: "containerd has not loaded the CNI configuration on disk",
 	Doc: `containerd reads /etc/cni/net.d at its start and at each change, of which the kernel tells it by a watch on that folder. A folder that was removed or renamed, as by "rm -r /etc/cni", a clean-up or a restored backup, takes the watch with it; containerd does not set it up again on the new one. Calico's file is there then and right, containerd still says "no network config found", the node is NotReady ("cni plugin not initialized") and no new pod gets a network. Those that run go on.
 Told from a file that is missing, or in another folder, by the file; from one that cannot be understood by reading it.`,
 	Fix: probe.Fix{
@@ -84,7 +84,7 @@ func notReadyNetwork(f Findings) []Finding {
 
 // cniConfigShadowed is another plugin's file in the way.
 var cniConfigShadowed = &Rule{
-	ID: "cni-config-shadowed", Layer: LayerCalico, Title: "another plugin's network configuration comes before Calico's",
+	ID: "cni-config-shadowed", Layer: LayerCalico, Title: "another plugin's CNI configuration comes before Calico's",
 	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days. Cilium renames every other file to NAME.cilium_bak (cni.exclusive, its default), each time that its agent starts: one of its pods on a node with Calico is enough.
 Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
@@ -139,7 +139,7 @@ var renamedBack = probe.Fix{
 
 // cniPluginMissing is a program that is not there.
 var cniPluginMissing = &Rule{
-	ID: "cni-plugin-missing", Layer: LayerCalico, Title: "a CNI plugin that the configuration names is missing or cannot run",
+	ID: "cni-plugin-missing", Layer: LayerCalico, Title: "a configured CNI plugin is missing or not executable",
 	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.
 A plugin for another CPU, or an empty one as a full disk leaves it, is there and cannot start: "fork/exec /opt/cni/bin/calico: exec format error".`,
 	Fix: probe.Fix{
@@ -207,7 +207,7 @@ var runnablePlugins = probe.Fix{
 
 // cniNoExec is cni-plugin#891.
 var cniNoExec = &Rule{
-	ID: "cni-noexec", Layer: LayerCalico, Title: "the folder of the CNI plugins is mounted noexec",
+	ID: "cni-noexec", Layer: LayerCalico, Title: "the CNI plugin directory is mounted noexec",
 	Doc: `The runtime starts the programs of /opt/cni/bin for every pod. Where that folder, or the file system that it is on, is mounted with the option noexec, as hardened images and /etc/fstab have it for /opt or /var, the kernel refuses: "fork/exec /opt/cni/bin/calico: permission denied". The files are there and have the right mode; install-cni even copies new ones.
 Told from a plugin that is missing, or whose mode is wrong, by the mount's options.`,
 	Fix: *letExecute, RuledOut: []string{checks.CNIToken.ID}, Explains: []string{"cni-plugin-fails"},
@@ -226,9 +226,9 @@ Told from a plugin that is missing, or whose mode is wrong, by the mount's optio
 
 // nodenameWrong is a Calico that thinks it is elsewhere.
 var nodenameWrong = &Rule{
-	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico has another name for this node, or none",
+	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico uses another name for this node, or has none",
 	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
-A file that is missing because calico-node has not started yet is no cause but what follows from one: here calico-node runs, so the file was removed or the volume is not the node's.`,
+A file that is missing because calico-node has not started yet is a symptom. Here calico-node, Felix or BIRD runs, so the file was removed or the volume is not the node's.`,
 	Fix: probe.Fix{
 		Says: "Have calico-node write it again; with a wrong name, look first where that comes from.",
 		Manifest: []string{
@@ -244,16 +244,18 @@ A file that is missing because calico-node has not started yet is no cause but w
 	Match: func(f Findings) []Case {
 		other := keep(f.Failed(checks.CNINodename.ID), because("other"))
 		missing := keep(f.Failed(checks.CNINodename.ID), because("missing"))
-		runs := f.where(func(r Finding) bool { return r.Check == facts.CheckCalicoPod && r.Status == probe.OK })
+		// calico-node writes the file before it starts Felix and BIRD.
+		started := []string{facts.CheckCalicoPod, checks.FelixLive.ID, checks.BirdSocket.ID}
+		runs := f.where(func(r Finding) bool { return r.Status == probe.OK && slices.Contains(started, r.Check) })
 		switch {
 		case len(other) > 0:
 			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw,
 				For: clues(proof, other), Covers: append(Covers(checks.CNINodename.ID), podsUnconnected...)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
-				Says:   "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",
+				Says:   "new pods on {node} get no network: calico-node runs, but its file /var/lib/calico/nodename is gone",
 				For:    slices.Concat(clues(strong, missing), clues(hint, runs)),
-				Covers: append(Covers(checks.CNINodename.ID), podsUnconnected...),
+				Covers: append(Covers(checks.CNINodename.ID, facts.CheckCalicoPod), podsUnconnected...),
 			}}
 		}
 		return nil

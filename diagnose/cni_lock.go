@@ -8,7 +8,7 @@ import (
 
 // ipamLockHeld is the lock of projectcalico/cni-plugin#985, held by somebody else.
 var ipamLockHeld = &Rule{
-	ID: "ipam-lock-held", Layer: LayerCalico, Title: "a process holds the lock that Calico's IPAM takes, so no new pod gets an address",
+	ID: "ipam-lock-held", Layer: LayerCalico, Title: "a process holds Calico's IPAM lock, so new pods get no address",
 	Doc: `calico-ipam lets one call after the other ask for an address, by a lock on /var/run/calico/ipam.lock (flock) that it waits for without an end. While another process keeps that lock, a backup, a script or a call of the plugin that hangs, every new pod of the node stays in ContainerCreating, and neither the kubelet nor the plugin says a word before the runtime gives up after minutes. Pods that run are well; pods that end keep their addresses.
 Told from a plugin that fails by the lock itself, which the kernel shows with its holder.`,
 	Fix: probe.Fix{

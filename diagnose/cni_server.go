@@ -15,7 +15,8 @@ import (
 
 // cniPluginForbidden is an account of the CNI plugin that lacks a right.
 var cniPluginForbidden = &Rule{
-	ID: "cni-plugin-forbidden", Layer: LayerDatastore, Title: "the CNI plugin's account lacks a right that each new pod needs",
+	ID: "cni-plugin-forbidden", Layer: LayerDatastore,
+	Title: "the CNI plugin's service account lacks a permission that every new pod needs",
 	Doc: `From v3.26 the CNI plugin has an account of its own, calico-cni-plugin, with a ClusterRole and a ClusterRoleBinding. Where a clean-up, a half-done upgrade or a GitOps prune removed one of them, the plugin is forbidden to read ClusterInformation or the pod, and no new pod gets a network on any node. Running pods, calico-node and the kubelet have other accounts and work.
 Told from a token that has expired by the API server's answer about the account itself.`,
 	Fix: *rightsOfPlugin, RuledOut: []string{checks.CNIToken.ID, checks.DatastoreLatency.ID},
@@ -43,7 +44,7 @@ Told from a token that has expired by the API server's answer about the account 
 
 // cniKubeconfigWrong is a kubeconfig of the CNI plugin that leads to no API server, or to one that it cannot trust.
 var cniKubeconfigWrong = &Rule{
-	ID: "cni-kubeconfig-wrong", Layer: LayerCalico, Title: "the CNI plugin's kubeconfig leads to no API server that it can use",
+	ID: "cni-kubeconfig-wrong", Layer: LayerCalico, Title: "the CNI plugin's kubeconfig has no usable API server",
 	Doc: `calico-node writes the API server's URL and authority into calico-kubeconfig, and Calico's CNI plugin uses them for each new pod. A file that was restored from a backup, or that came from another cluster, names an old server or another authority. Then no new pod gets a network ("error getting ClusterInformation: ... dial tcp", or "x509: certificate signed by unknown authority"), while the kubelet, calico-node and running pods work.
 Told from an API server that is down, and from a node that is cut off, by the node's own connections to the API servers, which work. No case of this cause: a certificate that has expired, which is the API server's or the clock's, and a name that the node does not resolve.`,
 	Fix: probe.Fix{

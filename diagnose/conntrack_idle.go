@@ -7,7 +7,7 @@ import (
 
 // conntrackIdle is a node that forgets idle connections.
 var conntrackIdle = &Rule{
-	ID: "conntrack-timeout-short", Layer: LayerKernel, Title: "idle TCP connections lose their entry in the connection tracking table too soon",
+	ID: "conntrack-timeout-short", Layer: LayerKernel, Title: "conntrack forgets idle TCP connections too soon",
 	Doc: `The kernel forgets a connection that is idle for nf_conntrack_tcp_timeout_established (5 days by default, one day where kube-proxy sets it). A hardening profile or a profile against floods sets seconds. Then a connection of a pod to a Service or from outside to a pod that was idle for longer has no entry: its next packet is not translated, or is invalid and dropped where nf_conntrack_tcp_loose is 0. With 1, the kernel's default, it makes a new entry: a connection without NAT goes on, one to a Service may reach another backend, which resets it. New connections work, and those that are used all the time. On-call sees database pools, watches and keep-alive connections that hang or are reset after a pause.
 Told from a full table by its entries, and from a lossy network by new connections, which work.`,
 	Fix: probe.Fix{

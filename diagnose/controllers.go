@@ -10,7 +10,8 @@ import (
 
 // controllersEnd is a calico-kube-controllers that does not get up, or is not there.
 var controllersEnd = &Rule{
-	ID: "controllers-end", Layer: LayerCalico, Later: true, Title: "calico-kube-controllers does not run, so nobody frees addresses",
+	ID: "controllers-end", Layer: LayerCalico, Later: true,
+	Title: "calico-kube-controllers is not running, so unused addresses are not released",
 	Doc: `calico-kube-controllers takes away what Kubernetes no longer has: addresses of pods and nodes that are gone, their blocks, Calico's data of nodes. Nothing of the node breaks while it is away; over days the pools fill with addresses that nobody has, blocks stay with nodes that are gone, and new pods get no address one day. It ends where it lacks a right, its account or a CRD, or does not reach the API server; as a pod of its own it does not where Calico does not work on its node.
 Told from a node whose pods have no network by the others there, which are well.`,
 	Fix: probe.Fix{

@@ -34,7 +34,8 @@ func inRole(fs []Finding, role string) []Finding {
 
 // datastoreNotReady is Calico's own switch.
 var datastoreNotReady = &Rule{
-	ID: "datastore-not-ready", Layer: LayerDatastore, Title: "Calico's datastore is marked not ready",
+	ID: "datastore-not-ready", Layer: LayerDatastore,
+	Title: "Calico's datastore is marked not ready (datastoreReady: false)",
 	Doc: `ClusterInformation's datastoreReady is switched off for a migration (calicoctl datastore migrate lock) and for upgrades between data models, and on again afterwards. While it is off, the CNI plugin answers every pod "Calico is currently not ready to process requests", and Felix programs nothing: it ends, starts anew and waits, and calls itself live and ready meanwhile, so a Ready calico-node means nothing here. It concerns every node at once; pods that run go on as they are.
 In a migration to native resources of the group projectcalico.org (DatastoreMigration, from v3.32 on) the switch of the old group stays off on purpose; switched on by hand, two halves of the cluster would write to two datastores.
 Told from a datastore out of reach by datastore-latency, which is fine here.`,
@@ -81,7 +82,8 @@ var migrating = probe.Fix{
 
 // apiCutOff is a node that does not reach an API server that is well.
 var apiCutOff = &Rule{
-	ID: "api-cut-off", Layer: LayerDatastore, Open: true, Title: "this node does not reach the API server, which answers others",
+	ID: "api-cut-off", Layer: LayerDatastore, Open: true,
+	Title: "this node cannot reach the API server, which answers others",
 	Doc: `No API server answers this node, neither by the service's address nor directly, while the one who asks has it answer: what lies between them drops or refuses this node's packets: a firewall or security group on TCP 6443, a route, or an API server that died behind a load balancer.
 Told from lost rules of kube-proxy by the endpoints, which answer there; from an API server that is down by the API's own answers in this very run.`,
 	Fix: probe.Fix{
@@ -138,7 +140,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 
 // apiUnhealthy is an API server that says itself that it is ill.
 var apiUnhealthy = &Rule{
-	ID: "api-unhealthy", Layer: LayerDatastore, Title: "the API server answers that it is not well",
+	ID: "api-unhealthy", Layer: LayerDatastore, Title: "the API server reports that it is unhealthy",
 	Doc: `/readyz of the API server names what is wrong, most often its etcd ("[-]etcd failed"): a lost leader, a full disk, a certificate. A load balancer without a living server behind it answers 502 or 503. Every node suffers alike: leases, controllers and starts of calico-node get slow or fail ("etcdserver: request timed out", "leader changed").
 Told from a node that is cut off by the answer, which did come.`,
 	Fix: probe.Fix{
@@ -168,7 +170,7 @@ const slowAnswer = 1000
 
 // apiSlow is a server that is near and slow.
 var apiSlow = &Rule{
-	ID: "api-slow", Layer: LayerDatastore, Title: "the API server is near and takes long to answer",
+	ID: "api-slow", Layer: LayerDatastore, Title: "the API server is slow, although the network to it is fast",
 	Doc: `TCP connects in milliseconds and the first byte of an answer takes a second and more: the server, or the etcd behind it, is slow (disk, load, a defragmentation), not the way there. Every node feels it.
 Told from distance, which the handshake of TCP shows too; from a node short of CPU by the node's load, for there its own programs are late.`,
 	Fix: probe.Fix{
@@ -200,7 +202,7 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 
 // etcdRefuses is an etcd that does not take Calico's certificate.
 var etcdRefuses = &Rule{
-	ID: "etcd-certificate", Layer: LayerDatastore, Title: "Calico's etcd refuses the certificate, or one has expired",
+	ID: "etcd-certificate", Layer: LayerDatastore, Title: "Calico's etcd rejects the certificate, or one has expired",
 	Doc: `Where Calico keeps its data in an etcd of its own, Felix, the CNI plugin and calico-node's start show it a client certificate (the secret calico-etcd-secrets; on the node /etc/cni/net.d/calico-tls). etcd refuses a certificate that has expired, or that is of another authority: no pod gets a network, and a start does not end.
 Told from an etcd out of reach by its answer.`,
 	Fix: probe.Fix{
@@ -234,7 +236,7 @@ Told from an etcd out of reach by its answer.`,
 
 // typhaUnreachable is a Felix cut off from what it listens to.
 var typhaUnreachable = &Rule{
-	ID: "typha-unreachable", Layer: LayerDatastore, Open: true, Title: "no Typha answers this node",
+	ID: "typha-unreachable", Layer: LayerDatastore, Open: true, Title: "no Typha is reachable from this node",
 	Doc: `Where Typha is used, Felix and confd hear of everything through it (TCP 5473), and end when none answers ("Failed to connect to Typha, giving up after timeout"). Refused: nothing listens, Typha's pods are not up. No answer: a firewall on 5473, which a new node pool often lacks, or frozen Typhas. The API may be fine all the time.
 Told from a datastore out of reach by datastore-latency.`,
 	Fix: probe.Fix{

@@ -160,7 +160,8 @@ func targetsOf(died []Finding) string {
 
 // sourceUnexpected is the kernel's check of sources.
 var sourceUnexpected = &Rule{
-	ID: "source-unexpected", Layer: LayerKernel, Title: "the kernel drops packets whose source it does not expect on that interface",
+	ID: "source-unexpected", Layer: LayerKernel,
+	Title: "the kernel's reverse path filter (rp_filter) drops the packets",
 	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always.
 Told from a firewall by the counter, and from a packet that never came by the same.`,
 	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
@@ -187,7 +188,8 @@ var vague = []string{checks.PlaceNeighbour, checks.PlaceLink, checks.PlaceInterf
 
 // droppedHere is every other place.
 var droppedHere = &Rule{
-	ID: "dropped-here", Layer: LayerPaths, Residual: true, Title: "packets die on this node, at a place its counters name",
+	ID: "dropped-here", Layer: LayerPaths, Residual: true,
+	Title: "this node drops the packets; its counters show where",
 	Doc: `The counters of this node grew by as many packets as were lost to a target, burst by burst, and not in the pauses between; or the kernel says itself what it does with them. So they die here, and not on the other node or between: in a queue or by a filter (tc), by IPsec, for want of a route or of a neighbour's MAC address, for their size, by a wrong checksum, in the queue of a socket that listens. What else is known of the place is said by causes of its own; this one is for places that none of them knows.
 docs/drops.md has each place, and what was seen of it.`,
 	Fix: lookAt("Find the setting behind the counter that is named: a tc qdisc or filter for a queue, a missing or odd route, an IPsec policy, the MTU, or the backlog of a listening socket.",

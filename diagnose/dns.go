@@ -39,7 +39,8 @@ func serverOf(r Finding) netip.Addr {
 
 // clusterDNSWrong is a kubelet that gives pods a name server that is not there.
 var clusterDNSWrong = &Rule{
-	ID: "cluster-dns-wrong", Layer: LayerServices, Title: "the kubelet gives pods a name server that does not serve the cluster's names",
+	ID: "cluster-dns-wrong", Layer: LayerServices,
+	Title: "the kubelet configures pods with a DNS server that does not serve cluster names",
 	Doc: `The kubelet writes the addresses of its setting clusterDNS into the resolv.conf of every pod that it makes; the Service of the cluster's DNS has another address. It is mostly a node that was joined with another cluster's settings, a Service that was made anew with another address, or a change of the range of services. Pods that are older keep what they were given, so the trouble begins pod by pod. Without any clusterDNS new pods get the node's own name servers, which know no Service.
 Where the address is link-local (169.254.20.10), it is the node's own DNS cache (NodeLocal DNSCache) that does not answer.
 Told from a DNS that is down by the Service, which answers in the same place.`,
@@ -104,7 +105,8 @@ func unknownName(r Finding) bool { return r.Facts.Str(checks.FactRcode) == "NXDO
 
 // clusterDomainWrong is a kubelet that gives pods another cluster domain than the DNS serves.
 var clusterDomainWrong = &Rule{
-	ID: "cluster-domain-wrong", Layer: LayerServices, Title: "the kubelet's cluster domain is not the one that the cluster's DNS serves",
+	ID: "cluster-domain-wrong", Layer: LayerServices,
+	Title: "the kubelet's cluster domain is not the one that the cluster DNS serves",
 	Doc: `The kubelet puts its setting clusterDomain into the search list of every pod, and CoreDNS serves the domain that its Corefile names (plugin kubernetes). Where the two differ, every server answers NXDOMAIN for the names of Services that pods ask for; the servers are well.
 Told from a DNS that is down by these answers; which of the two is wrong a node shows on which they resolve.`,
 	Fix: probe.Fix{
@@ -144,7 +146,7 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 
 // dnsUnserved is a DNS Service that nothing stands behind, for a reason that is in the API's objects.
 var dnsUnserved = &Rule{
-	ID: "dns-unserved", Layer: LayerServices, Title: "nothing stands behind the cluster's DNS Service, for a reason that the API shows",
+	ID: "dns-unserved", Layer: LayerServices, Title: "the cluster DNS Service has no ready endpoint",
 	Doc: `A Service has the endpoints that its selector finds among ready pods. Where the selector names labels that no pod has (a chart or a manual install with other labels), its targetPort names a port that no container declares, its Deployment asks for no replica or is refused its pods, or nobody makes EndpointSlices, it has none, and all names fail in the whole cluster though CoreDNS itself may be well. kube-proxy refuses its address then.
 Told from a CoreDNS that does not run by the pods, which the API has.`,
 	Fix: probe.Fix{
@@ -198,7 +200,7 @@ var useAllServers = probe.Fix{
 
 // dnsForbidden is a CoreDNS that may not read what it serves.
 var dnsForbidden = &Rule{
-	ID: "coredns-forbidden", Layer: LayerServices, Title: "CoreDNS' account lacks rights that it needs",
+	ID: "coredns-forbidden", Layer: LayerServices, Title: "CoreDNS' service account lacks permissions",
 	Doc: `CoreDNS lists and watches services, namespaces and endpointslices. Where its ClusterRole (system:coredns) or the binding lacks one of them, as when a newer CoreDNS was put in with the role of an older one, it waits for its plugin kubernetes and is not ready, or answers SERVFAIL: no name of the cluster resolves. One that runs goes on with what it knows until it is started anew.
 Told from a CoreDNS that does not reach the API server by what the API server says of its account.`,
 	Fix: probe.Fix{

@@ -10,7 +10,8 @@ import (
 
 // dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in place of the plugin kubernetes.
 var dnsZoneShadowed = &Rule{
-	ID: "dns-zone-shadowed", Layer: LayerServices, Title: "a part of the DNS configuration answers for names of the cluster in place of the plugin kubernetes",
+	ID: "dns-zone-shadowed", Layer: LayerServices,
+	Title: "another CoreDNS plugin answers cluster names before the kubernetes plugin",
 	Doc: `CoreDNS answers a question by the most specific server block or zone of its Corefile. A block for a part of the cluster's domain ("default.svc.cluster.local:53"), a file, hosts, rewrite or template plugin that matches it, or a stub domain answers in place of the plugin kubernetes, and what it does not know is NXDOMAIN, SERVFAIL or REFUSED. The names of other namespaces resolve at the same server.
 Where such a part resolves a name of the cluster to another address than its Service has, programs connect to the wrong machine.
 Told from a DNS that is down or cannot read the API, and from another cluster domain, by those names.`,

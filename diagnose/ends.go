@@ -11,7 +11,7 @@ import (
 
 // podsDoNotEnd are pods that stay in Terminating.
 var podsDoNotEnd = &Rule{
-	ID: "pods-do-not-end", Layer: LayerKubelet, Symptom: true, Title: "pods of the node stay in Terminating, long after their grace",
+	ID: "pods-do-not-end", Layer: LayerKubelet, Symptom: true, Title: "pods on the node are stuck in Terminating",
 	Doc: `The kubelet ends a pod in steps: it has the runtime stop the containers, then the sandbox, for which the runtime calls the CNI plugin (DEL); it unmounts the volumes, removes the cgroup, and only then tells the API server to forget the pod. Whatever does not come back holds the pod there. The event FailedKillPod has the runtime's words: "failed to destroy network for sandbox" is the CNI plugin, which needs the node's name file, a kubeconfig and the datastore for DEL as for ADD; "context deadline exceeded" for a container is a shim that hangs, or a process in state D, which no signal ends. With every container ended and no event it is a volume that is in use ("device or resource busy") or the cgroup.
 Told from a pod with a finalizer, which waits for a controller, and from a dead kubelet by the lease. Deleting with --force only makes the API forget the pod: what runs of it goes on.`,
 	Fix: probe.Fix{

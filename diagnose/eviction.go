@@ -13,7 +13,8 @@ import (
 
 // evictionThreshold is a kubelet that calls a node short of what it has.
 var evictionThreshold = &Rule{
-	ID: "eviction-threshold", Layer: LayerMachine, Title: "the kubelet calls the node short of memory or disk, and the node has plenty",
+	ID: "eviction-threshold", Layer: LayerMachine,
+	Title: "the kubelet reports memory or disk pressure, but the node has plenty",
 	Doc: `The kubelet sets MemoryPressure or DiskPressure when less is available than its own threshold (evictionHard, evictionSoft, --eviction-hard): then it evicts pods and takes no new ones without a toleration. With a threshold that is too high for the machine, as one of a larger machine or a percentage with a slip, that happens while memory and disks are free. A list in the configuration replaces the whole default, it is not merged.
 Told from a node that is short by what the probe itself measures there: more than a fifth is free.`,
 	Fix: probe.Fix{

@@ -27,7 +27,7 @@ const ruleRadius = "reading changes nothing; the rule is the kernel's own and is
 
 // familyCutOff is a node of which one IP family is dead, as its neighbours see it.
 var familyCutOff = &Rule{
-	ID: "family-cut-off", Layer: LayerKernel, Open: true, Title: "the node answers by one IP family, and by the other not at all",
+	ID: "family-cut-off", Layer: LayerKernel, Open: true, Title: "the node is reachable over one IP family only",
 	Doc: `From the same neighbours the node answers pings and takes connections at its address of one family, and gives no answer at all at that of the other. So the machine, its link and its daemons are well, and what serves that family is not: no way back for the answers (a main routing table without routes, or no rule that leads to it, as where something deleted rule 32766), or a firewall of that family alone. Where it is the family that the API server is asked by, the kubelet is silent and the node NotReady.
 Told from a node that is off, and from a kubelet that ended, by the answers of the other family; from an address that is gone (address-unanswered) by the link, where somebody answers for it. Only where no probe got onto the node: inside more is known.`,
 	Fix: probe.Fix{
@@ -70,7 +70,8 @@ Told from a node that is off, and from a kubelet that ended, by the answers of t
 
 // mainRuleMissing is a machine whose kernel is not told any more to look into its main routing table.
 var mainRuleMissing = &Rule{
-	ID: "main-rule-missing", Layer: LayerKernel, Title: "no routing rule leads to the main table: nothing of that family is routed",
+	ID: "main-rule-missing", Layer: LayerKernel,
+	Title: "no routing rule selects table main, so that IP family is not routed",
 	Doc: `The kernel finds its routing tables by rules ("ip rule"), and makes those for the tables local (0) and main (32766) itself. Whatever deletes the second, as a network daemon that takes all rules for its own, or "ip rule flush", takes every route away at once: "Network is unreachable" for all that the node or its pods send, and no answer to anybody, while addresses and routes look as they should.
 Told from routes that are gone by the main table, which has them, and by the kernel's answer for one of them.`,
 	Fix: probe.Fix{

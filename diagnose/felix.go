@@ -45,7 +45,8 @@ func unwell(f Findings) []Finding {
 
 // localhostForeign is projectcalico/calico#2146 and #2880.
 var localhostForeign = &Rule{
-	ID: "localhost-foreign", Layer: LayerKernel, Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
+	ID: "localhost-foreign", Layer: LayerKernel, Apart: true,
+	Title: "localhost resolves to another machine, so calico-node's probe fails",
 	Doc: `Felix binds its health port to "localhost" and calico-node's probe asks it there. When the node's /etc/hosts, or a search domain with an answer for every name, gives another address for it, Felix cannot bind ("cannot assign requested address") or the kubelet asks another machine: "dial tcp 192.168.99.7:9099: connection refused" for the URL http://localhost:9099.
 Told from a start that is too slow by the address, which is not this machine's loopback.`,
 	Fix: probe.Fix{
@@ -79,7 +80,8 @@ Told from a start that is too slow by the address, which is not this machine's l
 
 // felixElsewhere is a health port at an address where the kubelet's probe does not ask.
 var felixElsewhere = &Rule{
-	ID: "felix-elsewhere", Layer: LayerCalico, Title: "Felix answers its health port at another address than calico-node's probe asks",
+	ID: "felix-elsewhere", Layer: LayerCalico,
+	Title: "Felix serves its health port at an address that the probe does not use",
 	Doc: `FelixConfiguration's healthHost moves Felix's health port; calico-node's own probe knows only the variable FELIX_HEALTHHOST and else asks localhost. The kubelet then kills a Felix that is well.
 Told from a start that is too slow and from a dead Felix by what listens: the port is open, elsewhere.`,
 	Fix: probe.Fix{
@@ -115,7 +117,8 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 
 // felixHealthOff is a health endpoint that is off while the probe asks it.
 var felixHealthOff = &Rule{
-	ID: "felix-health-off", Layer: LayerCalico, Title: "Felix's health endpoint is switched off, and calico-node's probe asks it",
+	ID: "felix-health-off", Layer: LayerCalico,
+	Title: "Felix's health endpoint is disabled, but calico-node's probe uses it",
 	Doc: `Felix opens its health port only with healthEnabled (FELIX_HEALTHENABLED in Calico's manifests). Without it the probe is refused, and the kubelet kills a calico-node that is well.
 Told from a dead Felix by the setting.`,
 	Fix: probe.Fix{
@@ -234,7 +237,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 
 // felixDataplaneLate is a part of Felix that has not reported in time.
 var felixDataplaneLate = &Rule{
-	ID: "felix-dataplane-late", Layer: LayerCalico, Title: "a part of Felix has not reported in time",
+	ID: "felix-dataplane-late", Layer: LayerCalico, Title: "a component of Felix has not reported in time",
 	Doc: `Each part of Felix has to report within its limit: InternalDataplaneMainLoop within 90 s, CalculationGraph within 30 s. The data plane's is late when writing rules takes long: another program holds the lock of iptables (/run/xtables.lock), there are tens of thousands of rules, or the CPU is short. Liveness is 503 then, and the kubelet kills calico-node, which writes all rules anew.
 Told from a Felix that waits for the datastore by liveness, which is good there; from a frozen one by its answer.`,
 	Fix: probe.Fix{
@@ -265,7 +268,7 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 
 // felixStuck is a Felix that takes connections and answers none.
 var felixStuck = &Rule{
-	ID: "felix-stuck", Layer: LayerCalico, Title: "Felix takes connections and does not answer",
+	ID: "felix-stuck", Layer: LayerCalico, Title: "Felix accepts connections but does not respond",
 	Doc: `The kernel takes connections for a process that is stopped, starved of CPU or deadlocked; the kubelet sees "context deadline exceeded". An answer comes within a millisecond otherwise.
 Told from a dead Felix, which refuses; from a loopback that is cut off by the other daemons on it, which answer.`,
 	Fix: probe.Fix{
@@ -328,7 +331,7 @@ func lastError(f Findings) []Finding {
 
 // felixDown is a Felix that does not run in a container that does.
 var felixDown = &Rule{
-	ID: "felix-down", Layer: LayerCalico, Symptom: true, Title: "Felix does not run, or cannot open its health port",
+	ID: "felix-down", Layer: LayerCalico, Symptom: true, Title: "Felix is not running, or cannot open its health port",
 	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
 	Fix:      felixLog,

@@ -54,7 +54,7 @@ func wrongAddress(f Findings, family int) bool {
 
 // firewallTwice are Calico's rules in two firewalls.
 var firewallTwice = &Rule{
-	ID: "firewall-twice", Layer: LayerPaths, Title: "Calico's rules are in two firewalls, and both are obeyed",
+	ID: "firewall-twice", Layer: LayerPaths, Title: "Calico's rules are in both iptables backends, and both apply",
 	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.31 only, when it is switched to its own nftables tables and back.`,
 	Fix: probe.Fix{
 		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
@@ -79,7 +79,7 @@ var firewallTwice = &Rule{
 
 // firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
 var firewallUnhooked = &Rule{
-	ID: "firewall-unhooked", Layer: LayerPaths, Title: "Calico's firewall rules are not in use",
+	ID: "firewall-unhooked", Layer: LayerPaths, Title: "Calico's firewall rules are not in effect",
 	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 180 s (every 90 s before v3.27), or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
 	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
@@ -104,7 +104,7 @@ func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Ca
 
 // firewallForwardDrop is a policy of FORWARD that drops.
 var firewallForwardDrop = &Rule{
-	ID: "firewall-forward-drop", Layer: LayerPaths, Title: "the firewall's policy drops what pods send",
+	ID: "firewall-forward-drop", Layer: LayerPaths, Title: "the FORWARD chain's policy drops pod traffic",
 	Doc:      `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix:      letForward(nil, 4),
 	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
@@ -193,7 +193,7 @@ func letForward(drops []string, family int) probe.Fix {
 
 // policyForbids is a network policy that may do what it is for.
 var policyForbids = &Rule{
-	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy forbids, or may forbid, what was tried",
+	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy denies, or may deny, the tested traffic",
 	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and from any sender, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
 	Fix: probe.Fix{
 		Says: "If the policy is meant to forbid this, nothing is wrong. If it is not, add a rule to it that allows this traffic, or correct its selector.",

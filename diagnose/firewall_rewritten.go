@@ -10,7 +10,8 @@ import (
 
 // firewallRewritten is a third party that removes the rules of two others.
 var firewallRewritten = &Rule{
-	ID: "firewall-rewritten", Layer: LayerKernel, Title: "something else rewrites the node's firewall and removes the rules of Calico and kube-proxy",
+	ID: "firewall-rewritten", Layer: LayerKernel,
+	Title: "another program keeps removing Calico's and kube-proxy's firewall rules",
 	Doc: `Felix and kube-proxy never touch each other's tables. Where both are missing at once, a third party removed them: "flush ruleset" in /etc/nftables.conf or in a script, a restart of nftables.service or firewalld, a security agent, configuration management that loads a whole ruleset (projectcalico/calico#1292). What it wrote afterwards is often still there: a table of its own. Restarting calico-node or kube-proxy restores the rules only until it runs again.
 Told from a Felix or a kube-proxy that does not write by the other one, whose rules are gone too.`,
 	Fix: probe.Fix{

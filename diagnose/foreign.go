@@ -19,7 +19,7 @@ func foreignRules() []*Rule {
 
 // duplicateAddress is another node's address on an interface of this one.
 var duplicateAddress = &Rule{
-	ID: "duplicate-address", Layer: LayerKernel, Title: "an address of another node is on this node too",
+	ID: "duplicate-address", Layer: LayerKernel, Title: "this node also has an address of another node",
 	Doc: `Two machines have one address: it was added by hand, came with a cloned image, a static configuration or a virtual address that moved without leaving (keepalived). What this node sends to the other one it gives to itself: connections are refused or answered by the wrong machine, BIRD finds no way to the next hop, and the kernel rejects the routes. On the link, who wins changes with each ARP answer, so others lose the other node now and then.
 Told from a node that is down by this node's own interfaces, which have the address; from an old Node of this machine, which nobody reports for, by the InternalIP, which is this node's (address-taken).`,
 	Fix: probe.Fix{
@@ -78,7 +78,8 @@ func detectedTwice(f Findings, c *Case, peer, address string) {
 
 // foreignRoutingRule is projectcalico/calico#4662.
 var foreignRoutingRule = &Rule{
-	ID: "foreign-ip-rule", Layer: LayerKernel, Title: "a routing rule that is not Calico's sends packets for pods past its routes",
+	ID: "foreign-ip-rule", Layer: LayerKernel,
+	Title: "a foreign routing rule diverts pod traffic past Calico's routes",
 	Doc: `A rule that comes before the main table ("ip rule") has packets from the node's own address, or from pods, looked up in a table of its own, in which Calico's routes are not: they leave by the gateway and are lost. nm-cloud-setup makes such rules (table 30400 and up) for each address that a cloud gives the node; cloud-init, VPNs and policy routing made by hand do as well. The routes that everybody looks at are right all the while: the node itself does not reach its own pods, so the kubelet's probes fail and host-network clients time out, while pods reach each other.
 Told from a wrong route by the kernel's own answer for the same packet with and without the sender's address.`,
 	Fix: probe.Fix{
@@ -126,7 +127,7 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 
 // foreignTunnel is a device of another CNI where Calico's tunnel should be.
 var foreignTunnel = &Rule{
-	ID: "foreign-tunnel", Layer: LayerRoutes, Title: "a VXLAN device of another CNI keeps Calico's from being made",
+	ID: "foreign-tunnel", Layer: LayerRoutes, Title: "another CNI's VXLAN device blocks the creation of Calico's",
 	Doc: `The kernel makes no second VXLAN device with the same VNI and UDP port, and none beside one that takes every VNI of a port. A device that an earlier CNI left (flannel.1 with Calico's VNI 4096, cilium_vxlan) or that another one still uses keeps vxlan.calico from being made or from coming up; Felix tries again for ever. Nothing tunnelled comes through, while the nodes ping each other.
 Told from a Felix that hangs by the other device, which the kernel shows with its VNI and port.`,
 	Fix: probe.Fix{
@@ -189,7 +190,7 @@ func refusedHere(f Findings) []Finding {
 
 // firewallRejects is a rule of somebody's that refuses what pods send.
 var firewallRejects = &Rule{
-	ID: "firewall-rejects", Layer: LayerPaths, Title: "a firewall rule on this node, which is not Calico's, refuses what pods send",
+	ID: "firewall-rejects", Layer: LayerPaths, Title: "a foreign firewall rule on this node rejects pod traffic",
 	Doc: `firewalld, ufw or rules made by hand have a chain of their own for forwarded packets, beside Calico's: a packet has to pass both. One of its rules drops or rejects what Calico has accepted. Rejected packets come back at once, "administratively prohibited" from this node's own address, dropped ones never. The node itself, whose packets are not forwarded, reaches every pod; node ports of other nodes fail as well, for their way back leads through this node, and look like a fault of those.
 Told from a network policy, which is named where one holds; from a firewall elsewhere by the address that the rejection comes from.`,
 	Fix: probe.Fix{

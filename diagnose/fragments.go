@@ -10,7 +10,7 @@ import (
 
 // fragmentsDropped is a path on which whole packets pass and fragments do not.
 var fragmentsDropped = &Rule{
-	ID: "fragments-dropped", Layer: LayerPaths, Symptom: true, Title: "fragments of IP packets are dropped on the way to other nodes' pods",
+	ID: "fragments-dropped", Layer: LayerPaths, Symptom: true, Title: "IP fragments to other nodes' pods are dropped",
 	Doc: `A packet that is larger than the MTU and may be fragmented travels in parts. A firewall that drops every fragment ("ip frag-off & 0x1fff != 0 drop", a scrubbing rule before the kernel puts packets together), or a full reassembly queue loses it, while whole packets of the full MTU pass. Some clouds pass no fragments at all: then this is how that network works. A rule in the receiving pod's own network namespace can drop them too. TCP is not affected. Programs over UDP are: large DNS answers, QUIC tunnels, syslog, SIP, and tunnels inside pods.
 Told from a small path MTU by whole packets of the full MTU, which pass; from a rule in the sending pod by the pings of the node itself.`,
 	Fix: probe.Fix{

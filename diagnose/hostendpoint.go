@@ -14,7 +14,7 @@ import (
 // hostEndpointBlocks is Calico's own policy, which keeps others from the node itself. It acts before what
 // anything on the node listens at, so it lies in the layer of the kernel.
 var hostEndpointBlocks = &Rule{
-	ID: "hostendpoint-blocks", Layer: LayerKernel, Title: "a HostEndpoint of Calico's shuts ports of the node itself",
+	ID: "hostendpoint-blocks", Layer: LayerKernel, Title: "a HostEndpoint blocks the node's own ports",
 	Doc: `With a HostEndpoint policies hold for the node's own interface, and what none of them allows is dropped without a word, but for Felix's failsafe ports (ssh, BGP, the API server's 6443; not the kubelet's 10250). One that is made before its policies, or whose policies no longer select it, cuts the node off at once: no ping, no logs, exec or attach, no metrics, while the node stays Ready, for its kubelet calls out and answers come back.
 Told from a firewall of somebody else's by the policies, which are gone through for these ports: no rule lets them in.`,
 	Fix: probe.Fix{
@@ -66,7 +66,8 @@ var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "k
 
 // hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
 var hostEndpointIsolates = &Rule{
-	ID: "hostendpoint-isolates", Layer: LayerKernel, Title: "a HostEndpoint of every interface cuts the node off, from itself too",
+	ID: "hostendpoint-isolates", Layer: LayerKernel,
+	Title: "a HostEndpoint for all interfaces cuts the node off, even from itself",
 	Doc: `A HostEndpoint with interfaceName "*", as calico-kube-controllers makes them for all nodes where it is told to (hostEndpoint.autoCreate), is about the loopback too. As long as no policy selects it its profile lets all through. The first policy that does, such as a GlobalNetworkPolicy without a selector that only logs, leaves nothing open but Felix's failsafe ports: no daemon of the node answers on 127.0.0.1 any more, its probes fail, and Felix and kube-proxy seem to hang.
 Told from a firewall rule on the loopback by the policies, which are gone through for these ports: no rule lets them in.`,
 	Fix: hostEndpointBlocks.Fix, RuledOut: hostEndpointBlocks.RuledOut,

@@ -43,7 +43,8 @@ const asideRadius = "this node only; upgrade-ipam ends at its next try, a second
 
 // upgradePodCIDR is the likeliest of incident 000.
 var upgradePodCIDR = &Rule{
-	ID: "upgrade-ipam-pod-cidr", Layer: LayerInit, Title: "upgrade-ipam cannot finish: the node's podCIDR is missing, or in no IP pool",
+	ID: "upgrade-ipam-pod-cidr", Layer: LayerInit,
+	Title: "upgrade-ipam cannot finish: the node's podCIDR is missing or in no IP pool",
 	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
 Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
 	Fix: probe.Fix{
@@ -82,7 +83,7 @@ Told from the other reasons by the lock itself, which the kernel shows with its 
 
 // upgradeNoAPI waits thirty seconds each time.
 var upgradeNoAPI = &Rule{
-	ID: "upgrade-ipam-no-api", Layer: LayerInit, Title: "upgrade-ipam does not get through to the API server",
+	ID: "upgrade-ipam-no-api", Layer: LayerInit, Title: "upgrade-ipam cannot reach the API server",
 	Doc: upgrading + `Each try begins with reading the Node from the API server at the kubernetes service's address, which a broken kube-proxy, a firewall or a missing route keeps from it; a try then takes half a minute.
 Told from the other reasons by the same address being out of reach for the probe, and by its connection in the state syn-sent. Where the API servers answer at their own addresses it is kube-proxy's rules on this node.`,
 	Fix: probe.Fix{
@@ -109,7 +110,7 @@ Told from the other reasons by the same address being out of reach for the probe
 
 // upgradeStuck is what is known without a reason.
 var upgradeStuck = &Rule{
-	ID: "upgrade-ipam-stuck", Layer: LayerInit, Symptom: true, Title: "upgrade-ipam does not end",
+	ID: "upgrade-ipam-stuck", Layer: LayerInit, Symptom: true, Title: "upgrade-ipam does not finish",
 	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
 	Fix: probe.Fix{
 		Says:     "Read its log; put the leftover files aside if nothing uses them.",
@@ -269,7 +270,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 
 // calicoImage is calico-node's own image.
 var calicoImage = &Rule{
-	ID: "calico-image", Layer: LayerStart, Title: "this node cannot get an image of calico-node",
+	ID: "calico-image", Layer: LayerStart, Title: "this node cannot pull a calico-node image",
 	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
 Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
 	Fix: probe.Fix{
@@ -343,7 +344,7 @@ var refusedFix = probe.Fix{
 
 // calicoPodMissing is a node without Calico.
 var calicoPodMissing = &Rule{
-	ID: "calico-pod-missing", Layer: LayerStart, Title: "no calico-node pod is on the node",
+	ID: "calico-pod-missing", Layer: LayerStart, Title: "the node has no calico-node pod",
 	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
 	Fix: probe.Fix{
 		Says: "Compare the DaemonSet's nodeSelector and tolerations with this node's labels and taints; its events show a pod that was refused.",

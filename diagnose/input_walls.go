@@ -14,7 +14,7 @@ import (
 
 // nodeTurnsAway is projectcalico/calico#3309: a firewall of the node's own that lets in what it was told of alone.
 var nodeTurnsAway = &Rule{
-	ID: "node-turns-away", Layer: LayerKernel, Title: "a firewall on the node rejects what the other nodes send to it",
+	ID: "node-turns-away", Layer: LayerKernel, Title: "a firewall on the node rejects traffic from other nodes",
 	Doc: `firewalld, ufw and hardening scripts let in what is listed and reject the rest: BGP (TCP 179), the kubelet (TCP 10250), Typha, VXLAN. Another node that connects gets ICMP "administratively prohibited", and gets it from this node's own address. Sessions that stood go on until they end once; then Calico's BIRD waits for the peer, holds its routes back, and the API server reaches no kubelet, while everything that this node begins itself works.
 Told from a firewall between the nodes by who sends the ICMP and by the node's own rules; from Calico's policies by the table, which is none of Calico's; from a dead kubelet by the answer, which is no refusal.`,
 	Fix: probe.Fix{

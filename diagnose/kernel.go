@@ -11,7 +11,7 @@ import (
 
 // conntrackFull is a node that takes no new connection.
 var conntrackFull = &Rule{
-	ID: "conntrack-full", Layer: LayerKernel, Title: "the connection tracking table is full, so new connections are dropped",
+	ID: "conntrack-full", Layer: LayerKernel, Title: "the conntrack table is full, so new connections are dropped",
 	Doc: `Each connection that kube-proxy or Calico sees has an entry. A full table drops what is new and keeps what is old ("nf_conntrack: table full, dropping packet"): sessions that stand go on while connects and DNS questions fail, now and then, in both directions. It looks like a lossy link.
 Told from a lossy link by pings between nodes that have an entry, and by the kernel's count.`,
 	Fix: probe.Fix{
@@ -41,7 +41,7 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 
 // forwardingOff is a node whose kernel forwards nothing.
 var forwardingOff = &Rule{
-	ID: "forwarding-off", Layer: LayerKernel, Title: "the kernel does not forward packets",
+	ID: "forwarding-off", Layer: LayerKernel, Title: "IP forwarding is off in the kernel",
 	Doc: `net.ipv4.ip_forward is 0: the node itself reaches everything, and its pods nothing beyond it; pods elsewhere do not reach its pods. Felix switches it on when it starts; a file in sysctl.d, applied later by "sysctl --system" or a hardening tool, switches it off.
 Told from policy and from tunnels by the node's own packets to pods elsewhere, which pass.`,
 	Fix: probe.Fix{
@@ -71,7 +71,7 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 
 // neighboursFull is the kernel's table of who is on the link.
 var neighboursFull = &Rule{
-	ID: "neighbours-full", Layer: LayerKernel, Title: "the kernel's table of neighbours is full",
+	ID: "neighbours-full", Layer: LayerKernel, Title: "the kernel's neighbour (ARP) table is full",
 	Doc: `Every address on the link that the node talks to has an entry, and so has every pod on it; beyond gc_thresh3 the kernel drops packets to those it has no entry for ("neighbour: arp_cache: neighbor table overflow!"), at random. Large flat networks and nodes with many pods meet the default of 1024.
 Told from a lossy link by the count.`,
 	Fix: probe.Fix{
@@ -100,7 +100,7 @@ Told from a lossy link by the count.`,
 
 // rpFilterLoose is what old Felixes end for.
 var rpFilterLoose = &Rule{
-	ID: "rpf-check-loose", Layer: LayerKernel, Title: "Felix of this old version ends, because the kernel's RPF check is loose",
+	ID: "rpf-check-loose", Layer: LayerKernel, Title: "this old Felix exits because rp_filter is loose",
 	Doc: `Felix up to v3.11 ends with "Kernel's RPF check is set to 'loose'" when net.ipv4.conf.all.rp_filter is 2, as systemd sets it on some distributions, for it relies on the strict check against spoofing. Later versions check by themselves.
 Told from other reasons why Felix does not run by the version and the setting.`,
 	Fix: probe.Fix{

@@ -37,7 +37,7 @@ func wasFull(f Findings, signature, what string) []Case {
 
 // queueHung is a network card, or its driver, that sends no more.
 var queueHung = &Rule{
-	ID: "nic-queue-hung", Layer: LayerKernel, Title: "a network card's transmit queue hangs, and its driver resets it",
+	ID: "nic-queue-hung", Layer: LayerKernel, Title: "a NIC's transmit queue hangs, and its driver resets it",
 	Doc: `The kernel gives a packet to the card's driver and waits for the card to send it. After five seconds it says "NETDEV WATCHDOG: eth0: transmit queue 0 timed out", and the driver resets the card: packets are lost for seconds, again and again, and BGP sessions and the kubelet's connections break. It is the card, its firmware or driver, offloads, or a hypervisor that does not get to it.
 Told from a lossy network by the kernel's own word.`,
 	Fix: probe.Fix{
@@ -109,7 +109,7 @@ func notReadyFor(f Findings) (float64, bool) {
 
 // calicoKilled is a process of calico-node's that the kernel killed.
 var calicoKilled = &Rule{
-	ID: "calico-process-killed", Layer: LayerMachine, Title: "the kernel killed a process of calico-node's for want of memory",
+	ID: "calico-process-killed", Layer: LayerMachine, Title: "the kernel OOM-killed a process of calico-node",
 	Doc: `The kernel kills a process where a cgroup has reached its limit, or the machine has no memory left. It takes the largest, and Kubernetes hears of it only where that is the first process of a container: a Felix, BIRD or confd that is killed inside calico-node is started again by runit, and nothing says so but the kernel.
 Told from a program that crashed by the kernel's line; from calico-out-of-memory by its container, which goes on.`,
 	Fix: killedFix, Explains: []string{"felix-down", "calico-ends", "bird-dead"},
@@ -118,7 +118,7 @@ Told from a program that crashed by the kernel's line; from calico-out-of-memory
 
 // componentKilled is another component that the kernel killed.
 var componentKilled = &Rule{
-	ID: "component-oom-killed", Layer: LayerMachine, Title: "the kernel killed a component of the node for want of memory",
+	ID: "component-oom-killed", Layer: LayerMachine, Title: "the kernel OOM-killed a component of the node",
 	Doc: `Where the machine has no memory left, the kernel kills the largest process that is not protected. A kubelet, container runtime or kube-proxy that is killed is started again, by systemd or the kubelet, and what it did is late or lost; nothing says why but the kernel.
 Told from a program that crashed by the kernel's line.`,
 	Fix: killedFix, Explains: []string{"kubelet-dead", "containerd-dead", "kube-proxy-dead"},
@@ -127,7 +127,7 @@ Told from a program that crashed by the kernel's line.`,
 
 // kernelStuck is a machine whose CPUs or disks do not get on.
 var kernelStuck = &Rule{
-	ID: "kernel-stuck", Layer: LayerMachine, Title: "the kernel says that a CPU was stuck, or that a component waits for it for minutes",
+	ID: "kernel-stuck", Layer: LayerMachine, Title: "the kernel logged a stuck CPU or a task blocked for minutes",
 	Doc: `"soft lockup" and an RCU stall say that a CPU did nothing else for more than 20 s: a fault of a driver or of the kernel, or a hypervisor that did not run the machine (overcommitted, suspended, migrated). "blocked for more than 120 seconds" says that a process waits inside the kernel, mostly for a disk or a network file system. Meanwhile probes time out, leases and BGP sessions expire, and nothing in Kubernetes says why.
 Told from an overloaded node by the kernel's word.`,
 	Fix: probe.Fix{

@@ -55,7 +55,8 @@ func fromAPI(f Findings, component string) (lines []Finding, weight int) {
 
 // kubeProxyCutOff is a kube-proxy that runs and hears nothing from the API server.
 var kubeProxyCutOff = &Rule{
-	ID: "kube-proxy-cut-off", Layer: LayerDatastore, Open: true, Title: "kube-proxy hears nothing from the API server, and says why",
+	ID: "kube-proxy-cut-off", Layer: LayerDatastore, Open: true,
+	Title: "kube-proxy receives no updates from the API server, and logs why",
 	Doc: `kube-proxy has a way to the API server of its own: the kubeconfig of its ConfigMap or file, mostly with the address of a load balancer or of the first API server. Where that is an address of before, its token or certificate is refused, or the authority in it is not the cluster's any more, kube-proxy does not get through its start, or goes on with what it knows: Services that were there work until their pods move, new ones never do, and nothing else on the node is wrong.
 Told from an API server that is down by its answer to this node; from a kube-proxy that is stuck by what it writes into its log, again and again.`,
 	Fix: probe.Fix{
@@ -111,7 +112,8 @@ func connectsInVain(f Findings) []Case {
 
 // kubeProxyRefused is a kube-proxy whose rules the kernel does not take.
 var kubeProxyRefused = &Rule{
-	ID: "kube-proxy-sync-fails", Layer: LayerDatastore, Title: "kube-proxy's rules are refused when it writes them",
+	ID: "kube-proxy-sync-fails", Layer: LayerDatastore,
+	Title: "kube-proxy cannot write its rules: the kernel rejects them",
 	Doc: `kube-proxy writes all its rules at once (iptables-restore, nft, netlink for ipvs). Where that fails, for a module that the kernel lacks, a lock that another program holds, a rule that this version of iptables does not know, or a set that is too large, it tries again and again and nothing of it holds: services stay as they were, and its health says 503 after a while.
 Told from a kube-proxy that hears nothing by its log.`,
 	Fix: probe.Fix{
@@ -145,7 +147,8 @@ Told from a kube-proxy that hears nothing by its log.`,
 
 // coreDNSCutOff is a CoreDNS that runs and hears nothing from the API server.
 var coreDNSCutOff = &Rule{
-	ID: "coredns-cut-off", Layer: LayerServices, Title: "CoreDNS hears nothing from the API server, and says why",
+	ID: "coredns-cut-off", Layer: LayerServices,
+	Title: "CoreDNS receives no updates from the API server, and logs why",
 	Doc: `CoreDNS asks the API server for Services and EndpointSlices by the address of the Service kubernetes, out of its pod. Where that does not answer its pod, or its account is refused, it is not ready ("plugins not ready: kubernetes") or answers SERVFAIL, and names of the cluster resolve nowhere. One that ran before goes on with what it knows.
 Told from a CoreDNS that lacks a right by what the API server answers, which it writes into its log.`,
 	Fix: probe.Fix{

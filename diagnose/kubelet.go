@@ -66,7 +66,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 
 // kubeletDead is a kubelet that does not run, whatever keeps it from that.
 var kubeletDead = &Rule{
-	ID: "kubelet-dead", Layer: LayerKubelet, Symptom: true, Title: "the kubelet does not run",
+	ID: "kubelet-dead", Layer: LayerKubelet, Symptom: true, Title: "the kubelet is not running",
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
 		Says: "Start the kubelet. If it exits again, its journal ends with the reason: a bad flag or configuration, an expired certificate, swap, or no runtime.",
@@ -107,7 +107,7 @@ var kubeletDead = &Rule{
 
 // kubeletFrozen is a kubelet whose process is there and does nothing.
 var kubeletFrozen = &Rule{
-	ID: "kubelet-frozen", Layer: LayerKubelet, Title: "the kubelet runs and does nothing",
+	ID: "kubelet-frozen", Layer: LayerKubelet, Title: "the kubelet runs but is frozen",
 	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
 Told from a kubelet that is well and cut off from the API by any answer of it: on the node, to another node, or a session with a probe that leads through it. Where none of these was tried both are named.`,
 	Fix: probe.Fix{
@@ -153,7 +153,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 
 // kubeletCutOff is a kubelet that is well and whose reports do not arrive.
 var kubeletCutOff = &Rule{
-	ID: "kubelet-cut-off", Layer: LayerKubelet, Open: true, Title: "the kubelet runs and does not get through to the API server",
+	ID: "kubelet-cut-off", Layer: LayerKubelet, Open: true, Title: "the kubelet runs but cannot reach the API server",
 	Doc: `The kubelet answers on its own ports and its lease runs out all the same: the kubelet starts no new pod either, and its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there (its client certificate has expired, its credentials are of another cluster). The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{

@@ -10,7 +10,7 @@ import (
 
 // kubeletAuthority is kubernetes/kubernetes#40067.
 var kubeletAuthority = &Rule{
-	ID: "kubelet-authority", Layer: LayerKubelet, Title: "the kubelet does not accept the API server's certificate",
+	ID: "kubelet-authority", Layer: LayerKubelet, Title: "the kubelet rejects the API server's certificate",
 	Doc: `The kubelet's kubeconfig names an API server and the CA that its certificate has to be of. Where the cluster's CA was made anew and this node kept the old one, the file is another cluster's, the server's address changed to one that is not in its certificate, or that certificate expired, the kubelet ends every connection itself: "x509: certificate signed by unknown authority", "certificate is valid for ..., not ...". A kubelet that runs keeps its connections, so it shows at its next start. The node is then NotReady with everything on it well.
 Told from a cut network by the handshake, which the probe makes as the kubelet does; from the kubelet's own certificate, which the server refuses, by who refuses.`,
 	Fix: probe.Fix{

@@ -12,7 +12,7 @@ import (
 
 // kubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
 var kubeletPortBlocked = &Rule{
-	ID: "kubelet-port-blocked", Layer: LayerKernel, Title: "the API server does not get through to the kubelet's port",
+	ID: "kubelet-port-blocked", Layer: LayerKernel, Title: "the API server cannot reach the kubelet's port",
 	Doc: `The probe's pod runs, so API and kubelet do speak, by the connection the kubelet opened. The other direction, from the API server to the kubelet's port 10250, does not work: kubectl exec, logs, attach and port-forward of this node's pods fail with it, and metrics are missing. A firewall or security group between control plane and node, a konnectivity or other tunnel that is down, or the wrong address of the node (the API server dials its InternalIP).
 Told from a dead kubelet by the lease and by the pod that was started.`,
 	Fix: probe.Fix{

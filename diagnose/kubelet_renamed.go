@@ -11,7 +11,7 @@ import (
 
 // kubeletRenamed is kubernetes/minikube#7162.
 var kubeletRenamed = &Rule{
-	ID: "kubelet-renamed", Layer: LayerKubelet, Title: "the kubelet goes by another node's name now",
+	ID: "kubelet-renamed", Layer: LayerKubelet, Title: "the kubelet registers under another node name",
 	Doc: `The kubelet takes its node's name from the machine's hostname, or from --hostname-override or the cloud. Where that changes (hostnamectl, DHCP, cloud-init, a cloned image), it is another node to the API server. With credentials of the old name it may write neither Node nor lease ("node X is not allowed to modify node Y", "can only access node lease with the same name as the requesting node"); with a way to get new ones it registers a second Node. The old one becomes NotReady, and everything on the machine is well.
 Told from a kubelet that is cut off by these refusals, or by a second Node that reports the same machine.`,
 	Fix: probe.Fix{

@@ -16,7 +16,8 @@ var (
 
 // kubeletServing is kubernetes/kubernetes#73356.
 var kubeletServing = &Rule{
-	ID: "kubelet-serving-certificate", Layer: LayerKernel, Title: "the kubelet has no serving certificate that the API server takes",
+	ID: "kubelet-serving-certificate", Layer: LayerKernel,
+	Title: "the API server rejects the kubelet's serving certificate",
 	Doc: `With serverTLSBootstrap the kubelet asks for the certificate of its own port by a CertificateSigningRequest (signer kubernetes.io/kubelet-serving), which nobody approves by himself: until somebody does it ends every connection with "tls: internal error". Or it shows a certificate, and the API server, started with --kubelet-certificate-authority, does not take it: of another CA, expired, or without the address that is dialled. kubectl logs, exec, attach and port-forward fail for this node's pods and metrics are missing, while the node is Ready and pods start.
 Told from a port that is blocked by the connection, which opens; from another program at that port by the words.`,
 	Fix: probe.Fix{

@@ -37,7 +37,7 @@ func endsFor(lines []Finding, what string, known ...meaning) Case {
 
 // kubeProxyEnds is a kube-proxy that says why it ends.
 var kubeProxyEnds = &Rule{
-	ID: "kube-proxy-ends", Layer: LayerDatastore, Title: "kube-proxy ends, and says why",
+	ID: "kube-proxy-ends", Layer: LayerDatastore, Title: "kube-proxy keeps exiting, and logs why",
 	Doc: `kube-proxy writes why it ends in its last line, which is quoted: a setting that it does not take, a right that it lacks, an API server that it does not reach, the size of the connection tracking table that it may not set. Its rules stay and grow old: services that were there go on, new ones and moved pods are not reached.
 Told from one that hangs by that line.`,
 	Fix: probe.Fix{
@@ -97,7 +97,7 @@ var nodesName = probe.Fix{
 
 // dnsEnds is a CoreDNS that says why it ends.
 var dnsEnds = &Rule{
-	ID: "coredns-ends", Layer: LayerServices, Title: "CoreDNS ends, and says why",
+	ID: "coredns-ends", Layer: LayerServices, Title: "CoreDNS keeps exiting, and logs why",
 	Doc: `CoreDNS writes why it ends in its last line, which is quoted: a Corefile that it does not take, a port that is taken, an API server that it does not reach, or a loop: it forwards what it does not know to itself, because the resolv.conf it was given names its own service's address or a stub on 127.0.0.53 ("plugin/loop: Loop ... detected"). It is started again and again, and names resolve nowhere.
 Told from a DNS that is not reached by that line.`,
 	Fix: probe.Fix{

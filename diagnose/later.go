@@ -10,7 +10,8 @@ import (
 
 // breaksAtNextStart is a setting that the Felix that runs has not read.
 var breaksAtNextStart = &Rule{
-	ID: "breaks-at-next-start", Layer: LayerCalico, Later: true, Title: "a changed setting will break calico-node when it next starts",
+	ID: "breaks-at-next-start", Layer: LayerCalico, Later: true,
+	Title: "a changed setting will break calico-node at its next start",
 	Doc: `Felix reads where it is to answer its health port when it starts, and keeps that until it ends. FelixConfiguration's healthHost or healthPort was changed since, and calico-node's own probe does not read FelixConfiguration: 'calico-node -felix-live' knows FELIX_HEALTHHOST and FELIX_HEALTHPORT alone, and else asks localhost:9099. So nothing is wrong today, and the next start (an upgrade, a reboot, a drained node) ends with a Felix that is well at an address that nobody asks, and a kubelet that kills it again and again. That start gets the blame, weeks after the change.
 Told from a Felix that does not run by asking it where it really listens.`,
 	Fix: probe.Fix{

@@ -11,7 +11,7 @@ import (
 
 // calicoOutOfMemory is a memory limit that calico-node does not fit into.
 var calicoOutOfMemory = &Rule{
-	ID: "calico-out-of-memory", Layer: LayerStart, Title: "calico-node is killed for using more memory than its limit",
+	ID: "calico-out-of-memory", Layer: LayerStart, Title: "calico-node is OOM-killed at its memory limit",
 	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
 Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
 	Fix: probe.Fix{
@@ -67,7 +67,7 @@ func memoryLimit(f Findings) (float64, bool) {
 // calicoCPULimit is a CPU limit that starves Felix on an idle node
 // (projectcalico/calico#3420).
 var calicoCPULimit = &Rule{
-	ID: "calico-cpu-limit", Layer: LayerStart, Title: "a CPU limit starves calico-node",
+	ID: "calico-cpu-limit", Layer: LayerStart, Title: "a CPU limit throttles calico-node",
 	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
 Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped. Where that was not counted, a limit below what calico-node requests by default (250m) makes it likely and no more.`,
 	Fix: probe.Fix{
@@ -137,7 +137,7 @@ func lowCPULimit(f Findings) []Case {
 
 // calicoUnprivileged is projectcalico/calico#1176.
 var calicoUnprivileged = &Rule{
-	ID: "calico-unprivileged", Layer: LayerStart, Title: "calico-node's container lacks the privileges that it needs",
+	ID: "calico-unprivileged", Layer: LayerStart, Title: "calico-node's container lacks required privileges",
 	Doc: `calico-node writes routes, firewall rules and settings below /proc/sys. Its manifest makes it privileged; the operator's nonPrivileged mode gives it CAP_NET_ADMIN and others instead. With neither, as after a manifest was "hardened" or a policy engine changed it, Felix meets "operation not permitted" or "read-only file system" for each of these and does not become ready.
 Told from a file system that has turned read-only by the pod's own securityContext.`,
 	Fix: probe.Fix{
@@ -164,7 +164,7 @@ Told from a file system that has turned read-only by the pod's own securityConte
 
 // calicoNoToken is a calico-node that has nothing to show to the API server.
 var calicoNoToken = &Rule{
-	ID: "calico-no-token", Layer: LayerStart, Title: "calico-node is given no token of its account",
+	ID: "calico-no-token", Layer: LayerStart, Title: "calico-node has no service account token",
 	Doc: `With automountServiceAccountToken: false, in the ServiceAccount or in the pod, no container gets the token by which it speaks to the API server. upgrade-ipam, install-cni and calico-node then end: "failed to initialize api client", "unable to load in-cluster configuration". Security scanners ask for that setting; calico-node needs the token.
 Told from an account without rights by the pod, which has no token mounted at all.`,
 	Fix: probe.Fix{

@@ -41,7 +41,7 @@ var freeDisks = probe.Fix{
 
 // nodeOverloaded is load that has hurt nothing of Calico's yet.
 var nodeOverloaded = &Rule{
-	ID: "node-overloaded", Layer: LayerMachine, Title: "the node has far more work than its CPUs or disks can handle",
+	ID: "node-overloaded", Layer: LayerMachine, Title: "the node is overloaded: CPUs or disks cannot keep up",
 	Doc: `With ten and more tasks for each CPU everything on the node is late: probes, DNS, starts of pods. calico-node lives so far; its next start may outlast its liveness budget. A load whose tasks wait for a disk or a network file system, with idle CPUs, is one of that device.
 Told from a start that is killed for it by calico-budget, which is fine here; a single daemon that is frozen as well is not to be told from one that is late.`,
 	Fix: probe.Fix{

@@ -7,7 +7,8 @@ import (
 
 // localhostMissing is projectcalico/calico#5228.
 var localhostMissing = &Rule{
-	ID: "localhost-missing", Layer: LayerKernel, Title: "the name localhost has no address on the node, so Felix cannot open its health port",
+	ID: "localhost-missing", Layer: LayerKernel,
+	Title: "localhost does not resolve on the node, so Felix cannot open its health port",
 	Doc: `Felix opens its health port at "localhost". calico-node's container has a copy of the node's /etc/hosts, made when it starts; where that has no line for localhost the name goes to the DNS servers of the node, which mostly know none: "listen tcp: lookup localhost on 10.96.0.10:53: no such host", again every second. Felix works, nothing listens on 9099, and the kubelet calls calico-node not ready and kills it in the end.
 Told from a Felix that does not run by its own log, which goes on; from a localhost that leads to another machine by the missing answer.`,
 	Fix: probe.Fix{

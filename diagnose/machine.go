@@ -24,7 +24,7 @@ const exhausted = 1
 
 // diskFull is a file system without room, in bytes or in files.
 var diskFull = &Rule{
-	ID: "disk-full", Layer: LayerMachine, Title: "a file system of the node is full",
+	ID: "disk-full", Layer: LayerMachine, Title: "a file system on the node is full",
 	Doc: `Where less than 10 % of the kubelet's or the runtime's file system is free, or 5 % of its inodes, the kubelet sets DiskPressure, evicts pods and takes no new ones; a full one makes the runtime fail in odd ways ("no space left on device", containers that do not start, images that cannot be unpacked), calico-node cannot write its nodename file and install-cni its plugins. Out of inodes looks like a full disk with room to spare: many small files, mostly of logs or of images. /run is memory: when it is full, by a journal that is kept there or by what a daemon left behind, the runtime makes no sandbox and no container, calico-node's and the probe's neither, and no kubelet sets a condition for it.`,
 	Fix: probe.Fix{
 		Says: "See what fills it, remove what is not needed; images no container uses go first.",
@@ -126,7 +126,7 @@ func inWords(of []Finding, words *regexp.Regexp) []Finding {
 
 // diskReadOnly is a disk that failed.
 var diskReadOnly = &Rule{
-	ID: "disk-read-only", Layer: LayerMachine, Title: "a file system of the node has turned read-only",
+	ID: "disk-read-only", Layer: LayerMachine, Title: "a file system on the node is read-only",
 	Doc: `After an error of the disk, or of the storage behind it, the kernel turns a file system read-only. What runs goes on from memory; nothing that writes does: the kubelet, the runtime, calico-node's files. / and /etc of immutable systems are read-only by intent and not meant.
 Told from a full disk by its mount options.`,
 	Fix: probe.Fix{
@@ -170,7 +170,7 @@ Told from a full disk by its mount options.`,
 
 // memoryShort is a node without memory.
 var memoryShort = &Rule{
-	ID: "memory-short", Layer: LayerMachine, Title: "the node has no memory left",
+	ID: "memory-short", Layer: LayerMachine, Title: "the node is out of memory",
 	Doc: `Below 100 MiB available the kubelet evicts pods (MemoryPressure); before and beside that the kernel kills processes, and one of them may be calico-node, Felix or BIRD inside it, which Kubernetes shows as OOMKilled or not at all. A node short of memory is slow in everything, so probes time out that have nothing to do with it.
 That something was once killed since boot is no sign by itself. A kill because of calico-node's own limit (calico-out-of-memory) is told from one because of the node by what is available.`,
 	Fix: probe.Fix{

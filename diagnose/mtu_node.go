@@ -14,7 +14,7 @@ var mtuNodeSmall = &Rule{
 	ID: "mtu-node-small", Layer: LayerKernel, Title: "full-size packets do not reach the node",
 	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
 Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
-Told from a path that is too small between all nodes by a third node, which takes full-size packets.`,
+A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs.`,
 	Fix: probe.Fix{
 		Says: "Compare the MTU of both nodes' interfaces, and set the one that differs to the others' value, in what configures it at boot. Where they are equal, check the network between them.",
 		Manifest: []string{
@@ -26,28 +26,35 @@ Told from a path that is too small between all nodes by a third node, which take
 			Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU  # both as the first two commands show them"}}},
 		Radius: "reading changes nothing; a new MTU holds for packets from now on, connections stay",
 	},
-	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "runtime-stuck", "kubelet-silent",
+	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck", "kubelet-silent",
 		"api-cut-off", "api-slow"},
 	Match: func(f Findings) []Case {
 		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(checks.PodMTU.ID),
 			f.Failed(checks.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
-		if len(hangs) == 0 { // a node may drop large pings alone
-			return nil
-		}
 		var out []Case
 		for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
 			passes, lost := r.Facts.Num(checks.FactPasses)
 			promised, _ := r.Facts.Num(checks.FactPromised)
-			if !lost || nodeOf(r) != f.Node {
+			smaller := keep(f.Of(checks.NodeUplink.ID), func(own Finding) bool {
+				mtu, known := own.Facts.Num(checks.FactLinkMTU)
+				return known && mtu < promised && familyOf(own) == familyOf(r)
+			})
+			if !lost || nodeOf(r) != f.Node || len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
 				continue
 			}
+			says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
+				r.Node, passes, promised)
+			if len(smaller) > 0 {
+				mtu, _ := smaller[0].Facts.Num(checks.FactLinkMTU)
+				says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
+					smaller[0].Facts.Str(checks.FactInterface), mtu, r.Node, promised, passes)
+			}
 			out = append(out, Case{
-				Family: familyOf(r), About: familyName(familyOf(r)),
-				Says: fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
-					r.Node, passes, promised),
-				For:    append(clues(strong, []Finding{r}), clues(0, hangs[:1])...),
+				Family: familyOf(r), About: familyName(familyOf(r)), Says: says,
+				For: slices.Concat(clues(strong, []Finding{r}), clues(strong, smaller), clues(0, hangs[:min(1, len(hangs))]),
+					clues(0, f.Bad(checks.CNIMTU.ID))),
 				Args:   map[string]Arg{"other": nodeArg(r.Node)},
-				Covers: Covers(checks.PodMTU.ID, probe.CheckPlaced, probe.CheckAnswered, checks.NeighbourReach.ID),
+				Covers: Covers(checks.PodMTU.ID, checks.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered, checks.NeighbourReach.ID),
 			})
 			break
 		}

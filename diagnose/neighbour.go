@@ -9,7 +9,7 @@ import (
 
 // neighbourWrong is an entry of the ARP or NDP table that leads past the node it is about.
 var neighbourWrong = &Rule{
-	ID: "neighbour-wrong", Layer: LayerKernel, Title: "packets for another node are sent to a wrong MAC address",
+	ID: "neighbour-wrong", Layer: LayerKernel, Title: "packets for another node go to the wrong MAC address",
 	Doc: `On one link, packets go to the MAC address that the table of neighbours has for the other node (ip neigh). A permanent entry that somebody made ("ip neigh add ... nud permanent", /etc/ethers, a tool against ARP spoofing) stays as it is when the other machine gets another network card. And two virtual machines that are copies of one have one MAC address: the switch sends the packets of both to the one that spoke last.
 Told from a node that is down by the entry itself: an entry of the kernel's own goes away when nobody answers.`,
 	Fix: probe.Fix{

@@ -14,7 +14,8 @@ const networkUnavailable = "NetworkUnavailable"
 
 // networkCondition is another than Calico that calls the node's network unavailable.
 var networkCondition = &Rule{
-	ID: "network-condition-foreign", Layer: LayerRoutes, Title: "another program than Calico calls the node's network unavailable",
+	ID: "network-condition-foreign", Layer: LayerRoutes,
+	Title: "a component other than Calico marked the node's network unavailable",
 	Doc: `The condition NetworkUnavailable of a Node makes the control plane taint it with node.kubernetes.io/network-unavailable:NoSchedule: pods that run go on, no other is scheduled there. calico-node writes it at its start (CalicoIsUp) and at its end (CalicoIsDown), and not in between. Any other reason is another program's: NoRouteCreated is the route controller of a cloud (cloud-controller-manager, kube-controller-manager), which wants a route for the node's podCIDR in the cloud's network and cannot make it; Calico needs none of these.
 Told from a Calico that is not up by calico-node, which is.`,
 	Fix: probe.Fix{

@@ -19,7 +19,7 @@ var wordsOfNode = []string{probe.CheckPlaced, facts.CheckCalicoPod, facts.CheckD
 
 // noPortsLeft is a node whose kernel has no source port for its own connections.
 var noPortsLeft = &Rule{
-	ID: "source-ports-gone", Layer: LayerKernel, Title: "the node has no source port left for its own connections",
+	ID: "source-ports-gone", Layer: LayerKernel, Title: "the node has no free source ports for new connections",
 	Doc: `Each connection of the node takes a port of net.ipv4.ip_local_port_range, without those of net.ipv4.ip_local_reserved_ports. Where the reserved ports cover the whole range, as with 30000-65535 to protect node ports, or a program holds tens of thousands of connections to one address, connect fails with "cannot assign requested address", also to 127.0.0.1. The kubelet's probes fail then, calico-node is killed by its liveness probe, and exec and attach fail; pods have network namespaces of their own with ports of their own and go on.
 Told from a start that is slow, and from Felix that is down, by those words of the kubelet.`,
 	Fix: probe.Fix{

@@ -29,7 +29,7 @@ func nodesServers(all []Finding) (silent, answering []Finding) {
 
 // nodeDNSDown is a node whose own programs resolve no name.
 var nodeDNSDown = &Rule{
-	ID: "node-dns-down", Layer: LayerKernel, Title: "the node's own name servers do not answer, so it resolves no name",
+	ID: "node-dns-down", Layer: LayerKernel, Title: "the node's DNS servers do not answer, so it resolves no names",
 	Doc: `The kubelet, the container runtime and everything with the host's network resolve names by the resolv.conf of the node, not by the cluster's DNS; CoreDNS forwards outside names to the same servers. Where none of them answers (a server that is gone, a DHCP or cloud-init that wrote others, a dead local resolver on 127.0.0.53, a firewall), images cannot be pulled ("lookup registry-1.docker.io on 10.0.0.2:53: i/o timeout"), while pods whose image is there start and the cluster's names resolve.
 Told from a registry that is out of reach by the look-up, which fails before a connection; from a cluster that is cut off on purpose by pods that wait for it.`,
 	Fix: probe.Fix{

@@ -11,7 +11,7 @@ import (
 
 // nodeFull is a kubelet that has no room for new pods.
 var nodeFull = &Rule{
-	ID: "node-full", Layer: LayerKubelet, Title: "the kubelet refuses new pods: the node is full",
+	ID: "node-full", Layer: LayerKubelet, Title: "the kubelet rejects new pods: the node is full",
 	Doc: `A pod that is bound to the node is judged by the kubelet once more. Where the node has as many pods as it may have (maxPods, 110 where nobody chose another), or less CPU, memory or devices left than the pod requests, the kubelet refuses it: the pod ends at once as Failed with the reason OutOfpods, OutOfcpu, OutOfmemory or UnexpectedAdmissionError and is not tried again. Pods of a DaemonSet, pods with a nodeName and static pods come past the scheduler and meet it first; so does every probe in a pod of its own. Pods that run go on.
 Told from a pod that asks for more than the whole node has by the figures in the kubelet's message.`,
 	Fix: probe.Fix{

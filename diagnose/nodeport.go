@@ -9,8 +9,9 @@ import (
 
 // peerNodePorts is another node's trouble with services, felt from here.
 var peerNodePorts = &Rule{
-	ID: "peer-nodeports", Layer: LayerPaths, Symptom: true, Title: "another node does not answer at its node ports, and others do",
-	Doc: `A node port is served by the node it is asked at: by kube-proxy's rules there, and from there by the way to the pods. Where one node's own addresses fail and the same service answers at others, what is broken is on that node. Told from a node that is down by its answer to a ping, from a service without pods by the nodes that do answer.`,
+	ID: "peer-nodeports", Layer: LayerPaths, Symptom: true,
+	Title: "another node does not answer at its node ports; others do",
+	Doc:   `A node port is served by the node it is asked at: by kube-proxy's rules there, and from there by the way to the pods. Where one node's own addresses fail and the same service answers at others, what is broken is on that node. Told from a node that is down by its answer to a ping, from a service without pods by the nodes that do answer.`,
 	Fix: probe.Fix{
 		Says: "Repair services on {other}: check its kube-proxy first, which answers its node ports.",
 		Manifest: []string{"calico-probe run --node {other} --checks service",

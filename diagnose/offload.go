@@ -9,7 +9,7 @@ import (
 
 // vxlanOffload is projectcalico/calico#3145.
 var vxlanOffload = &Rule{
-	ID: "vxlan-offload", Layer: LayerRoutes, Title: "through the tunnel pings arrive and connections do not: checksums are not filled in",
+	ID: "vxlan-offload", Layer: LayerRoutes, Title: "tunnel checksum offload is broken: pings pass, TCP does not",
 	Doc: `A VXLAN device may leave the checksums of the packets inside to the card below, or to the kernel. Cards and drivers that get it wrong for packets in a tunnel (vmxnet3, some Intel and Broadcom ones), and kernels before 5.8 for packets whose address was rewritten, send them with a wrong checksum, and the other end drops them without a word. Pings of ICMP are summed by software, so they arrive; TCP and UDP to pods of other nodes do not (projectcalico/calico#3145).
 Told from a filtered tunnel by the pings, which have the same tunnel; from a policy and a firewall only in part: those may let pings alone through too, so this is medium at most. Felix switches the offload of its device off on kernels up to 5.7; newer ones are thought to be whole.`,
 	Fix: probe.Fix{

@@ -12,7 +12,7 @@ import (
 // interfaceOverlapsNodes is a network of a bridge, a VPN or a second NIC that has the addresses of other nodes in it.
 var interfaceOverlapsNodes = &Rule{
 	ID: "interface-overlaps-nodes", Layer: LayerKernel,
-	Title: "an interface of this node has a network with addresses of other nodes",
+	Title: "an interface's network on this node contains other nodes' addresses",
 	Doc: `Docker, libvirt, a VPN or a second NIC gave an interface of this node a network that contains addresses of other nodes. The kernel makes a route for that network. It is more specific than the route of the nodes' own link, so it wins, and packets for those nodes leave by the wrong interface. BGP, tunnels, node ports and pods of those nodes fail from here; the other nodes and all other paths are well.
 Docker takes such a network where its default address pools contain the nodes' network.
 Told from a peer that is down by the route, which leads to another interface than the one with the node's address; from an interface that overlaps pods by the addresses.`,

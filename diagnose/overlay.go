@@ -32,9 +32,10 @@ func overPods(f Findings) []Cover {
 
 // tunnelDevice is a tunnel that is not as Calico registered it.
 var tunnelDevice = &Rule{
-	ID: "tunnel-device", Layer: LayerRoutes, Title: "this node's tunnel is missing, down, or not as Calico registered it",
-	Doc: `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	ID: "tunnel-device", Layer: LayerRoutes,
+	Title: "this node's tunnel device is missing, down or different from Calico's record",
+	Doc:   `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
+	Fix:   startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
 	Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
@@ -50,7 +51,7 @@ var tunnelDevice = &Rule{
 
 // tunnelPeers are other nodes that this node's tunnel does not know.
 var tunnelPeers = &Rule{
-	ID: "tunnel-peers", Layer: LayerRoutes, Title: "this node's VXLAN tunnel does not lead to some other nodes",
+	ID: "tunnel-peers", Layer: LayerRoutes, Title: "this node's VXLAN tunnel has no entry for some nodes",
 	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not received the node or its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID},
 	Explains: []string{"tunnel-filtered", "peer-pods", "route-not-made"},
@@ -68,7 +69,7 @@ var tunnelPeers = &Rule{
 
 // tunnelSourceUnknown is a set of hosts that lacks some.
 var tunnelSourceUnknown = &Rule{
-	ID: "tunnel-source-unknown", Layer: LayerPaths, Title: "this node's firewall drops the tunnelled packets of some nodes",
+	ID: "tunnel-source-unknown", Layer: LayerPaths, Title: "this node's firewall drops tunnel packets from some nodes",
 	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not received that node or its new address, or the node sends from another address than it registered.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
 	Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
@@ -112,7 +113,7 @@ func borneOut(f Findings, got []Finding) []Clue {
 
 // tunnelRefused is a tunnel's packet that came in and was dropped.
 var tunnelRefused = &Rule{
-	ID: "tunnel-refused", Layer: LayerPaths, Title: "the receiving node's own firewall drops the tunnel's packets",
+	ID: "tunnel-refused", Layer: LayerPaths, Title: "the receiving node's firewall drops tunnel packets",
 	Doc: `A probe sent packets of the tunnel and another saw them come in by an interface of the receiving node, and not get past its firewall. So the network between them is fine: it is a host firewall there, or Felix, which takes such packets from registered addresses only.`,
 	Fix: probe.Fix{
 		Says: "Let the tunnel in on {receiver}: protocol 4 for IPIP, UDP 4789 for VXLAN, UDP 51820 and 51821 for WireGuard. Where it is Felix that drops, register the address that the sender uses.",
@@ -146,8 +147,9 @@ var tunnelRefused = &Rule{
 
 // tunnelFiltered is a tunnel's packet that is lost between the nodes.
 var tunnelFiltered = &Rule{
-	ID: "tunnel-filtered", Layer: LayerPaths, Open: true, Apart: true, Title: "the network between the nodes drops the tunnel's packets",
-	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
+	ID: "tunnel-filtered", Layer: LayerPaths, Open: true, Apart: true,
+	Title: "the network between the nodes drops tunnel packets",
+	Doc:   `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
 	Fix: probe.Fix{
 		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",
 		Manifest: []string{"calico-probe run --node {node} --profile deep"},
@@ -204,7 +206,7 @@ var remeasure = &probe.Fix{
 
 // mtuTooBig are pods that send more than fits.
 var mtuTooBig = &Rule{
-	ID: "mtu-too-big", Layer: LayerRoutes, Title: "pods send larger packets than fit through the tunnel or the interface",
+	ID: "mtu-too-big", Layer: LayerRoutes, Title: "the pods' MTU is larger than the tunnel or interface allows",
 	Doc: `What the tunnel adds (20 bytes for IPIP, 50 for VXLAN, 60 for WireGuard) does not fit the interface any more: connections open, small answers come, and large ones hang. The MTU was set by hand, or the interface is one Felix does not look at (bond*, br*, vlan*), or pods are older than a change. Told from a small MTU in the network between the nodes by this node's own numbers.`,
 	Fix: probe.Fix{
 		Says: "Compare the interface with those of the other nodes. Where only this node's is smaller, give it their MTU; " +
@@ -245,8 +247,9 @@ var mtuTooBig = &Rule{
 
 // mtuPathSmall is a network that carries less than the nodes think.
 var mtuPathSmall = &Rule{
-	ID: "mtu-path-small", Layer: LayerPaths, Open: true, Title: "the network between the nodes loses packets that are bigger than it takes",
-	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
+	ID: "mtu-path-small", Layer: LayerPaths, Open: true,
+	Title: "the network between the nodes drops large packets (MTU)",
+	Doc:   `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
 	Fix: probe.Fix{
 		Says:     "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",
 		Manifest: []string{"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide"},

@@ -51,7 +51,7 @@ func seenOn(r Finding, lost []Finding) []Clue {
 
 // podInterfaceSetting is projectcalico/calico#4186.
 var podInterfaceSetting = &Rule{
-	ID: "pod-interface-setting", Layer: LayerKernel, Title: "a setting of the pods' interfaces keeps packets from them",
+	ID: "pod-interface-setting", Layer: LayerKernel, Title: "a sysctl of the pods' interfaces blocks their traffic",
 	Doc: `Felix sets each pod's interface (cali*) when the pod comes: proxy_arp, by which the node answers ARP for the pods' gateway 169.254.1.1 that nobody has, and forwarding. It does not look again. A file in sysctl.d ("net.ipv4.conf.*.proxy_arp = 0", hardening roles, sysctl --system at an update) takes them back for all interfaces that are there: pods lose their gateway as soon as their ARP entry expires, say "host unreachable" from their own address, and new pods are well until the next time. forwarding = 0 of the node's own interface or a tunnel loses what comes in by it for pods.
 Told from forwarding that is off as a whole, and from policy, by the setting itself.`,
 	Fix: probe.Fix{
@@ -93,7 +93,8 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 
 // routeDrops is fail2ban/fail2ban#104 and its like.
 var routeDrops = &Rule{
-	ID: "route-drops", Layer: LayerKernel, Title: "a route that somebody made drops packets for nodes, pods, Services or the API server",
+	ID: "route-drops", Layer: LayerKernel,
+	Title: "a foreign route drops packets for nodes, pods, Services or the API server",
 	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches, before any firewall. Calico has such routes only for the blocks of the node itself. Others make them for single addresses or whole ranges: fail2ban and other bans (an address of another node that failed to log in too often), VPN clients that keep traffic from leaking, a leftover of maintenance, systemd-networkd's Type=blackhole. BGP stays up for a while, for its connection has its route still, or goes down with the address.
 A host route that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
 A route of the type local in table local (ip route show table local) makes the node take packets for its own: over the range of its pods, no pod gets any. The kernel makes these routes for the node's addresses (proto kernel). Guest agents of clouds make more of them for alias ranges: GCE's google-guest-agent with proto 66.
@@ -208,7 +209,7 @@ func routeArg(kind, route, match string) Arg {
 
 // ipsecTakes is projectcalico/calico#4744.
 var ipsecTakes = &Rule{
-	ID: "ipsec-policy", Layer: LayerKernel, Title: "a policy of IPsec on this node takes packets from Calico",
+	ID: "ipsec-policy", Layer: LayerKernel, Title: "an IPsec policy on this node captures Calico's traffic",
 	Doc: `An IPsec daemon (strongSwan, Libreswan, the agent of a cloud's VPN) gives the kernel policies by ranges of addresses. One whose ranges are those of pods, Services or nodes wants Calico's packets encrypted, for an end that knows nothing of them; with no security association for it the kernel drops them, with action block it always does. "ip route get" and the firewall's counters look well, tcpdump on the uplink shows nothing. The policies outlive a daemon that was killed.
 Told from a firewall or a route by the policy, which the kernel shows with its selector.`,
 	Fix: probe.Fix{
@@ -261,7 +262,7 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 
 // untrackedService is kubernetes/kubernetes#98758.
 var untrackedService = &Rule{
-	ID: "untracked-rule", Layer: LayerKernel, Title: "a NOTRACK rule keeps packets for a Service from being translated",
+	ID: "untracked-rule", Layer: LayerKernel, Title: "a NOTRACK rule stops NAT for a Service",
 	Doc: `A Service's address is translated to a pod's once for each connection that the kernel tracks. A rule with NOTRACK (iptables' table raw, "notrack" of nftables) that matches the Service's address and port keeps its packets out of that: they leave with the Service's address and are lost, while the pods behind it answer, kube-proxy runs and its rules are there. NodeLocal DNSCache makes such rules for the DNS Service, where it listens on that address itself; they stay when it is deleted, crashes or loses its interface nodelocaldns. Others are tuning against a full table of connections.
 Told from rules of kube-proxy that are missing or stale by the rule itself, which stands before them.`,
 	Fix: probe.Fix{

@@ -25,7 +25,8 @@ func withoutCRIByKubelet(f Findings) []Case {
 
 // cniConfigElsewhere is projectcalico/calico#4308.
 var cniConfigElsewhere = &Rule{
-	ID: "cni-config-elsewhere", Layer: LayerCalico, Title: "the runtime reads network configurations in another folder than Calico writes to",
+	ID: "cni-config-elsewhere", Layer: LayerCalico,
+	Title: "the runtime reads CNI configurations from a directory that Calico does not write to",
 	Doc: `containerd and CRI-O have the folder of network configurations in their own configuration (conf_dir; network_dir), and that of the plugins (bin_dir; plugin_dirs). Calico's install-cni writes into /etc/cni/net.d and /opt/cni/bin of the node, or where the Installation or the volumes of its DaemonSet say. Where a configuration of containerd's was made anew, or taken from k3s, RKE2 or MicroK8s, the two differ: "cni plugin not initialized", and the node is NotReady, with everything of Calico's well. Starting calico-node anew changes nothing.
 Told from a file that was removed by the file, which is there in the other folder.`,
 	Fix: probe.Fix{
@@ -64,7 +65,8 @@ Told from a file that was removed by the file, which is there in the other folde
 
 // limitReached is containerd/cri#448, Azure/aks-engine#1270 and their like.
 var limitReached = &Rule{
-	ID: "limit-reached", Layer: LayerMachine, Title: "a limit of open files, processes or inotify instances is reached",
+	ID: "limit-reached", Layer: LayerMachine,
+	Title: "a limit of open files, processes or inotify instances is reached",
 	Doc: `A process may have so many files open (LimitNOFILE of its unit, prlimit), a cgroup so many processes and threads (podPidsLimit of the kubelet for each pod, TasksMax of a unit, pids.max), the machine so many processes (kernel.pid_max, kernel.threads-max) and root so many inotify instances (fs.inotify.max_user_instances). At the limit everything fails that needs one more: "too many open files", "resource temporarily unavailable", "failed to create new OS thread", "netplugin failed with no error message". What runs goes on, so it looks like a plugin or a runtime that is broken.
 Told from those by the numbers, or by these words in what the runtime says of new pods.`,
 	Fix: probe.Fix{
@@ -111,7 +113,8 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 
 // snapshotterMissing is a runtime whose images nobody unpacks.
 var snapshotterMissing = &Rule{
-	ID: "snapshotter-missing", Layer: LayerRuntime, Title: "the runtime lacks the snapshotter that its configuration names",
+	ID: "snapshotter-missing", Layer: LayerRuntime,
+	Title: "the runtime lacks the snapshotter that its configuration names",
 	Doc: `containerd unpacks images by a snapshotter, overlayfs where nobody chose another. Where the configuration names one that is not loaded (stargz or nydus whose daemon is away, zfs or devmapper without their setup, overlayfs in a kernel without the module overlay) no sandbox is made for any pod. Pods that run go on.
 Told from a pause image that is missing by the words.`,
 	Fix: probe.Fix{

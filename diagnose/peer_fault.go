@@ -70,7 +70,7 @@ func explainsThere(there Findings, c candidate) bool {
 
 // peerFault is a cause of the other end of a path.
 var peerFault = &Rule{
-	ID: "peer-fault", Layer: LayerPeers, Residual: true, Title: "the other node has a fault that explains what is lost on the way there",
+	ID: "peer-fault", Layer: LayerPeers, Residual: true, Title: "a fault on the other node explains the loss",
 	Doc: `What this node sends to one other node, or to its pods, is lost, nothing on this node explains it, and that node was asked the same checks: there a cause was found that loses packets. It is named with that cause's own sentence.
 The confidence is a step lower than on that node, because the two were seen apart.
 Told from a fault of the network between the two by what that node itself shows.`,

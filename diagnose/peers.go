@@ -141,7 +141,7 @@ var peerDown = &Rule{
 
 // nodeCutOff is this node, which reaches no other.
 var nodeCutOff = &Rule{
-	ID: "node-cut-off", Layer: LayerPeers, Symptom: true, Title: "this node reaches no other node",
+	ID: "node-cut-off", Layer: LayerPeers, Symptom: true, Title: "this node cannot reach any other node",
 	Doc: `Not one of the other nodes answers, and nothing else over the network does: it is this node's link, its switch port, VLAN or security group, or its own firewall, and not every other node at once. Where a network lets no ping through all else is well, and this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Restore this node's network: bring up a link that is down, give the interface its address back, or remove the firewall rule that drops. The commands show which.",
@@ -171,8 +171,9 @@ var nodeCutOff = &Rule{
 
 // peerPods is a fault of another node's, as this one feels it.
 var peerPods = &Rule{
-	ID: "peer-pods", Layer: LayerPaths, Symptom: true, BlamesPeer: true, Title: "pods on one other node are unreachable, although this node has the route there",
-	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
+	ID: "peer-pods", Layer: LayerPaths, Symptom: true, BlamesPeer: true,
+	Title: "pods on one other node are unreachable, although the route to it is there",
+	Doc:   `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
 	Fix: probe.Fix{
 		Says: "Repair forwarding on {other}: its FORWARD policy, its route back to this node's pods, or its tunnel interface.",
 		Manifest: []string{"calico-probe run --node {other}",

@@ -13,7 +13,7 @@ func placementRules() []*Rule {
 
 // probeImage is the probe's own image.
 var probeImage = &Rule{
-	ID: "probe-image", Layer: LayerPlacement, Title: "this node cannot get the probe's image",
+	ID: "probe-image", Layer: LayerPlacement, Title: "this node cannot pull the probe's image",
 	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod waits for its image too: then calico-image or the node's network is what to look at.`,
 	Fix: probe.Fix{
 		Says: "Name an image this node can have, or bring it there.",
@@ -28,7 +28,7 @@ var probeImage = &Rule{
 
 // probePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
 var probePolicy = &Rule{
-	ID: "probe-policy", Layer: LayerPlacement, Title: "the cluster's policy refuses or changes the probe's pod",
+	ID: "probe-policy", Layer: LayerPlacement, Title: "an admission policy rejects or changes the probe's pod",
 	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. A mutating webhook or policy may also change it: take it off the node's network, add a container, rewrite its image. Such a pod would answer for something else than the node, so it is deleted at once, and nothing of it is believed. The node is not ill for either. The probe goes where privileged pods are allowed, as beside calico-node.`,
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
@@ -52,7 +52,7 @@ var probePolicy = &Rule{
 
 // probeQuota is a namespace that is full.
 var probeQuota = &Rule{
-	ID: "probe-quota", Layer: LayerPlacement, Title: "a quota or limit range of the namespace refuses the probe's pod",
+	ID: "probe-quota", Layer: LayerPlacement, Title: "a quota or limit range of the namespace rejects the probe's pod",
 	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, or demands what the probe's pod does not say: it requests zero CPU and memory, so that no other pod has to make room for it, and limits only its memory. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
@@ -65,7 +65,7 @@ var probeQuota = &Rule{
 
 // probeRights is the user's own role.
 var probeRights = &Rule{
-	ID: "probe-rights", Layer: LayerPlacement, Title: "you have no right to start a probe on the node",
+	ID: "probe-rights", Layer: LayerPlacement, Title: "you lack the permission to start a probe on the node",
 	Doc: `The user who ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Ask for the rights, or ask somebody who has them to run this.",
@@ -84,7 +84,7 @@ var probeRights = &Rule{
 
 // probeNamespace is a namespace that is not there.
 var probeNamespace = &Rule{
-	ID: "probe-namespace", Layer: LayerPlacement, Title: "the namespace for the probe is missing or ending",
+	ID: "probe-namespace", Layer: LayerPlacement, Title: "the probe's namespace is missing or terminating",
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says: "Name another namespace, or have one made.",

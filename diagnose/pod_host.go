@@ -9,7 +9,8 @@ import (
 
 // hostActionDrops is a Felix that keeps pods from their own node.
 var hostActionDrops = &Rule{
-	ID: "host-action-drops", Layer: LayerPaths, Title: "Felix is set to keep pods from their own node",
+	ID: "host-action-drops", Layer: LayerPaths,
+	Title: "Felix is configured to block pods from their own node (DefaultEndpointToHostAction)",
 	Doc: `What a pod sends to an address of the node that it is on goes through Felix' setting defaultEndpointToHostAction, after the policies. Its own default is Drop; Calico's manifests and the operator set it to Accept. With Drop or Reject pods do not reach the kubelet, a DNS cache, an API server or another program in the host's network of their own node, and reach those of all other nodes: metrics of one node are missing, or a webhook fails on one node alone.
 Told from a policy of the pod's, which makes this no finding, and from a firewall of the host by the setting.`,
 	Fix: probe.Fix{

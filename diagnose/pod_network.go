@@ -10,7 +10,8 @@ import (
 
 // podNetworkBroken is a pod whose own network namespace is not as the CNI plugin left it.
 var podNetworkBroken = &Rule{
-	ID: "pod-network-broken", Layer: LayerKernel, Title: "the network inside a pod is broken: its interface, its address, its route or its own rules",
+	ID: "pod-network-broken", Layer: LayerKernel,
+	Title: "the network inside a pod is broken: interface, address, route or firewall",
 	Doc: `Each pod has a network namespace of its own with an interface, an address and a default route, which the CNI plugin makes once, when the pod starts. Nothing repairs them later. An interface that was switched off, on the pod's side or the node's, an address or a route that a program in the pod deleted, and rules that a service mesh left behind and whose proxy is gone, cut off this one pod; what others see is a pod that does not answer, or one whose connections are refused at once.
 Told from the node's routes and firewall by what is seen inside the pod.`,
 	Fix: probe.Fix{

@@ -67,7 +67,7 @@ var leakedFree = probe.Conditional{
 
 // ipamExhausted is a node for whose new pods there is no address.
 var ipamExhausted = &Rule{
-	ID: "ipam-exhausted", Layer: LayerCalico, Title: "Calico's IPAM has no address for new pods of the node",
+	ID: "ipam-exhausted", Layer: LayerCalico, Title: "Calico's IPAM has no free address for this node's pods",
 	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone. The node itself takes one for its VXLAN, IPIP or WireGuard tunnel: without one a start of calico-node ends ("Assigned 0 out of 1 requested IPv4 addresses").
 Told from a plugin that fails in another way by these words; which of them it is, by what the pools, blocks and limits come to.`,
 	Fix: probe.Fix{
@@ -236,7 +236,7 @@ var rightsOfPlugin = &probe.Fix{
 
 // cniPluginFails is a CNI plugin that says what it lacks.
 var cniPluginFails = &Rule{
-	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods of the node",
+	ID: "cni-plugin-fails", Layer: LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods on the node",
 	Doc: `For each new pod the runtime starts the CNI plugins of /etc/cni/net.d, and they say why they fail; the kubelet puts it into an event of the pod ("failed to setup network for sandbox ..."). Calico's plugin needs its file calico-kubeconfig and a token in it, the API server, the file /var/lib/calico/nodename, ClusterInformation ready, and an address. Pods that run are well.
 It is quoted as it is where no other cause explains it.`,
 	Fix: probe.Fix{

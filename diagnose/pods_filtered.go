@@ -11,7 +11,8 @@ import (
 
 // podsFiltered is a network that knows the nodes' addresses and not the pods'.
 var podsFiltered = &Rule{
-	ID: "pods-filtered", Layer: LayerPaths, Open: true, Title: "the network between the nodes drops packets that have addresses of pods",
+	ID: "pods-filtered", Layer: LayerPaths, Open: true,
+	Title: "the network between the nodes drops packets with pod addresses",
 	Doc: `Without encapsulation the network between the nodes sees the addresses of pods. Clouds drop what has an address that is not the machine's (source/destination check of AWS, port security of OpenStack, IP forwarding of Azure and GCP, forged transmits of vSphere), and firewalls let only known networks pass. The nodes then answer each other's pings and BGP is established, since those have the nodes' addresses; no pod of the one is reached from the other, in either direction, and each node reaches its own.
 Told from a fault of the other node by that node's own answers: it reaches its own pods, forwards, and no firewall of it drops by policy; from a tunnel's fault, as the way has none; from routes through a router by those. Nobody listened on the wire, so it is never more than medium.`,
 	Fix: probe.Fix{

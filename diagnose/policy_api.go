@@ -12,7 +12,8 @@ import (
 
 // policyWithoutAPI is a policy that keeps the cluster's own pods from the API server.
 var policyWithoutAPI = &Rule{
-	ID: "policy-without-api", Layer: LayerDatastore, Title: "a policy keeps the cluster's own pods from the API server",
+	ID: "policy-without-api", Layer: LayerDatastore,
+	Title: "a network policy blocks the cluster's own pods from the API server",
 	Doc: `A policy with egress that selects all pods of kube-system, or of every namespace, also selects CoreDNS and calico-kube-controllers. They connect to the API server, whose endpoint is a node's address and port (often 6443): a rule for the Service's address or port 443 does not let them through, because policies see packets after kube-proxy has translated them. CoreDNS keeps its connection for a while and serves what it has; after its next start it is never ready, and no name of the cluster resolves.
 Told from a CoreDNS or a network that is down by the policies, which are evaluated in Calico's order for exactly this connection.`,
 	Fix: probe.Fix{

@@ -12,7 +12,8 @@ import (
 
 // ipamFamilyMissing is a plugin that wants an address of a family without a pool.
 var ipamFamilyMissing = &Rule{
-	ID: "ipam-family-missing", Layer: LayerCalico, Title: "the CNI plugin requests addresses of a family that no IP pool serves",
+	ID: "ipam-family-missing", Layer: LayerCalico,
+	Title: "the CNI plugin requests an IP family that no IP pool serves",
 	Doc: `calico-ipam assigns each pod an IPv4 address unless assign_ipv4 is "false" in the CNI configuration, and an IPv6 address where assign_ipv6 is "true". A pod gets both or none. Where no enabled pool of a requested family serves the node, every new pod fails with "no configured Calico pools for node" or "failed to request IPv6 addresses", however many addresses the other family has left (projectcalico/cni-plugin#598). It happens when the CNI configuration is changed to dual stack before the pool exists, or when the pool is disabled or its nodeSelector leaves the node out.
 Told from pools that are full by the count of pools and blocks in the API; from a namespaceSelector of a pool by the CNI configuration, which requests the family.`,
 	Fix: probe.Fix{

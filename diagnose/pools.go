@@ -14,7 +14,8 @@ const lookAtPools = "kubectl get ippools.crd.projectcalico.org -o custom-columns
 
 // podsNotMasqueraded is a pool whose pods nobody outside can answer.
 var podsNotMasqueraded = &Rule{
-	ID: "pods-not-masqueraded", Layer: LayerPaths, Title: "pods leave the cluster with addresses that nobody outside can answer",
+	ID: "pods-not-masqueraded", Layer: LayerPaths,
+	Title: "pod traffic leaves the cluster without NAT, so replies do not return",
 	Doc: `With natOutgoing false in an IP pool, what its pods send to machines outside of the cluster keeps the pod's address. That is meant for networks whose routers know, by BGP or by routes of their own, on which node each pod is. Where none does, the answers go nowhere: pods reach each other, services and nodes, and neither the Internet nor an API server, database or resolver beside the cluster; CoreDNS, a pod itself, answers no outside name. From the node everything answers.
 Told from a firewall, which the node meets too, by the pool's setting; from a cluster that is cut off on purpose by the node, which gets answers.`,
 	Fix: probe.Fix{
@@ -91,7 +92,8 @@ func onlyInPods(f Findings, check, prefix string) []Finding {
 
 // poolNotExported is a pool of which BGP tells nobody (projectcalico/calico#6704).
 var poolNotExported = &Rule{
-	ID: "pool-not-exported", Layer: LayerPeers, Title: "BGP does not tell other nodes of an IP pool's blocks (disableBGPExport)",
+	ID: "pool-not-exported", Layer: LayerPeers,
+	Title: "an IP pool's blocks are not exported over BGP (disableBGPExport)",
 	Doc: `With disableBGPExport in an IP pool BIRD keeps its blocks to itself: all sessions stand, and no node has a route to the pods of another. It is meant for pools whose routes somebody else makes, as with VXLAN, and was set for one of BIRD's.
 Told from a filter of a peer's by the pool's setting; from a session that is down by bgp-session.`,
 	Fix: probe.Fix{
@@ -121,7 +123,7 @@ Told from a filter of a peer's by the pool's setting; from a session that is dow
 
 // poolOverlaps is a range that is given away twice.
 var poolOverlaps = &Rule{
-	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool has addresses of nodes or services in it",
+	ID: "pool-overlaps", Layer: LayerRoutes, Title: "an IP pool overlaps node or Service addresses",
 	Doc: `The range of a pool has to be nobody else's. Calico gives nodes blocks of it, and every other node gets a route for each block, which is narrower than that of the nodes' own network and wins: what is meant for a node, or a machine, whose address is in the block goes to the block's owner. A cluster IP in a block is given to a pod one day, and kube-proxy takes what is sent to it for the Service. What pods send into any pool is not masqueraded, be it disabled: a pool with the address of an API server, or of a whole network beside the cluster, takes the way back from all that they ask there. It is mostly 192.168.0.0/16 of Calico's manifest in a network that has such addresses too, or a range of services that was chosen later.
 Told from an interface of this node that overlaps by the pool itself.`,
 	Fix: probe.Fix{

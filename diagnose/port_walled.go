@@ -17,7 +17,8 @@ var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): .*\b(tcp|udp)
 
 // portWalled is a firewall rule of another program against a port of the cluster.
 var portWalled = &Rule{
-	ID: "port-refused-here", Layer: LayerKernel, Title: "a firewall rule on this node refuses a port that the cluster needs",
+	ID: "port-refused-here", Layer: LayerKernel,
+	Title: "a firewall rule on this node blocks a port that the cluster needs",
 	Doc: `A rule of nftables or iptables that is neither Calico's nor kube-proxy's drops or rejects one port, and connections to that port get no answer or are refused: a VPN client that lets DNS leave by its tunnel alone, a hardening script that closes ports to the outside, a security agent. Other ports work. Where the node's own packets are rejected the kernel reports "operation not permitted" at once.
 Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by a node without that rule, on which the port answers. A rule with conditions, as for one sender, is low.`,
 	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",

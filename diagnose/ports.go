@@ -12,7 +12,7 @@ import (
 
 // portTaken is kubernetes/kubernetes#121530 and projectcalico/calico#9638.
 var portTaken = &Rule{
-	ID: "port-taken", Layer: LayerCalico, Title: "another process has a port that Calico needs on this node",
+	ID: "port-taken", Layer: LayerCalico, Title: "another process holds a port that Calico needs on this node",
 	Doc: `Calico has ports of its own on every node: TCP 9099 for Felix's health, UDP 4789 for VXLAN. A process that had one first keeps it. Felix then tries again and again ("address already in use"), while the kubelet's probe asks a stranger and calls calico-node not ready, or kills it; vxlan.calico is made and does not come up. The other process may have been there for long: it shows when calico-node starts anew, or when a pool is set to VXLAN.
 Told from a Felix that hangs, and from a tunnel that somebody took down, by whose the socket is. BGP's port is a cause of its own (bird-port-taken).`,
 	Fix: probe.Fix{

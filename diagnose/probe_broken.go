@@ -12,7 +12,8 @@ import (
 
 // probeBroken is a liveness probe, or another of the kubelet's calls, that no container can answer.
 var probeBroken = &Rule{
-	ID: "probe-broken", Layer: LayerStart, Title: "a liveness probe or hook of Calico's pod cannot succeed: its command or flag does not exist",
+	ID: "probe-broken", Layer: LayerStart,
+	Title: "a probe or hook of calico-node cannot succeed: its command or flag does not exist",
 	Doc: `The kubelet runs the probe's command in the container. Where the program is not in the image ("fork/exec /bin/birdcl: no such file or directory"), or does not have the flag ("unknown shorthand flag: 'l'"), the probe fails whatever the container does. With a liveness or startup probe, or a postStart hook, the kubelet kills the container in a loop. With a readiness probe it only stays unready. It happens when the image and the manifest are of two versions of Calico: one was updated, the other patched, pinned or copied from elsewhere.
 Told from a container that is ill by the kubelet's event: a program that runs and reports a fault is named there by what it reports.`,
 	Fix: probe.Fix{

@@ -10,7 +10,7 @@ import (
 
 // proxyForbidden is a kube-proxy that hears of no change.
 var proxyForbidden = &Rule{
-	ID: "kube-proxy-forbidden", Layer: LayerDatastore, Title: "kube-proxy's account lacks rights that it needs",
+	ID: "kube-proxy-forbidden", Layer: LayerDatastore, Title: "kube-proxy's service account lacks permissions",
 	Doc: `kube-proxy lists and watches Services and EndpointSlices. Where its ClusterRole (system:node-proxier) or the binding lacks one of them, the rules that are in the kernel stay as they are: Services of before work until their pods change, Services that are newer have no rules and do not answer, on every node where kube-proxy started or lost its watch since. It calls itself healthy all the while. After a restart it may write no rules at all.
 Told from a kube-proxy that hangs by its answer, and by what the API server says of its account.`,
 	Fix: probe.Fix{

@@ -25,7 +25,8 @@ func servicesThat(f Findings, about string) []Finding {
 
 // kubeProxyOtherNode is a kube-proxy that takes its node for another.
 var kubeProxyOtherNode = &Rule{
-	ID: "kube-proxy-other-node", Layer: LayerServices, Title: "kube-proxy has another name for this node than Kubernetes, so no endpoint is local to it",
+	ID: "kube-proxy-other-node", Layer: LayerServices,
+	Title: "kube-proxy uses the wrong node name, so it has no local endpoints",
 	Doc: `kube-proxy calls an endpoint local where its node's name is the one that kube-proxy has for its own: hostnameOverride, or the machine's hostname. Where that is another (a hostname with a domain, a configuration that was copied from another node, a cloud's name of the Node), it finds no endpoint local: what comes to a Service whose externalTrafficPolicy or internalTrafficPolicy is Local is dropped on this node, though its pod runs here, and the health check of its load balancer says that none does. All other Services work, and kube-proxy calls itself healthy.
 Told from a Service without a pod here by what kube-proxy says of its settings, and by its log: it looked for a Node that is not there.`,
 	Fix:      nodesName,
@@ -54,7 +55,8 @@ Told from a Service without a pod here by what kube-proxy says of its settings, 
 
 // masqueradedPods are policies by source behind a kube-proxy that hides the source.
 var masqueradedPods = &Rule{
-	ID: "masquerade-hides-pods", Layer: LayerPaths, Title: "kube-proxy masquerades what pods send to Services, so policies that know pods by their labels deny them",
+	ID: "masquerade-hides-pods", Layer: LayerPaths,
+	Title: "kube-proxy masquerades pod traffic to Services, so policies by pod label deny it",
 	Doc: `With masqueradeAll, or with a clusterCIDR that does not have the pods' addresses, kube-proxy gives packets from this node's pods to a Service's address the node's own address. A policy that lets pods in by their labels does not know them then and drops what it was written to allow; the same pods are let in where they go to the pod's address, and a policy's logs show the node. On the node where the server runs itself it works, as Calico lets a node reach its own pods.
 Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 	Fix: probe.Fix{
@@ -83,7 +85,8 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 
 // foreignMasquerade is a rule of others that hides pods' addresses.
 var foreignMasquerade = &Rule{
-	ID: "foreign-masquerade", Layer: LayerPaths, Title: "a firewall rule of others masquerades what pods send to pods, so policies that know pods by their labels deny them",
+	ID: "foreign-masquerade", Layer: LayerPaths,
+	Title: "a foreign rule masquerades pod-to-pod traffic, so policies by pod label deny it",
 	Doc: `A rule in POSTROUTING that is neither Calico's nor kube-proxy's (of flannel before, of ip-masq-agent, a script, a VPN) masquerades all that comes from the pods' range, also what goes to pods of other nodes. Those see this node's address. Without policies nobody notices; a policy that lets pods in by their labels does not know them and drops what it was written to allow. Pods of the same node are let in.
 Told from a policy that forbids by the rule, which is quoted; from kube-proxy's masquerading by the direct way, from pod to pod.`,
 	Fix: probe.Fix{

@@ -12,7 +12,8 @@ import (
 
 // registryRefuses is a node that cannot pull images, for a reason that is no image's.
 var registryRefuses = &Rule{
-	ID: "registry-refuses", Layer: LayerRuntime, Title: "the node cannot pull images: a registry is not reached, or refuses",
+	ID: "registry-refuses", Layer: LayerRuntime,
+	Title: "the node cannot pull images: the registry is unreachable or refuses",
 	Doc: `Pods wait with ErrImagePull or ImagePullBackOff, and the kubelet quotes the runtime: the registry's name is not resolved ("no such host", "server misbehaving"), no connection comes about ("i/o timeout", "connection refused"), a proxy is in the way ("proxyconnect"), its certificate is not trusted ("x509"), it speaks HTTP ("server gave HTTP response to HTTPS client"), it has answered too often ("429 Too Many Requests", "toomanyrequests"), wants a login, or is ill itself (500 to 504). The runtime asks from the node, by the node's own DNS, routes and certificates: neither the cluster's DNS nor Calico has a part in it. Pods whose image is there start.
 Told from an image that does not exist or that its owner may not have by the registry's words; those are the pod's matter, as is one image of a registry whose name leads nowhere.`,
 	Fix:      pullFixes[facts.RefusedUnreachable],

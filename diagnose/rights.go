@@ -37,7 +37,7 @@ func also(c Case, found []Finding) Case {
 
 // nextStartRefused is what a calico-node that runs needs at its next start.
 var nextStartRefused = &Rule{
-	ID: "next-start-refused", Layer: LayerDatastore, Title: "calico-node runs, and its next start would be refused",
+	ID: "next-start-refused", Layer: LayerDatastore, Title: "calico-node runs, but its next start would be refused",
 	Doc: `Rights of calico-node's account, or kinds of Calico's, were taken away while it runs. It goes on with what it knows: routes, rules and sessions stay. What it no longer does: make new tokens for the CNI plugin (a day), hear of new policies and nodes. At the next start of its pod (an upgrade, a reboot, a liveness probe) install-cni or the start is refused, and then the node is without Calico; every node has it at once.
 Told from rights that already keep it down by its pod, which is ready.`,
 	Fix: probe.Fix{

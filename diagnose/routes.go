@@ -84,7 +84,7 @@ func blockCases(f Findings, of []Finding, key probe.Fact, says func(list []strin
 
 // blockOwnedTwice is a block that IPAM gave to two nodes.
 var blockOwnedTwice = &Rule{
-	ID: "block-owned-twice", Layer: LayerRoutes, Title: "a block of pod addresses belongs to two nodes",
+	ID: "block-owned-twice", Layer: LayerRoutes, Title: "two nodes claim the same IPAM block",
 	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
 	Fix: probe.Fix{
 		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
@@ -102,7 +102,8 @@ var blockOwnedTwice = &Rule{
 
 // interfaceOverlaps is projectcalico/calico#8344.
 var interfaceOverlaps = &Rule{
-	ID: "interface-overlaps-pods", Layer: LayerRoutes, Title: "an interface of this node has the addresses of another node's pods",
+	ID: "interface-overlaps-pods", Layer: LayerRoutes,
+	Title: "an interface of this node holds addresses of another node's pods",
 	Doc: `A bridge or another interface that is not Calico's (virbr0 of libvirt, docker0, cni0 of an earlier CNI, a VPN) has a range that is a block of another node, or a part of one. The kernel makes a route for it that wins over Calico's, so packets for the pods there go to that interface and are lost, while the session is up and every other node reaches them. The API shows none of it.
 Told from a route that leads to the wrong machine by the interface, which is this node's own.`,
 	Fix: probe.Fix{
@@ -133,7 +134,7 @@ Told from a route that leads to the wrong machine by the interface, which is thi
 
 // routeSwallowed is a blackhole route for other nodes' pods.
 var routeSwallowed = &Rule{
-	ID: "route-swallowed", Layer: LayerRoutes, Title: "this node drops packets to another node's pods by a blackhole route",
+	ID: "route-swallowed", Layer: LayerRoutes, Title: "a blackhole route drops packets to another node's pods",
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
@@ -153,8 +154,9 @@ var routeSwallowed = &Rule{
 
 // routeElsewhere is a route to the wrong machine.
 var routeElsewhere = &Rule{
-	ID: "route-elsewhere", Layer: LayerRoutes, Title: "a route leads other nodes' pods to the wrong machine",
-	Doc: `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
+	ID: "route-elsewhere", Layer: LayerRoutes,
+	Title: "a route sends traffic for other nodes' pods to the wrong machine",
+	Doc:   `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
 	Fix: probe.Fix{
 		Says: "See who announces or made it, and take that away there.",
 		Manifest: append(slices.Clone(lookAtBlock),
@@ -207,7 +209,7 @@ func podsOn(f Findings, node string, family int) (lost, answer []Finding) {
 
 // routeNotInKernel is a route that BIRD has and the kernel has not.
 var routeNotInKernel = &Rule{
-	ID: "route-not-in-kernel", Layer: LayerRoutes, Title: "BIRD knows the way to other nodes' pods and the kernel does not",
+	ID: "route-not-in-kernel", Layer: LayerRoutes, Title: "BIRD has routes to other nodes' pods that the kernel lacks",
 	Doc: `Sessions are up and BIRD has the routes, so nothing is wrong with BGP, ports or peers: the routes do not get into the kernel. Its kernel protocol is down or filters them, the next hop is not reached, or somebody takes them away as soon as they are there: NetworkManager does that with interfaces it manages (cali*, tunl*), systemd-networkd with foreign routes. Told from a graceful restart, in which BIRD holds them back on purpose and says so.`,
 	Fix: probe.Fix{
 		Says: "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",

@@ -12,7 +12,7 @@ import (
 
 // podRouteMissing is a pod of this node without the last step of the way to it.
 var podRouteMissing = &Rule{
-	ID: "pod-route-missing", Layer: LayerRoutes, Title: "a pod of this node has no route of its own here",
+	ID: "pod-route-missing", Layer: LayerRoutes, Title: "a pod on this node has no route to it",
 	Doc: `The CNI plugin makes a route of one address to each pod, by the pod's cali* interface. Where it is gone, the blackhole route of the node's block takes the pod's packets: nobody reaches the pod, not even its own node, and what the pod asks gets no answer. Services and DNS with a server in that pod fail now and then, here and on every other node. Felix puts the route back when it next looks at all of them, or is started anew; where it goes again, somebody takes it away: NetworkManager or systemd-networkd that manages cali* interfaces, or a script.
 Told from a pod that is ill by its interface, which is there; from a broken path by the other pods of this node, which answer.`,
 	Fix: probe.Fix{
@@ -83,7 +83,7 @@ func ofPods(f Findings, family int, pods []string) []Cover {
 
 // routeNotMade is a route that is Felix's to make, and missing.
 var routeNotMade = &Rule{
-	ID: "route-not-made", Layer: LayerRoutes, Title: "the route to another node's pods, which Felix makes, is missing",
+	ID: "route-not-made", Layer: LayerRoutes, Title: "Felix' route to another node's pods is missing",
 	Doc: `For pools with VXLAN (and where programClusterRoutes says so for others) it is Felix, and not BIRD, that makes the route to each block of another node: by vxlan.calico through that node's tunnel address, or straight to the node where both are in one subnet. Felix is well and the kernel has no such route: somebody took it away (NetworkManager, systemd-networkd, a script, a person), and Felix puts it back when it looks again, after 90 s at most by default (routeRefreshInterval); or Felix does not know the block, because that node has no tunnel address.
 Told from a broken tunnel by the device, which is in order; from BGP, which has no part in it.`,
 	Fix: probe.Fix{
@@ -119,7 +119,8 @@ Told from a broken tunnel by the device, which is in order; from BGP, which has 
 
 // routeMakersClash are two settings that do not complement each other.
 var routeMakersClash = &Rule{
-	ID: "route-makers-clash", Layer: LayerRoutes, Title: "Felix and BIRD are both set to make the same routes, or neither is",
+	ID: "route-makers-clash", Layer: LayerRoutes,
+	Title: "Felix and BIRD both program the same routes, or neither does",
 	Doc: `Who makes the routes to other nodes' pods is set twice: programClusterRoutes of FelixConfiguration and of BGPConfiguration (from v3.32). Set alike they clash: both write the same routes and each takes the other's away, or nobody writes any. v3.33 has other defaults, Felix for pools with IPIP and BIRD for those without encapsulation, so a value that one side was given before the upgrade may clash after it.
 Told from a route that somebody else takes away by the settings.`,
 	Fix: probe.Fix{

@@ -32,7 +32,7 @@ var stale = []string{"container-ghosts", "runtime-stuck", "upgrade-ipam-stuck", 
 
 // containerdHangs is incident 001 without docker.
 var containerdHangs = &Rule{
-	ID: "containerd-hangs", Layer: LayerRuntime, Title: "containerd does not answer",
+	ID: "containerd-hangs", Layer: LayerRuntime, Title: "containerd does not respond",
 	Doc: `containerd takes connections and answers nothing: it is stopped, deadlocked, or waits for a disk. What runs goes on running; nothing starts or ends. The kubelet goes on renewing its lease, so the node may stay Ready for minutes, until "container runtime is down" or "PLEG is not healthy"; pods stay in ContainerCreating or Terminating, an init container that has ended is still called Running.
 Told from a dead containerd (its socket refuses), from one frozen shim (version answers, the list of tasks does not) and from docker that has lost its containerd (docker's own ping answers). A node too busy to answer within two seconds looks alike: node-load tells.`,
 	Fix: probe.Fix{
@@ -70,7 +70,7 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 
 // containerdDead is a containerd that ended.
 var containerdDead = &Rule{
-	ID: "containerd-dead", Layer: LayerRuntime, Symptom: true, Title: "containerd does not run",
+	ID: "containerd-dead", Layer: LayerRuntime, Symptom: true, Title: "containerd is not running",
 	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
 Told from a containerd that hangs by its socket, which refuses connections. A containerd that is just restarting looks the same for a second: run this again.`,
 	Fix: probe.Fix{
@@ -97,7 +97,7 @@ Told from a containerd that hangs by its socket, which refuses connections. A co
 
 // containerdWithoutCRI is a containerd that is well and of no use to the kubelet.
 var containerdWithoutCRI = &Rule{
-	ID: "containerd-without-cri", Layer: LayerRuntime, Title: "containerd runs without the part that the kubelet asks",
+	ID: "containerd-without-cri", Layer: LayerRuntime, Title: "containerd runs without its CRI plugin",
 	Doc: `containerd goes on when one of its plugins does not load, and answers its version and its health as if all were well. Without the CRI plugin the kubelet gets "unknown service runtime.v1.RuntimeService" and calls its runtime down. The package of docker disables the plugin in /etc/containerd/config.toml (disabled_plugins = ["cri"]); or it failed at containerd's start, as when the machine has no inotify instances left ("too many open files"), which its journal says.
 Told from a containerd that hangs or is dead by all its other answers.`,
 	Fix: probe.Fix{
@@ -131,7 +131,7 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 
 // dockerLostContainerd is incident 001.
 var dockerLostContainerd = &Rule{
-	ID: "docker-lost-containerd", Layer: LayerRuntime, Title: "dockerd lives, and the containerd behind it does not answer",
+	ID: "docker-lost-containerd", Layer: LayerRuntime, Title: "dockerd runs, but its containerd does not respond",
 	Doc: `dockerd answers its own ping, and every question for which it has to ask containerd hangs. Its picture of containers is old: one that has ended is "Running" for as long as this lasts, and the kubelet believes it. In the field an init container was Running for an hour without a process, the node went NotReady and back, and kube-proxy, IPv6 and docker were suspected; restarting containerd cured it.
 Told from a dockerd that hangs itself by the ping; from an init container that really hangs by its missing process (runtime-ghosts, init-stall).`,
 	Fix: probe.Fix{
@@ -164,7 +164,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 
 // dockerHangs is dockerd itself.
 var dockerHangs = &Rule{
-	ID: "docker-hangs", Layer: LayerRuntime, Title: "dockerd does not answer",
+	ID: "docker-hangs", Layer: LayerRuntime, Title: "dockerd does not respond",
 	Doc: `Not even its ping, which dockerd answers without asking anybody: it is frozen, or dead with its socket left behind. Told from a dockerd that has lost its containerd by that ping.`,
 	Fix: probe.Fix{
 		Says:     "See what it waits for or why it ended, then restart it.",
@@ -193,7 +193,7 @@ var dockerHangs = &Rule{
 
 // runtimeHangs is any other runtime: CRI-O, or cri-dockerd between kubelet and docker.
 var runtimeHangs = &Rule{
-	ID: "runtime-hangs", Layer: LayerRuntime, Title: "the container runtime does not answer the kubelet's interface",
+	ID: "runtime-hangs", Layer: LayerRuntime, Title: "the container runtime does not respond on its CRI socket",
 	Doc: `The socket on which the kubelet asks its runtime (CRI-O, cri-dockerd, dockershim) takes connections and answers nothing, or refuses them. Nothing starts or ends on the node; what runs goes on. containerd and docker have causes of their own, which say more.`,
 	Fix: probe.Fix{
 		Says:     "Restart the runtime. Save the end of its log first: it shows what the runtime waits for.",
@@ -222,7 +222,7 @@ var runtimeHangs = &Rule{
 
 // shimHangs is one pod that holds up a whole node.
 var shimHangs = &Rule{
-	ID: "shim-hangs", Layer: LayerRuntime, Title: "the shim of a pod is frozen and holds up the runtime",
+	ID: "shim-hangs", Layer: LayerRuntime, Title: "a frozen containerd shim blocks the runtime",
 	Doc: `Each pod has a shim, a small process between containerd and its containers. containerd asks the shims in turn, so one that is stopped or waits for a disk holds up every list of containers, while containerd's version and health answer at once. The kubelet sees "PLEG is not healthy", and a container that ends under that shim is called Running for ever.
 Told from a frozen containerd by what of it still answers.`,
 	Fix: probe.Fix{
@@ -271,7 +271,7 @@ func ofInit(f Findings) []Cover {
 
 // containerGhosts is a runtime whose state is wrong, without a reason that is seen.
 var containerGhosts = &Rule{
-	ID: "container-ghosts", Layer: LayerRuntime, Title: "a container is called running and has no process",
+	ID: "container-ghosts", Layer: LayerRuntime, Title: "a container is reported running but has no process",
 	Doc: `The runtime has missed the end of a container and calls it running; the kubelet believes that and neither starts it again nor goes on to the next one. An init container in this state keeps calico-node in Init:0/3 for ever, with nothing in its log. In the field that was taken for a hanging upgrade-ipam.
 Told from an init container that hangs by its process: that one is there, and init-stall shows what it waits for. Where docker has lost its containerd, or a shim is frozen, that is the cause and this follows from it.`,
 	Fix: probe.Fix{
@@ -330,7 +330,7 @@ func askRuntime(kind string) probe.Fix {
 
 // runtimeStuck is as much as can be said while nothing gets onto the node.
 var runtimeStuck = &Rule{
-	ID: "runtime-stuck", Layer: LayerRuntime, Symptom: true, Title: "the container runtime starts no container",
+	ID: "runtime-stuck", Layer: LayerRuntime, Symptom: true, Title: "the container runtime cannot start containers",
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets; --via kubelet has the kubelet's own lines about it. Containers that are shown as Running may have ended long ago.
 Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and starts no pods either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix:   askRuntime(""),

@@ -11,7 +11,7 @@ import (
 
 // runtimeProxy is projectcalico/calico#2941.
 var runtimeProxy = &Rule{
-	ID: "runtime-proxy", Layer: LayerRuntime, Title: "the CNI plugin asks a proxy for the API server",
+	ID: "runtime-proxy", Layer: LayerRuntime, Title: "the CNI plugin connects to the API server through a proxy",
 	Doc: `Where images are pulled through a proxy, the runtime is started with HTTPS_PROXY in its environment, mostly by a drop-in of its systemd unit. The CNI plugins that it starts inherit that. Where NO_PROXY does not hold the API server's address in Calico's kubeconfig (the Service's, such as 10.96.0.1, or a range with it), the plugin asks the proxy, which cannot reach it: new pods fail with "error getting ClusterInformation: Get https://10.96.0.1:443/...: Service Unavailable", "Forbidden" or "proxyconnect". Pods that run, and calico-node itself, are well.
 Told from an API server that refuses by these words, which are HTTP's alone, and by the environment of the runtime. A proxy that does reach the API server does no harm.`,
 	Fix: probe.Fix{

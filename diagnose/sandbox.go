@@ -38,7 +38,7 @@ func keptDown(pods []Finding) []Cover {
 
 // pauseImageMissing is kubernetes/kubernetes#72295.
 var pauseImageMissing = &Rule{
-	ID: "pause-image-missing", Layer: LayerRuntime, Title: "the pause image, which every pod needs, is not there and cannot be pulled",
+	ID: "pause-image-missing", Layer: LayerRuntime, Title: "the pause image is missing and cannot be pulled",
 	Doc: `Each pod begins with a sandbox, whose container is made of the pause image. The runtime has its name in its own configuration and pulls it when it is not there. It goes away when the kubelet or a person cleans images up (it is not in use while no sandbox was made of it, or is not marked as pinned), and cannot be pulled where the node has no way to that registry, as without Internet. Pods that run go on; none starts, calico-node's and the probe's neither.
 Told from an image of the pod's own by the event, which is about the sandbox.`,
 	Fix: probe.Fix{
@@ -74,7 +74,8 @@ func refusedBy(r Finding, image string) string {
 
 // cgroupDriversDiffer is kubernetes-sigs/kubespray#8122.
 var cgroupDriversDiffer = &Rule{
-	ID: "cgroup-drivers-differ", Layer: LayerRuntime, Title: "the kubelet and the runtime have different cgroup drivers",
+	ID: "cgroup-drivers-differ", Layer: LayerRuntime,
+	Title: "the kubelet and the runtime use different cgroup drivers",
 	Doc: `The kubelet names a pod's cgroup as its driver does: "/kubepods/besteffort/pod..." with cgroupfs, "kubepods-besteffort-pod....slice" with systemd. A runtime with the other driver (SystemdCgroup of containerd, cgroup_manager of CRI-O) takes no such name and starts nothing: after an upgrade, a configuration that was written anew, or a kubelet that takes the driver of the runtime only from its next start on. Pods that run go on.
 Told from a runtime that hangs by its words.`,
 	Fix: probe.Fix{
@@ -103,7 +104,7 @@ Told from a runtime that hangs by its words.`,
 
 // resolvConfMissing is kubernetes/kubernetes#103110.
 var resolvConfMissing = &Rule{
-	ID: "resolv-conf-missing", Layer: LayerRuntime, Title: "the file from which the kubelet takes DNS servers for pods is not there",
+	ID: "resolv-conf-missing", Layer: LayerRuntime, Title: "the kubelet's resolvConf file is missing",
 	Doc: `The kubelet's resolvConf names a file whose servers pods with the node's DNS get; it reads it for every sandbox. Where systemd-resolved is set up, kubeadm and others write /run/systemd/resolve/resolv.conf there; on a node where that service does not run, or no longer does, the file is missing and no sandbox is made, for pods of every kind. Pods that run go on.
 Told from a runtime that hangs by the words, which are the kubelet's own and not the runtime's.`,
 	Fix: probe.Fix{
@@ -133,7 +134,7 @@ Told from a runtime that hangs by the words, which are the kubelet's own and not
 
 // imageStoreBroken is containerd/containerd#3401.
 var imageStoreBroken = &Rule{
-	ID: "image-store-broken", Layer: LayerRuntime, Title: "the runtime's store of images lacks a part of one, or cannot read it",
+	ID: "image-store-broken", Layer: LayerRuntime, Title: "the runtime's image store is damaged",
 	Doc: `containerd keeps images as blobs (its content store) and unpacked layers (snapshots), and lists of both. After a power loss, a full disk, files removed by hand below /var/lib/containerd, or a change of snapshotter for images whose blobs were let go (discard_unpacked_layers), the lists name what is not there: "failed to get reader from content store: content digest ... not found", "blob not found", "missing parent ... bucket: not found", "failed to prepare extraction snapshot". The image counts as pulled, so no pull mends it, and every pod with it fails; with the pause image, every pod. CRI-O says "layer not known". An "input/output error" or "structure needs cleaning" there is the disk or the file system below.
 Told from a registry that lacks an image by these words, which are the store's, and from a full disk by node-disk. Other nodes start the same image.`,
 	Fix: probe.Fix{
@@ -190,7 +191,7 @@ var storeDiskFix = probe.Fix{
 
 // ociRuntimeBroken is a runc, or a shim, that does not do its work.
 var ociRuntimeBroken = &Rule{
-	ID: "oci-runtime-broken", Layer: LayerRuntime, Title: "runc, or the shim that starts it, fails itself",
+	ID: "oci-runtime-broken", Layer: LayerRuntime, Title: "runc or its shim fails",
 	Doc: `containerd and CRI-O start nothing themselves: a shim (containerd-shim-runc-v2) or conmon runs runc or crun, once for each sandbox and container. Where that program is missing (an update that failed, a cleanup of /usr/bin), is of another architecture or cut short ("exec format error"), lacks a library, or is too old or too new for the kernel (seccomp, cgroups), the runtime itself answers well and starts nothing: "failed to create shim task: OCI runtime create failed", "unable to retrieve OCI runtime error", "runc did not terminate successfully", "unable to apply cgroup configuration". What runs goes on.
 Told from a container whose own program is missing by the name in the message, which is runc's or the shim's. Cgroup drivers that differ, a kernel that makes no more cgroups and a systemd that does not answer have causes of their own.`,
 	Fix: probe.Fix{
@@ -223,7 +224,8 @@ Told from a container whose own program is missing by the name in the message, w
 
 // sandboxFails is a runtime that makes no sandboxes.
 var sandboxFails = &Rule{
-	ID: "sandbox-fails", Layer: LayerRuntime, Symptom: true, Title: "the container runtime makes no sandboxes or containers for new pods",
+	ID: "sandbox-fails", Layer: LayerRuntime, Symptom: true,
+	Title: "the container runtime cannot create sandboxes or containers for new pods",
 	Doc: `Before any container of a pod the runtime makes its sandbox: the pause image, namespaces, cgroups, a shim. The kubelet has the runtime's words in an event of the pod (FailedCreatePodSandBox, CreateContainerError), of the probe's own pod too. Usual: no space or no processes left, names that an earlier attempt still holds, a security profile that is missing. Where it is the pause image, the cgroup driver or the kubelet's resolv.conf, that is a cause of its own.
 Told from a CNI plugin that fails by the words: the runtime names the plugin then.`,
 	Fix: probe.Fix{

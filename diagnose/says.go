@@ -26,7 +26,7 @@ var afterLog = append([]string{"start-outlasts-budget", "install-cni-fails"}, wi
 
 // containerNotStarted is a container whose program the runtime cannot start.
 var containerNotStarted = &Rule{
-	ID: "container-not-started", Layer: LayerStart, Title: "a container of calico-node's pod cannot be started",
+	ID: "container-not-started", Layer: LayerStart, Title: "a container of calico-node cannot start",
 	Doc: `The image is there and the runtime cannot start the container: its command does not exist, a file or folder that it mounts is missing or of another kind, a ConfigMap or Secret that it names is not there, a security profile is unknown, or the program is for another architecture. The kubelet has the runtime's own words in the container's state (StartError, ContainerCannotRun, CreateContainerConfigError, RunContainerError). Such a run never began, so it has no log, and its time of start is zero.
 Told from a program that starts and ends by that state, and by the missing log.`,
 	Fix: probe.Fix{
@@ -68,7 +68,7 @@ func logLines(f Findings, signatures ...string) []Finding {
 
 // settingRefused is a setting that calico-node does not take.
 var settingRefused = &Rule{
-	ID: "setting-refused", Layer: LayerStart, Title: "calico-node does not accept one of its settings",
+	ID: "setting-refused", Layer: LayerStart, Title: "calico-node rejects one of its settings",
 	Doc: `calico-node reads its environment at each start and ends where a value is none: an address that is not one (IP=999.1.2.3), an autodetection method it does not know or that finds nothing, an AS number, a pool that does not parse. Felix ends in the same way over a setting of its own. It starts again and again, each time to the same line of its log, and everything after it (Felix, BIRD) is down for that reason alone.
 Told from a crash by the line it ends with, which names the setting.`,
 	Fix: probe.Fix{
@@ -137,7 +137,7 @@ func restarts(pod Finding) bool {
 
 // calicoForbidden is a right that calico-node's account lacks.
 var calicoForbidden = &Rule{
-	ID: "calico-forbidden", Layer: LayerDatastore, Title: "calico-node's account lacks a right that it needs",
+	ID: "calico-forbidden", Layer: LayerDatastore, Title: "calico-node's service account lacks a permission",
 	Doc: `The API server knows the account and refuses what it asks for ("is forbidden"): the ClusterRole or its binding was deleted, changed, or is of an older version of Calico than the image. At its start install-cni is refused first (a token for the CNI plugin), so calico-node stays in its init containers; a running calico-node whose rights are taken away goes on with what it knows and says nothing for a while.
 Told from a token that has run out, which is "Unauthorized"; from an API server that is not reached by the answer, which is one.`,
 	Fix: probe.Fix{
@@ -168,7 +168,8 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 
 // resourceMissing is a resource of Calico's that the API server does not know.
 var resourceMissing = &Rule{
-	ID: "calico-resource-missing", Layer: LayerDatastore, Title: "the API server does not know a resource that Calico needs",
+	ID: "calico-resource-missing", Layer: LayerDatastore,
+	Title: "the API server lacks a resource type (CRD) that Calico needs",
 	Doc: `A custom resource definition of Calico's is missing or of an older version than calico-node: deleted, forgotten at an upgrade, or left out by a chart that does not upgrade them. calico-node ends at its start ("the server could not find the requested resource"); one that runs goes on until then.
 Told from a missing right, which is "forbidden".`,
 	Fix: probe.Fix{
@@ -191,7 +192,7 @@ Told from a missing right, which is "forbidden".`,
 
 // calicoEnds is a container that ends, with the line it ends with.
 var calicoEnds = &Rule{
-	ID: "calico-ends", Layer: LayerCalico, Title: "calico-node, or an init container of it, ends and says why",
+	ID: "calico-ends", Layer: LayerCalico, Title: "calico-node or its init container keeps exiting, and logs why",
 	Doc: `The last line of the run that ended, or of the one before, is the reason in the component's own words; it is quoted as it is where no rule knows it better. What does not work on the node follows from it.
 Told from a container that is killed from outside by that line: one that is killed has none.`,
 	Fix: probe.Fix{

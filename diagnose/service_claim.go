@@ -13,7 +13,8 @@ import (
 // serviceTakesPort is a Service that has the node's own address. kube-proxy acts before what listens on
 // the node, so it lies in the layer of the kernel.
 var serviceTakesPort = &Rule{
-	ID: "service-takes-port", Layer: LayerKernel, Title: "a Service takes an address of the node and a port that the node itself needs",
+	ID: "service-takes-port", Layer: LayerKernel,
+	Title: "a Service claims an address and port that the node itself needs",
 	Doc: `A Service with an external address (externalIPs, or what a load balancer gave it) that is an address of the node: kube-proxy then sends every connection to that address and the Service's port to its pods, on every node, before anything that listens there gets it. With port 10250 the API server talks to a pod instead of the kubelet (no logs, exec, attach: "first record does not look like a TLS handshake"), with 6443 to no API server, with 179 BGP ends.
 Told from a firewall by the connection, which opens; from a kubelet that died by its lease.`,
 	Fix: probe.Fix{

@@ -13,7 +13,7 @@ import (
 
 // serviceHijacked is projectcalico/felix#1868.
 var serviceHijacked = &Rule{
-	ID: "service-hijacked", Layer: LayerKernel, Title: "a rule that belongs neither to kube-proxy nor to Calico takes connections for a Service",
+	ID: "service-hijacked", Layer: LayerKernel, Title: "a foreign NAT rule hijacks connections to a Service",
 	Doc: `Packets pass the nat tables of all firewalls, and the first rule that matches decides. A rule of another program before kube-proxy's sends connections for a Service elsewhere: DNAT or REDIRECT of an ingress agent or a transparent proxy, the chain of a hostPort whose pod is gone (with IPVS it matches every Service of that port, because Service addresses are the node's own), TPROXY, or a route in the table local. kube-proxy reports healthy, its rules are there and the endpoints answer. On-call sees what the wrong server answers: "x509: certificate is valid for node-a, not kubernetes.default.svc" from a kubelet, refused connections, or nothing.
 Told from missing or stale rules of kube-proxy by the kernel's own entry for a connection of the probe, which shows another destination, and by the rule that has that destination.`,
 	Fix:      removeNFTRule,

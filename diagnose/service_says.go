@@ -50,7 +50,7 @@ func endWeight(line Finding, down bool) int {
 
 // kubeletEnds is a kubelet that says itself why it ends.
 var kubeletEnds = &Rule{
-	ID: "kubelet-ends", Layer: LayerKubelet, Title: "the kubelet ends, for the reason that it logs",
+	ID: "kubelet-ends", Layer: LayerKubelet, Title: "the kubelet keeps exiting, and logs why",
 	Doc: `A kubelet that cannot start writes one line that says why, exits with 1, and systemd starts it again ten seconds later, to the same line. Mostly: an argument or a setting that this version does not know (after an upgrade), a configuration file that does not parse, a kubeconfig that is gone or whose certificate has expired, a cgroup driver or version it does not accept, a full disk. All that the API shows is a node that is NotReady.
 Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an expired certificate, a full disk and a runtime that is down have causes of their own, where the node's state shows them.`,
 	Fix: probe.Fix{
@@ -95,7 +95,8 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 // kubeletStateDiffers is kubernetes-sigs/kubespray#8535, read from the files: for where
 // no log can be had.
 var kubeletStateDiffers = &Rule{
-	ID: "kubelet-state-differs", Layer: LayerKubelet, Title: "the kubelet's saved state is of another policy than its configuration",
+	ID: "kubelet-state-differs", Layer: LayerKubelet,
+	Title: "the kubelet's saved state conflicts with its configured policy",
 	Doc: `The kubelet's CPU and memory managers save which CPUs and memory they gave to pods, with the name of their policy. A kubelet whose configuration names another policy (cpuManagerPolicy, memoryManagerPolicy) ends at every start, with "configured policy ... differs from state checkpoint policy", until the file is removed; it does not do that itself, for pods may run on those CPUs.
 Told from a kubelet that ends for another reason by the file and the configuration.`,
 	Fix:      managerState,
@@ -171,7 +172,7 @@ func shownElsewhere(f Findings, line Finding) bool {
 
 // runtimeEnds is a container runtime that says itself why it ends.
 var runtimeEnds = &Rule{
-	ID: "runtime-ends", Layer: LayerRuntime, Title: "the container runtime ends, for the reason that it logs",
+	ID: "runtime-ends", Layer: LayerRuntime, Title: "the container runtime keeps exiting, and logs why",
 	Doc: `containerd, dockerd and CRI-O read their configuration at their start and end where it does not parse, is of a newer version, or names a plugin or a storage driver that does not work here; and where their disk is full or another process holds their socket. The last line says which. systemd starts them again for a while (dockerd three times) and then leaves them.
 Told from one that was killed or stopped by that line; from a full disk, which has a cause of its own, by node-disk.`,
 	Fix: probe.Fix{

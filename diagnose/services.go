@@ -91,7 +91,8 @@ func restartKubeProxy(f Findings, c Case) Case {
 
 // kubeProxyRulesLost is a flush behind kube-proxy's back.
 var kubeProxyRulesLost = &Rule{
-	ID: "kube-proxy-rules-lost", Layer: LayerDatastore, Title: "kube-proxy's rules in the kernel are missing or stale, and it has not noticed",
+	ID: "kube-proxy-rules-lost", Layer: LayerDatastore,
+	Title: "kube-proxy's rules are missing or stale in the kernel, and it has not noticed",
 	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away; another program that loads a table of the same name, or a frozen kube-proxy, leaves rules for pods that are gone. In the mode iptables kube-proxy looks for its rules every half a minute, in the others perhaps not before a service changes. It calls itself healthy all the while, and services do not work from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
 Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
 	Fix: kubeProxyFix, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID},
@@ -145,7 +146,7 @@ var proxyNotUp = probe.Fix{
 
 // kubeProxyStuck is a kube-proxy that is alive and does not work.
 var kubeProxyStuck = &Rule{
-	ID: "kube-proxy-stuck", Layer: LayerDatastore, Title: "kube-proxy is stuck: it does not write its rules any more",
+	ID: "kube-proxy-stuck", Layer: LayerDatastore, Title: "kube-proxy is stuck and no longer writes its rules",
 	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
 Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere 20 s after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
 	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
@@ -183,7 +184,8 @@ Told from one that has died by its port, which takes connections; from rules tha
 
 // kubeProxyDead is a kube-proxy that ended and left its rules.
 var kubeProxyDead = &Rule{
-	ID: "kube-proxy-dead", Layer: LayerDatastore, Symptom: true, Title: "kube-proxy does not run on this node, and its rules are old or gone",
+	ID: "kube-proxy-dead", Layer: LayerDatastore, Symptom: true,
+	Title: "kube-proxy is not running on this node; its rules are stale or gone",
 	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
 Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof. Where it cleaned up as it ended, or never came up, nothing is there: then it is told by Services that do not answer while their servers do.`,
 	Fix: probe.Fix{
@@ -256,7 +258,8 @@ var noProxyPod = probe.Fix{
 
 // servicePathBroken is what is known when kube-proxy itself says nothing.
 var servicePathBroken = &Rule{
-	ID: "service-path-broken", Layer: LayerDatastore, Symptom: true, Title: "a service's address does not answer on this node, though its servers do",
+	ID: "service-path-broken", Layer: LayerDatastore, Symptom: true,
+	Title: "a Service's address does not answer on this node, although its endpoints do",
 	Doc: `Behind the service's address stand servers that answer this node directly, so the translation on this very node is what is broken: kube-proxy, or what stands in for it, or a firewall rule before it. calico-node, the CNI plugin and pods go by the service's address.
 Told from an API server or DNS server that is down by those servers' answers.`,
 	Fix:   kubeProxyFix,
@@ -276,7 +279,7 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 
 // dnsDown are the servers behind the cluster's DNS that do not answer.
 var dnsDown = &Rule{
-	ID: "dns-down", Layer: LayerServices, Symptom: true, Title: "the cluster's DNS servers do not answer",
+	ID: "dns-down", Layer: LayerServices, Symptom: true, Title: "the cluster DNS servers do not answer",
 	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does, or the Service has no ready endpoint, as when its Deployment is scaled to 0 replicas. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
 Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
 	Fix: probe.Fix{
@@ -348,7 +351,8 @@ func podBeside(f Findings, dead []Finding) []Finding {
 
 // dnsNoUpstream is a DNS that knows the cluster and nothing else.
 var dnsNoUpstream = &Rule{
-	ID: "dns-no-upstream", Layer: LayerServices, Title: "the cluster's DNS cannot resolve outside names, and the node's own servers can",
+	ID: "dns-no-upstream", Layer: LayerServices,
+	Title: "the cluster DNS cannot resolve external names; the node's own servers can",
 	Doc: `CoreDNS forwards what is not the cluster's to the name servers of the node it runs on. When those answer the node and not CoreDNS, its pod's packets do not come back: the pool does not masquerade (natOutgoing), a policy forbids it, or the Corefile names other servers.
 Told from a cluster that is cut off on purpose by the node's own servers, which answer.`,
 	Fix: probe.Fix{

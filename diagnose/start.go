@@ -134,7 +134,8 @@ func ofDisks(r Finding) bool {
 
 // startUnderLoad is incident 002.
 var startUnderLoad = &Rule{
-	ID: "start-under-load", Layer: LayerMachine, Title: "the node's load makes calico-node's start outlast its liveness budget",
+	ID: "start-under-load", Layer: LayerMachine,
+	Title: "the node's load makes calico-node start slower than its liveness probe allows",
 	Doc: `calico-node's start is a chain of programs that compute and call the datastore; Felix opens its health port (9099) at the end of it. With tens of tasks waiting for each CPU all that takes tens of times as long, and the kubelet kills the container when its liveness probe has failed for the whole budget: CrashLoopBackOff, a log that ends at "Using node name", and 9099 refused. Peers see their BGP sessions with the node refused, which is a consequence.
 Told from a far datastore by what startup-budget reckons a start to be made of, and by the load of healthy peers; from a wrong address by ip-registered; from a health port elsewhere, switched off or behind a "localhost" that leads to another machine by felix-live, which says so.`,
 	Fix: probe.Fix{
@@ -214,7 +215,8 @@ func refusedAt(f Findings) []string {
 
 // startFarDatastore is incident 004b.
 var startFarDatastore = &Rule{
-	ID: "start-far-datastore", Layer: LayerDatastore, Title: "the datastore is so far away that calico-node's start outlasts its liveness budget",
+	ID: "start-far-datastore", Layer: LayerDatastore,
+	Title: "the datastore is too far away (latency) for calico-node to start before its liveness probe kills it",
 	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
 Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
 	Fix: probe.Fix{
@@ -288,7 +290,8 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 
 // startOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
 var startOutlastsBudget = &Rule{
-	ID: "start-outlasts-budget", Layer: LayerCalico, Symptom: true, Title: "calico-node is killed by its liveness probe before it gets to answer",
+	ID: "start-outlasts-budget", Layer: LayerCalico, Symptom: true,
+	Title: "the liveness probe kills calico-node before it is up",
 	Doc: `The last run was killed at the age its probe allows, so Felix's health port did not answer in all that time. From the API alone the reason stays open: a start that is too slow, for the node's load or for the distance to the datastore; or a health port that answers elsewhere, or not at all. A probe on the node tells them apart (startup-budget, node-load, datastore-latency, felix-live).
 Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end) and by the age; from a container out of memory by its reason.`,
 	Fix: probe.Fix{

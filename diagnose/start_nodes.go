@@ -17,7 +17,7 @@ func unlikeRules() []*Rule { return []*Rule{addressUnanswered, bgpRouterID, tunn
 // addressUnanswered is a node that lives, and nobody answers for its address.
 var addressUnanswered = &Rule{
 	ID: "address-unanswered", Layer: LayerKernel,
-	Title: "the node lives, and nobody answers for the address it is registered with",
+	Title: "the node is alive, but its registered address does not answer",
 	Doc: `The Node and Calico have an address that no machine on the link answers ARP or NDP for any more, while the node itself lives: its lease is renewed, its address of the other family answers, or its pods do. Its address was changed (DHCP gave it another, the interface was configured anew, a cloud moved it), and the Node still has the old one: the kubelet was started with --node-ip, or has not been started since. The API server does not reach the kubelet, so nothing can be read of the node or placed there, and peers lose its routes.
 Told from a node that is off by what answers; from a firewall by ARP and NDP, which lie below it.`,
 	Fix: probe.Fix{
@@ -136,7 +136,7 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 // tunnelSettings are two ends of a tunnel that are not set alike.
 var tunnelSettings = &Rule{
 	ID: "tunnel-settings", Layer: LayerCalico,
-	Title: "this node's settings of tunnels are not those of the other nodes",
+	Title: "this node's tunnel settings differ from the other nodes'",
 	Doc: `A FelixConfiguration for this node alone (node.NAME, or one whose nodeSelector takes it) gives it another VXLAN port or VNI, or switches a tunnel or WireGuard on or off for it. Each end sends to its own port: the other hears nothing there, and nothing is wrong with the devices, routes and neighbours of either. Nodes ping each other, pods of different nodes do not.
 Told from a firewall by the settings themselves, which the API has.`,
 	Fix: probe.Fix{

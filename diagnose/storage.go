@@ -15,7 +15,8 @@ var inNetworkStorage = regexp.MustCompile(` in (?:__?)?(?:rpc_wait|nfs\d?_|nfs_w
 
 // networkStorageDead is kubernetes/kubernetes#90593.
 var networkStorageDead = &Rule{
-	ID: "network-storage-dead", Layer: LayerMachine, Title: "the server of a network file system is gone, and what touches its mounts hangs",
+	ID: "network-storage-dead", Layer: LayerMachine,
+	Title: "an NFS server is gone, and processes that touch its mounts hang",
 	Doc: `A process that touches an NFS or SMB mount whose server does not answer waits in the kernel until it does, and cannot be killed (state D); hard mounts, the default, wait for ever. The kubelet touches volumes of its pods (to measure, unmount and remove them): one such mount makes its sync loop late ("PLEG is not healthy"), lets pods stay in Terminating, and at its start keeps it from opening its port. The load rises with each process that waits, and the CPUs are idle.
 Told from a kubelet or runtime that is frozen by the mount's server, which the probe asks for a connection without touching the mount, and by where in the kernel they wait. An unused mount of a dead server does no harm yet.`,
 	Fix: probe.Fix{

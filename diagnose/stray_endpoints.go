@@ -12,7 +12,8 @@ import (
 
 // strayEndpoints is a Service that leads to addresses which nobody keeps.
 var strayEndpoints = &Rule{
-	ID: "stray-endpoints", Layer: LayerDatastore, Title: "a Service leads to addresses that no pod has, by an EndpointSlice that nobody keeps",
+	ID: "stray-endpoints", Layer: LayerDatastore,
+	Title: "an orphaned EndpointSlice sends a Service's traffic to addresses without pods",
 	Doc: `kube-proxy takes every EndpointSlice that names a Service. One that Kubernetes' own controller did not make is not cleaned up: when its addresses are gone, their share of all connections to the Service fails, on every node, now and then, and the Service's pods are well. They come from tools for mirrors and migrations, from restored backups, and from hands (kubernetes/kubernetes#105987).
 Told from a node on which services do not work by the Service itself, and by its other connections, which work.`,
 	Fix: probe.Fix{

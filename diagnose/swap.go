@@ -19,7 +19,7 @@ var swapOff = []string{
 
 // swapOn is incident 003a.
 var swapOn = &Rule{
-	ID: "swap-on", Layer: LayerMachine, Title: "swap keeps the kubelet from starting",
+	ID: "swap-on", Layer: LayerMachine, Title: "swap is on, so the kubelet does not start",
 	Doc: `A kubelet that is not told otherwise refuses to start while swap is on ("running with swap on is not supported") and is started again for ever. A kubelet that runs already is not touched, so the fault waits for the next reboot or restart: swapoff by hand lasts until then, an entry in /etc/fstab or a swap unit brings swap back.
 Told from a node that is cut off or powered off by the node's own files, read over ssh, and by what its ports answer to a neighbour; from a kubelet that died of something else by swap being on at all: that one would not start either until swap is off.`,
 	Fix: probe.Fix{
@@ -48,7 +48,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 
 // swapReturns is the same the day before.
 var swapReturns = &Rule{
-	ID: "swap-returns", Layer: LayerMachine, Title: "the next reboot turns swap on, and the kubelet will not start",
+	ID: "swap-returns", Layer: LayerMachine, Title: "swap returns at the next reboot, and the kubelet will not start",
 	Doc: `Swap was turned off by hand, and /etc/fstab, a systemd swap unit or a zram generator turns it on at the next boot. Nothing is broken tonight: this is the cause of the next night, when the node comes back from a reboot and its kubelet ends with "running with swap on is not supported". It says nothing about other faults of this run.`,
 	Fix: probe.Fix{
 		Says: "Take away what turns swap on at boot.",
