@@ -226,7 +226,7 @@ Told from a plugin that is missing, or whose mode is wrong, by the mount's optio
 
 // nodenameWrong is a Calico that thinks it is elsewhere.
 var nodenameWrong = &Rule{
-	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico uses another name for this node, or has none",
+	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico's nodename file is missing, or names another node",
 	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
 A file that is missing because calico-node has not started yet is a symptom. Here calico-node, Felix or BIRD runs, so the file was removed or the volume is not the node's.`,
 	Fix: probe.Fix{

@@ -201,20 +201,20 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 // webhookDead is a webhook that nobody answers for, and that stops what it would be asked about.
 var webhookDead = &Rule{
 	ID: "webhook-dead", Layer: LayerKubelet,
-	Title: "a dead admission webhook blocks writes of the node or Calico",
-	Doc: `A webhook with failurePolicy Fail refuses what it is not asked about. Where its Service is gone or has no ready endpoint, every write that its rules match fails: of leases or node status, then the nodes become NotReady within a minute, all of them, though their kubelets are well and reach the API server ("failed calling webhook"); of pods, then calico-node is not made on a node that lacks it; of Calico's resources, then IPAM gives no address. The Service may be behind pods that cannot start for the same reason.
+	Title: "a dead admission webhook blocks writes to the API",
+	Doc: `With failurePolicy Fail the API server rejects every write that it cannot check. If the webhook's Service is gone or has no ready endpoint, every write that its rules match fails ("failed calling webhook"). Leases or node status: all nodes become NotReady within a minute, although their kubelets are well. Pods: no new pod starts, and a node that lacks calico-node stays without. Calico's resources: IPAM assigns no address. The Service may be behind pods that cannot start for the same reason.
 Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
 	Fix: probe.Fix{
-		Says: "Bring back what answers for the webhook, or have it leave out what is not its own; where neither is quick, let it pass what it cannot be asked about.",
+		Says: "Restore the webhook's Service, or exclude these objects from the webhook. If neither is quick, delete the webhook until its Service is back.",
 		Manifest: []string{
 			"kubectl get {webhook} -o yaml  # its rules, its Service, its selectors",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "it cannot be brought back soon, and what it guards may go unguarded meanwhile",
+			{If: "its Service cannot be restored soon, and the cluster may run without what the webhook enforces",
 				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
 					"kubectl delete {webhook}"}},
 		},
-		Radius: "reading changes nothing; without the webhook everything that it matches is let through until it is back",
+		Radius: "reading changes nothing; without the webhook the API server accepts everything that it would reject",
 	},
 	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing", "cni-plugin-fails"},
 	Match: func(f Findings) []Case {

@@ -18,7 +18,7 @@ func unlikeRules() []*Rule { return []*Rule{addressUnanswered, bgpRouterID, tunn
 var addressUnanswered = &Rule{
 	ID: "address-unanswered", Layer: LayerKernel,
 	Title: "the node is alive, but its registered address does not answer",
-	Doc: `The Node and Calico have an address that no machine on the link answers ARP or NDP for any more, while the node itself lives: its lease is renewed, its address of the other family answers, or its pods do. Its address was changed (DHCP gave it another, the interface was configured anew, a cloud moved it), and the Node still has the old one: the kubelet was started with --node-ip, or has not been started since. The API server does not reach the kubelet, so nothing can be read of the node or placed there, and peers lose its routes.
+	Doc: `The Node and Calico have an address that no machine on the link answers ARP or NDP for any more, while the node itself lives: its lease is renewed, its address of the other family answers, or its pods do. Either the interface lost its address (a DHCP lease that ended, a restart of the network service), or it has another one now (DHCP, a new configuration, a move by the cloud) and the Node still has the old one: the kubelet was started with --node-ip, or has not restarted since. The API server does not reach the kubelet, so nothing can be read of the node or placed there, and peers lose its routes.
 Told from a node that is off by what answers; from a firewall by ARP and NDP, which lie below it.`,
 	Fix: probe.Fix{
 		Says: "Give the node its address back; or register the new one with the kubelet and with Calico.",
@@ -58,7 +58,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			if len(lives) > 0 {
 				what = strings.TrimPrefix(lives[0].Target, f.Node+" ") + " of it answers"
 			}
-			c.Says = fmt.Sprintf("no machine answers for {node}'s address %s, and {node} lives (%s): its address is another now, and %s is what is registered", address, what, address)
+			c.Says = fmt.Sprintf("no machine answers for {node}'s registered address %s, but {node} is alive (%s): it lost that address, or has another one now", address, what)
 			c.Covers = append(slices.Clone(kubeletGone), Covers(probe.CheckPlaced)...)
 			if has := f.With(checks.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
 				c.For = append(c.For, clues(hint, has)...)
