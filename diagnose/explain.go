@@ -46,9 +46,11 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first; what is bad only later comes last.
+// surest sorts what is surer first. What is bad only later comes last, behind what kept the probe off the node: a
+// missing right never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(last(a.rule.Later, b.rule.Later),
+		last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 

@@ -26,8 +26,8 @@ A third node that takes full-size packets distinguishes it from a path that is t
 			Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU  # both as the first two commands show them"}}},
 		Radius: "reading changes nothing; a new MTU holds for packets from now on, connections stay",
 	},
-	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck", "kubelet-silent",
-		"api-cut-off", "api-slow"},
+	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck",
+		"kubelet-silent", "api-cut-off", "api-slow"},
 	Match: func(f Findings) []Case {
 		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(checks.PodMTU.ID),
 			f.Failed(checks.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
@@ -53,8 +53,9 @@ A third node that takes full-size packets distinguishes it from a path that is t
 				Family: familyOf(r), About: familyName(familyOf(r)), Says: says,
 				For: slices.Concat(clues(strong, []Finding{r}), clues(strong, smaller), clues(0, hangs[:min(1, len(hangs))]),
 					clues(0, f.Bad(checks.CNIMTU.ID))),
-				Args:   map[string]Arg{"other": nodeArg(r.Node)},
-				Covers: Covers(checks.PodMTU.ID, checks.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered, checks.NeighbourReach.ID),
+				Args: map[string]Arg{"other": nodeArg(r.Node)},
+				Covers: Covers(checks.PodMTU.ID, checks.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
+					checks.NeighbourReach.ID),
 			})
 			break
 		}

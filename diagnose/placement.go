@@ -3,6 +3,7 @@ package diagnose
 import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"slices"
 )
 
 // placementRules are what keeps a probe off a node without the node being ill: the
@@ -123,11 +124,10 @@ func keptOff(why facts.Reason, says string) func(Findings) []Case {
 			return nil
 		}
 		weight := proof
-		for _, id := range []string{facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckCalicoPod,
-			facts.CheckIPRegistered, facts.CheckCalicoBudget} {
-			if len(f.Failed(id)) > 0 {
-				weight = hint
-			}
+		if slices.ContainsFunc(f.All, func(r Finding) bool {
+			return r.Node == f.Node && (r.Status == probe.Fail || r.Status == probe.Warn)
+		}) {
+			weight = hint // something is wrong with the node itself
 		}
 		return []Case{{
 			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),

@@ -243,7 +243,8 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 				c.For = clues(hint, []Finding{r})
 			}
 			c.For = append(c.For, clues(hint, keep(f.Of(probe.CheckPlaced), func(p Finding) bool {
-				return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission && strings.Contains(p.Saw, `"`+c.About+`"`)
+				return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission &&
+					strings.Contains(p.Saw, `"`+c.About+`"`)
 			}))...)
 			refused := keep(waitingPods(f, facts.StartsCNI), func(p Finding) bool {
 				return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
