@@ -46,11 +46,10 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first. What is bad only later comes last, behind what kept the probe off the node: a
+// surest sorts what is surer first, behind it what is bad only later, and last what kept the probe off the node: a
 // missing right never outranks a clue about the node itself.
 func surest(a, b candidate) int {
-	return cmp.Or(last(a.rule.Later, b.rule.Later),
-		last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement),
+	return cmp.Or(last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 

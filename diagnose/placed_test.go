@@ -19,7 +19,7 @@ func TestMissingRightComesLast(t *testing.T) {
 		t.Fatalf("no recorded nights: %v", err)
 	}
 	refused := probe.Found(probe.Unknown, "no permission to create pods").On("pod").
-		With(probe.FactReason, facts.ReasonRBAC)
+		With(probe.FactReason, string(facts.ReasonRBAC)) // as it is read from a stream
 	refused.Check = probe.CheckPlaced
 	checked := 0
 	for _, name := range files {
