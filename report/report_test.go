@@ -302,39 +302,6 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestFewer wants one line with the reason where the first access method failed and checks were
-// skipped, and none where nothing was lost.
-func TestFewer(t *testing.T) {
-	t.Parallel()
-	placed := func(status probe.Status, way, saw string) probe.Result {
-		return probe.Result{Check: probe.CheckPlaced, Target: way, Status: status, Saw: saw}
-	}
-	failed := placed(probe.Info, "pod", "image nosuch/x:1 cannot be pulled")
-	skipped := probe.Result{Check: "node-firewall", Status: probe.Skip, Saw: "no right"}
-	part := probe.Result{Check: "pod-ping", Status: probe.Skip, Saw: "no pod of IPv6"}
-	ok := probe.Result{Check: "pod-ping", Status: probe.OK, Saw: "5 of 5"}
-	line := "fewer checks: the probe ran via exec, 1 check skipped; via pod failed: image nosuch/x:1 cannot be pulled"
-	for name, c := range map[string]struct {
-		answers []probe.Result
-		want    bool
-	}{
-		"fallback, one check skipped": {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
-		"fallback, a target skipped":  {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
-		"exec first, and then a pod": {[]probe.Result{placed(probe.Info, "exec", "no shell"),
-			placed(probe.OK, "pod", "running"), ok, skipped}, false},
-		"no fallback":                     {[]probe.Result{placed(probe.OK, "pod", "running"), ok, skipped}, false},
-		"no method worked, which is said": {[]probe.Result{placed(probe.Unknown, "pod", "no image"), skipped}, false},
-	} {
-		for _, format := range []string{"table", "wide", "markdown"} {
-			got := shownAs(t, format, Options{Family: familyOf}, c.answers)
-			text := strings.Join(strings.Fields(got), " ")
-			if strings.Contains(text, line) != c.want || strings.Contains(text, "fewer checks") != c.want {
-				t.Errorf("%s, %s:\n%s", name, format, got)
-			}
-		}
-	}
-}
-
 // TestWideOrder wants the rows of a family worst first, then by check and target, however they came.
 func TestWideOrder(t *testing.T) {
 	t.Parallel()
