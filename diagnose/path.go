@@ -94,7 +94,7 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 // routeDrops is fail2ban/fail2ban#104 and its like.
 var routeDrops = &Rule{
 	ID: "route-drops", Layer: LayerKernel,
-	Title: "a foreign route drops packets for nodes, pods, Services or the API server",
+	Title: "a foreign route or routing rule drops packets for nodes, pods, Services or the API server",
 	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches, before any firewall. Calico has such routes only for the blocks of the node itself. Others make them for single addresses or whole ranges: fail2ban and other bans (an address of another node that failed to log in too often), VPN clients that keep traffic from leaking, a leftover of maintenance, systemd-networkd's Type=blackhole. BGP stays up for a while, for its connection has its route still, or goes down with the address.
 A host route that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
 A route of the type local in table local (ip route show table local) makes the node take packets for its own: over the range of its pods, no pod gets any. The kernel makes these routes for the node's addresses (proto kernel). Guest agents of clouds make more of them for alias ranges: GCE's google-guest-agent with proto 66.
@@ -110,13 +110,16 @@ Told from a node that is down, and from a blackhole for a block, by the route it
 		Radius: "this node only, at once; what was kept from passing by it passes again",
 	},
 	RuledOut: []string{checks.NodeUplink.ID, checks.NodeFirewall.ID},
-	Explains: append([]string{"route-swallowed", "route-elsewhere", "route-not-in-kernel", "route-not-made", "api-cut-off",
+	Explains: append([]string{"kubelet-cut-off", "route-swallowed", "route-elsewhere", "route-not-in-kernel", "route-not-made", "api-cut-off",
 		"typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.RouteSpecial.ID) {
 			if c, is := dropsBy(f, r); is {
 				out = append(out, c)
+			}
+			if rule := r.Facts.Str(checks.FactRule); rule != "" {
+				out = append(out, rejectedBy(f, r, rule))
 			}
 		}
 		return out
@@ -178,6 +181,32 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
 	}
 	return c, true
+}
+
+// rejectedBy is the case of a routing rule that drops packets itself.
+func rejectedBy(f Findings, r Finding, rule string) Case {
+	hits, lost := listOf(r, checks.FactMeant), lostBy(f, r)
+	c := Case{
+		About: r.Target, Family: familyOf(r),
+		Says:   fmt.Sprintf("the routing rule %q on {node} drops what is for %s", rule, strings.Join(hits, ", ")),
+		Args:   map[string]Arg{"pref": numberArg(num([]Finding{r}, checks.FactPref))},
+		For:    seenOn(r, lost),
+		Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID)...),
+		Fix: &probe.Fix{
+			Says: "Find what makes the rule (a VPN's kill switch, policy routing, a script) and stop it. Then delete the rule.",
+			Manifest: []string{
+				"ssh {node} ip rule",
+				"ssh {node} 'sudo grep -rn -e prohibit -e unreachable -e blackhole -e RoutingPolicyRule /etc/systemd/network /etc/netplan /etc/network /etc/wireguard'",
+				"ssh {node} sudo ip rule del pref {pref}",
+			},
+			Radius: "this node only, at once; what the rule blocks passes again",
+		},
+	}
+	if slices.Contains(listOf(r, checks.FactTowards), "api") {
+		c.Covers = append(append(c.Covers, kubeletGone...), Covers(checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID,
+			probe.CheckPlaced)...)
+	}
+	return c
 }
 
 // lostBy are the bad answers of packets that a route drops, by the kinds of what it matches.

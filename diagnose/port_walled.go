@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,7 +26,8 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {table} -e {chain}",
 		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
 	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
-	Explains: slices.Concat(lostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost"}),
+	Explains: slices.Concat(lostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost", "api-cut-off",
+		"kubelet-cut-off", "typha-unreachable", "node-differs"}),
 	Match: func(f Findings) []Case {
 		byTable := map[string]int{}
 		var out []Case
@@ -73,6 +75,7 @@ var conditional = regexp.MustCompile(`addr|[io]if|match|limit`)
 // rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.
 func refuses(f Findings, d difference, transport string, port int, lost []Finding) int {
 	_, rule, _ := strings.Cut(d.name, ": ")
+	rule = unmet(rule, lost)
 	answers := slices.ContainsFunc(f.At(d.other).All, func(r Finding) bool {
 		return r.Node == d.other && r.Status == probe.OK && portOf(r, transport) == port
 	})
@@ -86,6 +89,32 @@ func refuses(f Findings, d difference, transport string, port int, lost []Findin
 		return strong
 	}
 	return hint
+}
+
+// toAddress is a rule's condition on the destination; ofState is one on conntrack's state, which a new connection meets.
+var (
+	toAddress = regexp.MustCompile(`\bdaddr (\S+)`)
+	ofState   = regexp.MustCompile(`\bmatch ct\b`)
+)
+
+// unmet is a rule without the conditions that all of some lost connections meet.
+func unmet(rule string, lost []Finding) string {
+	if m := toAddress.FindStringSubmatch(rule); m != nil && !slices.ContainsFunc(lost, func(r Finding) bool {
+		return !within(m[1], r.Target)
+	}) {
+		rule = strings.Replace(rule, m[0], "", 1)
+	}
+	return ofState.ReplaceAllString(rule, "")
+}
+
+// within reports whether a target's address is the one of a rule, or in its network.
+func within(network, target string) bool {
+	in, err := netip.ParsePrefix(network)
+	if one, bad := netip.ParseAddr(network); bad == nil {
+		in, err = netip.PrefixFrom(one, one.BitLen()), nil
+	}
+	at, bad := netip.ParseAddrPort(lastWord(target))
+	return err == nil && bad == nil && in.Contains(at.Addr().Unmap())
 }
 
 // wallReasons are the reasons of a connection that a rule may have refused.

@@ -68,7 +68,7 @@ var faults = map[string]wanted{
 	},
 	"kubelet-frozen": {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
 	"kubelet-cut-off": {
-		cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second,
+		cause: "route-drops", api: "kubelet-silent", within: 30 * time.Second,
 		book: path{"node-not-ready", "kubelet-cut-off"},
 	},
 	"node-cut-off": {

@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,9 +19,9 @@ var RouteSpecial = &probe.Check{
 	ID: "route-special", Asks: "does a route of others drop, divert or keep what is for a node, a pod, a Service or the API server?",
 	From: probe.FromNode, Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeSpecial,
 	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches. BIRD and Felix make blackhole routes for the blocks of pod addresses of the node itself; for the address of another node, of a Service or of the API server nobody of Calico's or Kubernetes' makes one: such a route is a ban (fail2ban's route action, a script against attackers), a VPN's or a firewall's, in any routing table that a rule leads to.
-The kernel is asked for the way to each; where it refuses, the routes of these types are listed and the narrowest that matches is named, with who made it (its protocol: static or boot is a person, a script or systemd-networkd). Asked too is the gateway of pods, 169.254.1.1: where a route drops what is for it, the node does not answer its pods.
+The kernel is asked for the way to each; where it refuses, the routes of these types are listed and the narrowest that matches is named, with who made it (its protocol: static or boot is a person, a script or systemd-networkd). Where none matches, a routing rule of these types ("ip rule ... prohibit") is named. Asked too is the gateway of pods, 169.254.1.1: where a route drops what is for it, the node does not answer its pods.
 A route of the type local that the kernel did not make itself delivers packets to the node: for the range of its pods, none of them gets any, and the node drops what they send as forged. Guest agents of clouds (GCE) make such routes, with protocol 66, for alias addresses.
-ok: none. fail: such a route drops what is for one of these. info: a route of its own leads to another node that is on the same link by a gateway or by another interface, which somebody made. Blackhole routes of BIRD and Felix are those of route-blocks.`,
+ok: none. fail: such a route or rule drops what is for one of these. info: a route of its own leads to another node that is on the same link by a gateway or by another interface, which somebody made. Blackhole routes of BIRD and Felix are those of route-blocks.`,
 }
 
 // Facts of route-special.
@@ -42,9 +43,11 @@ var wordFor = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", 
 	probe.KindPod: "pod", probe.KindLocal: "pod", probe.KindService: "service", probe.KindDNS: "service",
 	probe.KindDatastore: "api", probe.KindTypha: "typha", probe.KindEncap: "node"}
 
-// misled are the targets that one route is about.
+// misled are the targets that one route is about, or one rule.
 type misled struct {
 	route  kernel.Route
+	rule   *kernel.Rule // it drops packets itself; nil = the route does
+	family int
 	nodes  []string
 	hits   []string
 	kinds  []string
@@ -74,7 +77,11 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 			p.Report(unseen(err).On(familyText(f)).With(FactFamily, f))
 			continue
 		}
-		found = append(found, misledBy(special, links, of[:min(len(of), 200)])...)
+		rules, err := kernel.Rules(f)
+		if err != nil {
+			p.Report(unseen(err).On(familyText(f)).With(FactFamily, f))
+		}
+		found = append(found, misledBy(special, rules, links, of[:min(len(of), 200)])...)
 	}
 	for _, m := range found {
 		p.Report(m.result())
@@ -92,13 +99,15 @@ func isSpecial(r kernel.Route) bool {
 
 var dropping = []string{"blackhole", "unreachable", "prohibit"}
 
-// misledBy asks the kernel for the way to each target, and finds the routes that it goes wrong by.
-func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Target) []misled {
+// misledBy asks the kernel for the way to each target, and finds the routes and rules that it goes wrong by.
+func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misled {
 	var out []misled
 	for _, t := range targets {
 		way, matched, err := kernel.RouteOf(kernel.Packet{To: t.Addr})
 		var by *kernel.Route
+		rule := rejecting(rules, t)
 		switch {
+		case rule != nil:
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
 			by = narrowest(special, t.Addr)
 		case err == nil && matched != nil && swallowsLocally(*matched):
@@ -106,12 +115,18 @@ func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Targe
 		case err == nil && matched != nil && wordFor[t.Kind] == "node" && astray(links, t.Addr, way, *matched):
 			by = matched
 		}
-		if by == nil {
+		var one misled
+		switch {
+		case by != nil:
+			one = misled{route: *by, family: family(t.Addr), astray: err == nil && by.Type != kernel.Local}
+		case rule != nil:
+			one = misled{rule: rule, family: family(t.Addr)}
+		default:
 			continue
 		}
-		i := slices.IndexFunc(out, func(m misled) bool { return m.route.String() == by.String() })
+		i := slices.IndexFunc(out, func(m misled) bool { return m.name() == one.name() })
 		if i < 0 {
-			i, out = len(out), append(out, misled{route: *by, astray: err == nil && by.Type != kernel.Local})
+			i, out = len(out), append(out, one)
 		}
 		out[i].hits = append(out[i].hits, t.String())
 		if kind := wordFor[t.Kind]; !slices.Contains(out[i].kinds, kind) {
@@ -122,6 +137,32 @@ func misledBy(special []kernel.Route, links []kernel.Link, targets []probe.Targe
 		}
 	}
 	return out
+}
+
+// name is the route or the rule, as 'ip' shows it.
+func (m misled) name() string {
+	if m.rule != nil {
+		return m.rule.String()
+	}
+	return m.route.String()
+}
+
+// rejecting is the rule that drops every packet of this node to a target, nil where none does. A table before it may
+// have a route, unless it is the one of the node's own addresses: then the kernel's answer counts.
+func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
+	protocol := 0
+	if slices.Contains([]string{probe.KindDatastore, probe.KindTypha, probe.KindService, probe.KindDNS}, t.Kind) {
+		protocol = syscall.IPPROTO_TCP
+	}
+	for i, r := range rules {
+		switch {
+		case r.Rejects && r.TakesAll(t.Addr, protocol, t.Port):
+			return &rules[i]
+		case !r.Rejects && r.Table != kernel.TableLocal:
+			return nil
+		}
+	}
+	return nil
 }
 
 // narrowest is the route for the fewest addresses that matches one.
@@ -161,6 +202,11 @@ func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool 
 }
 
 func (m misled) result() probe.Result {
+	if m.rule != nil {
+		return probe.Found(probe.Fail, "the routing rule %q drops what is for %s", m.name(), some(m.hits)).
+			On(fmt.Sprintf("rule %d", m.rule.Priority)).With(FactRule, m.name()).With(FactPref, m.rule.Priority).
+			With(FactFamily, m.family).With(FactMeant, first(m.hits)).With(FactTowards, m.kinds)
+	}
 	made := kernel.ProtocolName(m.route.Proto)
 	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, some(m.hits))
 	if m.route.Type == kernel.Local {
@@ -172,7 +218,7 @@ func (m misled) result() probe.Result {
 	}
 	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(FactRoute, m.route.String()).
 		With(FactRouteType, m.route.TypeName()).With(FactMatch, m.route.To.String()).With(FactRouteProto, made).
-		With(FactTable, m.route.Table).With(FactFamily, family(m.route.To.Addr())).
+		With(FactTable, m.route.Table).With(FactFamily, m.family).
 		With(FactMeant, first(m.hits)).With(FactTowards, m.kinds)
 	if len(m.nodes) == 1 {
 		r = r.With(FactNode, m.nodes[0])

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
@@ -30,5 +31,40 @@ func TestSwallowsLocally(t *testing.T) {
 	r := m.result()
 	if !strings.Contains(r.Saw, "delivers to this node itself what is for default/a 10.244.1.2") || r.Facts[FactRouteType] != "local" {
 		t.Error(r)
+	}
+}
+
+// TestRejectingRules wants the rule that drops what is for a target, and none that is for other packets or comes behind
+// a table that may have a route.
+func TestRejectingRules(t *testing.T) {
+	t.Parallel()
+	api := probe.Target{Kind: probe.KindDatastore, Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}
+	local := kernel.Rule{Table: kernel.TableLocal}
+	drop := kernel.Rule{Priority: 90, Rejects: true, To: netip.MustParsePrefix("10.0.0.1/32"), Protocol: 6, Ports: [2]int{6443, 6443}}
+	with := func(change func(*kernel.Rule)) kernel.Rule {
+		r := drop
+		change(&r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		rules  []kernel.Rule
+		target probe.Target
+		want   bool
+	}{
+		"the API server's port":  {[]kernel.Rule{local, drop}, api, true},
+		"every packet":           {[]kernel.Rule{local, {Priority: 5, Rejects: true}}, api, true},
+		"near: another port":     {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Ports = [2]int{443, 444} })}, api, false},
+		"near: another address":  {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.To = netip.MustParsePrefix("10.0.0.2/32") })}, api, false},
+		"near: marked packets":   {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Mark = 1 })}, api, false},
+		"near: one user's":       {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Narrow = true })}, api, false},
+		"near: after table main": {[]kernel.Rule{local, {Priority: 80, Table: kernel.TableMain}, drop}, api, false},
+		"near: a node's pings":   {[]kernel.Rule{local, drop}, probe.Target{Kind: probe.KindNode, Addr: api.Addr}, false},
+	} {
+		if got := rejecting(c.rules, c.target); (got != nil) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got, want := drop.String(), "90: from all to 10.0.0.1/32 ipproto tcp dport 6443 drops or rejects"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -30,9 +30,9 @@ const (
 	KeepsLeases = "leases" // of nodes
 	KeepsStatus = "nodes/status"
 	KeepsNodes  = "nodes"
-	KeepsPods   = "pods"   // in the namespace of calico-node
+	KeepsPods   = "pods"          // in the namespace of calico-node
 	KeepsOthers = "workload pods" // in namespace default
-	KeepsCalico = "calico" // Calico's own resources
+	KeepsCalico = "calico"        // Calico's own resources
 )
 
 // Words of the fact BrokenProbe.

@@ -12,6 +12,9 @@ type Rule struct {
 	From, To        netip.Prefix // invalid = any
 	Mark            uint32       // of the firewall, 0 = any
 	In, Out         string       // interfaces, "" = any
+	Protocol        int          // of IP, 0 = any
+	Ports           [2]int       // the first and the last destination port, 0 = any
+	Narrow          bool         // it has conditions that are not read: source ports, users, TOS, tunnels
 	Not             bool         // it is about all other packets
 	Rejects         bool         // it looks into no table: blackhole, unreachable or prohibit
 	Partly          bool         // it leaves out some of its table's routes, by their prefixes' length or their device
@@ -40,11 +43,32 @@ func (r Rule) String() string {
 			b.WriteString(" " + name.word + " " + name.is)
 		}
 	}
+	if name, known := protocolNames[r.Protocol]; known {
+		b.WriteString(" ipproto " + name)
+	} else if r.Protocol != 0 {
+		fmt.Fprintf(&b, " ipproto %d", r.Protocol)
+	}
+	if r.Ports[0] != 0 && r.Ports[0] == r.Ports[1] {
+		fmt.Fprintf(&b, " dport %d", r.Ports[0])
+	} else if r.Ports[0] != 0 {
+		fmt.Fprintf(&b, " dport %d-%d", r.Ports[0], r.Ports[1])
+	}
 	if r.Rejects {
 		return b.String() + " drops or rejects"
 	}
 	fmt.Fprintf(&b, " lookup %d", r.Table)
 	return b.String()
+}
+
+// protocolNames are those that 'ip rule' prints for the protocols of IP.
+var protocolNames = map[int]string{1: "icmp", 6: "tcp", 17: "udp", 58: "ipv6-icmp", 132: "sctp"}
+
+// TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of IP
+// and to a port; 0 stands for packets of no protocol in particular.
+func (r Rule) TakesAll(to netip.Addr, protocol, port int) bool {
+	return !r.Not && !r.Narrow && !r.From.IsValid() && r.Mark == 0 && r.In == "" && r.Out == "" &&
+		(!r.To.IsValid() || r.To.Contains(to.Unmap())) && (r.Protocol == 0 || r.Protocol == protocol) &&
+		(r.Ports[0] == 0 || r.Ports[0] <= port && port <= r.Ports[1])
 }
 
 // Own tells whether the kernel itself made the rule: those for the tables local, main and default.

@@ -15,7 +15,11 @@ func Rules(family int) ([]Rule, error) {
 	var out []Rule
 	for _, r := range list {
 		one := Rule{Priority: max(r.Priority, 0), Table: r.Table, Mark: r.Mark, In: r.IifName, Out: r.OifName, Not: r.Invert,
-			Partly: r.SuppressPrefixlen >= 0 || r.SuppressIfgroup >= 0}
+			Partly: r.SuppressPrefixlen >= 0 || r.SuppressIfgroup >= 0, Protocol: r.IPProto,
+			Narrow: r.Sport != nil || r.UIDRange != nil || r.Tos != 0 || r.TunID != 0}
+		if r.Dport != nil {
+			one.Ports = [2]int{int(r.Dport.Start), int(r.Dport.End)}
+		}
 		one.Rejects = r.Table == 0 && r.Goto <= 0
 		if r.Src != nil {
 			one.From = prefixOf(r.Src, family == 4)
