@@ -22,7 +22,7 @@ var (
 	// cannotWork are the words of os/exec and the OCI runtimes for a program that is missing, and those of pflag and flag
 	// for a flag that a program does not have. No state of the container changes that.
 	cannotWork = regexp.MustCompile(`fork/exec \S+: no such file or directory|exec: "[^"]+": (?:stat \S+: no such file or directory|executable file not found)|` +
-		`unknown (?:shorthand )?flag: |flag provided but not defined|unknown command "`)
+		`unknown (?:shorthand )?flag\b|flag provided but not defined|unknown command "`)
 	probeOfEvent = regexp.MustCompile(`^(Liveness|Readiness|Startup) probe (?:failed|errored)`)
 	// containerOfEvent is how the kubelet names a container in an event's involvedObject.fieldPath.
 	containerOfEvent = regexp.MustCompile(`^spec\.containers\{([a-z0-9-]+)\}$`)

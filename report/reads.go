@@ -1,6 +1,7 @@
 package report
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -8,12 +9,12 @@ import (
 )
 
 // readers are programs that only read, whatever their arguments.
-var readers = []string{"[", "arping", "awk", "base64", "basename", "capsh", "cat", "cut", "df", "dig", "dirname", "du",
+var readers = []string{"[", "arping", "base64", "basename", "capsh", "cat", "cut", "df", "dig", "dirname", "du",
 	"echo", "egrep", "false", "file", "findmnt", "free", "getcap", "getenforce", "getent", "grep", "head", "id", "iostat",
 	"ip6tables-legacy-save", "ip6tables-nft-save", "ip6tables-save", "iptables-legacy-save", "iptables-nft-save",
 	"iptables-save", "ldd", "ls", "lsattr", "lsblk", "lscpu", "lsmod", "lsof", "modinfo", "mokutil", "mpstat", "namei",
-	"nc", "nproc", "nslookup", "nstat", "pgrep", "pidof", "ping", "ping6", "printf", "ps", "pwd", "read", "readelf",
-	"readlink", "sestatus", "sha256sum", "sleep", "sort", "ss", "stat", "systemd-analyze", "tail", "test", "top", "tr",
+	"nproc", "nslookup", "nstat", "pgrep", "pidof", "ping", "ping6", "printf", "ps", "pwd", "read", "readelf",
+	"readlink", "sestatus", "sha256sum", "sleep", "stat", "systemd-analyze", "tail", "test", "top", "tr",
 	"tracepath", "traceroute", "true", "uname", "uniq", "uptime", "virt-what", "vmstat", "wc", "which", "who"}
 
 // rulesChanged are the options of iptables that change rules.
@@ -25,21 +26,21 @@ var rulesChanged = []string{"-A", "-D", "-I", "-R", "-F", "-Z", "-N", "-X", "-P"
 var readersUnless = map[string][]string{
 	"bridge":    {"add", "del", "delete", "set", "replace", "flush", "append", "-b", "-batch"},
 	"conntrack": {"-D", "--delete", "-F", "--flush", "-I", "-U", "--update", "--create"},
-	"curl":      {"-X", "--request", "-d", "--data", "-T", "--upload", "-F", "--form", "--json", "-O", "--remote"},
-	"date":      {"-s", "--set"},
+	"curl":      {"--request", "--data", "--upload", "--form", "--json", "--remote", "--output", "--config"},
 	"dmesg":     {"-C", "-c", "--clear", "--read-clear", "-n", "-E", "-D", "--console"},
 	"ethtool": {"-K", "-s", "-G", "-C", "-A", "-L", "-X", "-E", "-N", "-U", "-p", "-r", "-W", "--set", "--reset",
 		"--change"},
-	"find":     {"-delete", "-exec", "-ok", "-fprint", "-fls"},
-	"fuser":    {"-k", "--kill"},
-	"hostname": {"-F", "--file", "-b"},
-	"ip": {"add", "del", "delete", "set", "flush", "change", "replace", "append", "exec", "restore", "-b", "-batch",
-		"up", "down"},
+	"find":            {"-delete", "-exec", "-ok", "-fprint", "-fls"},
+	"fuser":           {"-k", "--kill"},
+	"hostname":        {"-F", "--file", "-b"},
 	"iptables":        rulesChanged,
 	"iptables-legacy": rulesChanged,
 	"iptables-nft":    rulesChanged,
 	"journalctl":      {"--vacuum", "--rotate", "--flush", "--sync", "--relinquish", "--setup", "--update"},
+	"nc":              {"-e", "-c", "-l", "--exec", "--sh-exec", "--lua-exec", "--listen"},
 	"sed":             {"--in-place"},
+	"sort":            {"-o", "--output"},
+	"ss":              {"-K", "--kill"},
 	"sysctl":          {"-w", "-p", "--system", "-f", "--load", "--write"},
 	"tc":              {"add", "del", "delete", "replace", "change", "-b", "-batch"},
 	"tcpdump":         {"-w"},
@@ -66,8 +67,6 @@ var readersWith = map[string][]string{
 	"docker":          {"info", "ps", "version", "inspect", "images", "logs", "network ls"},
 	"fail2ban-client": {"status"},
 	"ipset":           {"list"},
-	"mount":           {""},
-	"multipath":       {""},
 	"networkctl":      {"status", "list"},
 	"nft":             {"list", "monitor"},
 	"nmcli":           {"device show", "device status", "connection show", "general status"},
@@ -148,6 +147,9 @@ func wordsRead(words []string) bool {
 		return wordsRead(args)
 	case "ssh":
 		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+			if !slices.Contains(sshValued, args[0]) {
+				return false // a flag, or one whose value is in the same word: what follows may be the host
+			}
 			args = args[min(2, len(args)):]
 		}
 		return len(args) < 2 || readsOnly(strings.Join(args[1:], " "))
@@ -173,9 +175,17 @@ func wordsRead(words []string) bool {
 		name == "modprobe" && slices.Contains(args, "-n"),
 		name == "firewall-cmd" && allBegin(args, "--list", "--state", "--get"):
 		return true
+	case name == "ip":
+		return ipReads(args)
+	case name == "awk":
+		return !slices.ContainsFunc(args, func(a string) bool { return strings.ContainsAny(a, ">|") || strings.Contains(a, "system") })
+	case name == "mount", name == "multipath":
+		return allBegin(args, "-l")
+	case name == "date":
+		return allBegin(args, "+", "-u", "-R", "-I", "--utc")
 	case name == "sysctl" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "=") }),
 		name == "sed" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") }),
-		name == "hostname" && first != "", name == "curl" && writesFile(args):
+		name == "hostname" && first != "", name == "curl" && curlWrites(args):
 		return false
 	case known:
 		return slices.ContainsFunc(words, func(w string) bool {
@@ -211,8 +221,34 @@ func allBegin(args []string, with ...string) bool {
 	})
 }
 
-// writesFile reports whether curl is to write a file.
-func writesFile(args []string) bool {
-	at := slices.Index(args, "-o")
-	return at >= 0 && (at+1 == len(args) || args[at+1] != "/dev/null")
+// sshValued are the options of ssh whose value is the next word.
+var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}
+
+// ipReads reports whether ip only shows something: its verbs can be shortened, so those that read are listed.
+func ipReads(args []string) bool {
+	words := strings.Fields(firstWords(args))
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }) {
+		return false // -batch
+	}
+	if len(words) > 0 && words[0] == "xfrm" {
+		words = words[1:]
+	}
+	return len(words) < 2 || slices.Contains([]string{"show", "list", "ls", "get", "count", "identify", "pids"}, words[1])
+}
+
+// curlShort are short options of curl that send or write something, also behind others in one word.
+var curlShort = regexp.MustCompile(`^-[a-zA-Z0-9]*[XdTFOK]`)
+
+// curlWrites reports whether curl sends more than a GET or writes a file.
+func curlWrites(args []string) bool {
+	for i, a := range args {
+		if curlShort.MatchString(a) {
+			return true
+		}
+		toFile := strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "o")
+		if toFile && (!strings.HasSuffix(a, "o") || i+1 == len(args) || args[i+1] != "/dev/null") {
+			return true
+		}
+	}
+	return false
 }

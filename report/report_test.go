@@ -67,7 +67,7 @@ func fixed() []probe.Event {
 		{Type: probe.EventComparison, Node: "node-a", Text: "compared with baseline node node-b:"},
 		{Type: probe.EventComparison, Node: "node-a", Text: "bgp-session\x1b  ok on node-b: Established"},
 		{Type: probe.EventCause, Node: "node-a", Cause: &probe.Cause{
-			ID: "peer-refuses", About: "node-b", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
+			ID: "peer-refuses", About: "node-b", Title: "the peer refuses BGP connections", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
 			For: []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"},
 				{Check: "bird-socket", Node: "node-b", Status: probe.Fail, Saw: "nobody\x1b listens"}},
 			Against:  []probe.Clue{{Check: "node-ping", Status: probe.OK, Saw: "5 of 5"}},
@@ -290,7 +290,7 @@ func TestFolded(t *testing.T) {
 			}
 			return out.String()
 		}
-		folded, whole := shown(80), shown(0)
+		folded, whole := shown(80), shown(110)
 		for line := range strings.Lines(folded) {
 			if len(line) > 81 && !strings.HasPrefix(strings.TrimSpace(line), "kubectl ") {
 				t.Errorf("%d columns: %s", len(line)-1, line)

@@ -108,6 +108,9 @@ const fewAnswers = 12
 // lines are those of the report, blank ones between its parts.
 func (s screen) lines(d detail) []string {
 	out := s.headline()
+	if out == nil && !s.wide && !s.session {
+		return s.quiet()
+	}
 	parts := [][]string{s.evidence(d), s.actions(d), s.rest(d)}
 	if s.wide || s.session && len(s.own()) <= fewAnswers {
 		parts = append(parts, s.answers())
@@ -121,6 +124,16 @@ func (s screen) lines(d detail) []string {
 		out = append(out, "")
 	}
 	return append(out, s.closing()...)
+}
+
+// maxQuiet is how many lines a report takes where nothing is wrong.
+const maxQuiet = 5
+
+// quiet is the report where nothing is wrong: the closing line first, and notes of a line each as far as they fit.
+func (s screen) quiet() []string {
+	out := s.closing()
+	notes := s.rest(detail{})
+	return append(out, notes[:min(len(notes), max(0, maxQuiet-len(out)))]...)
 }
 
 // wrapped are the lines of a text that begins at the margin; what continues is indented. The brackets with a cause's
@@ -185,7 +198,9 @@ func (s screen) answer(whole bool) string {
 	case WordReady:
 		return s.works()
 	case WordNotReady:
-		return s.missing()[0].Saw
+		if missing := s.missing(); len(missing) > 0 {
+			return missing[0].Saw
+		}
 	case WordIncomplete:
 		if s.Counts[probe.Unknown] == 0 {
 			return "no verdict: the node itself was not checked"
@@ -260,7 +275,7 @@ func (s screen) item(word, text string, most int) []string {
 	return lines
 }
 
-// cut is a line of at most so many bytes, ended at a space.
+// cut is a line of at most so many bytes, ended at a space or else within its one word.
 func cut(line string, most int) string {
 	if len(line) <= most {
 		return line
@@ -268,7 +283,7 @@ func cut(line string, most int) string {
 	if at := strings.LastIndex(line[:most], " "); at > 0 {
 		return line[:at]
 	}
-	return line
+	return strings.ToValidUTF8(line[:most], "")
 }
 
 // items are texts beside one word, each of at most so many lines. How many are left out is the last line, unless all

@@ -155,31 +155,48 @@ func (s screen) rest(d detail) []string {
 	var out []string
 	if len(s.Causes) > 0 {
 		out = s.others(d)
-		var follows []string
-		for _, f := range s.Causes[0].Explains {
-			follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%s %d", f.Check, f.Count)))
-		}
-		if len(follows) > 0 {
-			out = append(out, s.item("explains", strings.Join(follows, ", "), d.explains)...)
+		if text := s.explains(s.Causes[0]); text != "" {
+			out = append(out, s.item("explains", text, d.explains)...)
 		}
 		out = append(out, s.items("unexplained", s.unexplained(), d.open, d.notes)...)
 	}
 	out = append(out, s.items("compared", s.contrast(), d.compared, d.notes)...)
 	for _, r := range s.own() {
 		if quiet(r.Status) && lined(r.Result) {
-			out = append(out, s.item("note", r.named()+": "+r.Saw, 2)...)
+			out = append(out, s.item("note", r.named()+": "+r.Saw, 1+d.notes)...)
 		}
 	}
 	if unknown := s.Counts[probe.Unknown]; s.Word == WordIncomplete && len(s.Causes) > 0 {
-		out = append(out, s.item("note", s.lacks(unknown), 2)...)
+		out = append(out, s.item("note", s.lacks(unknown), 1+d.notes)...)
 	}
 	if text := s.fewer(); text != "" {
-		out = append(out, s.item("note", text, 3)...)
+		out = append(out, s.item("note", text, 1+2*d.notes)...)
 	}
 	if s.Outside != "" {
-		out = append(out, s.item("note", notFromOutside(s.Outside), 2)...)
+		out = append(out, s.item("note", notFromOutside(s.Outside), 1+d.notes)...)
 	}
 	return out
+}
+
+// explains is how many of the bad answers a cause explains, by check, and the causes that follow from it.
+func (s screen) explains(c probe.Cause) string {
+	var checks, causes []string
+	explained := 0
+	of := slices.Clone(c.Explains)
+	slices.SortStableFunc(of, func(a, b probe.Follows) int { return cmp.Compare(b.Count, a.Count) })
+	for _, f := range of {
+		if f.Cause != "" {
+			causes = append(causes, f.Cause)
+			continue
+		}
+		explained += f.Count
+		checks = append(checks, fmt.Sprintf("%s %d", f.Check, f.Count))
+	}
+	text := strings.Join(append(checks, causes...), ", ")
+	if explained > 0 {
+		return fmt.Sprintf("%d of %s: %s", explained, plural(max(explained, len(s.bad())), "bad answer"), text)
+	}
+	return text
 }
 
 // lacks says what keeps a run with a cause from a verdict.
@@ -210,12 +227,13 @@ func (s screen) others(d detail) []string {
 	return s.items("also", texts, d.causes, 1)
 }
 
-// unexplained are the bad answers of checks that no cause explains, the worst of each.
+// unexplained are the bad answers of checks that no cause explains, the worst of each, but of each access method that
+// failed.
 func (s screen) unexplained() []string {
 	var out []string
 	had := map[string]bool{}
 	for _, r := range s.bad() {
-		if slices.Contains(s.Unexplained, r.Check) && !had[r.Check] {
+		if slices.Contains(s.Unexplained, r.Check) && (!had[r.Check] || r.Check == probe.CheckPlaced) {
 			had[r.Check] = true
 			out = append(out, r.named()+": "+r.Saw)
 		}
