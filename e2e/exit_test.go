@@ -30,11 +30,11 @@ func TestExitCodes(t *testing.T) {
 	dead := write("dead", `{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":`+
 		`{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}]}`)
 	good := call(t, append(healthy, "-o", "ndjson")...).stdout
-	if strings.Count(good, `"check":"node-time","status":"ok"`) != 1 {
+	if strings.Count(good, `"check":"node-swap","status":"ok"`) != 1 {
 		t.Fatalf("no good answer to alter:\n%s", good)
 	}
 	altered := func(status string) string {
-		return write(status, strings.Replace(good, `"check":"node-time","status":"ok"`, `"check":"node-time","status":"`+status+`"`, 1))
+		return write(status, strings.Replace(good, `"check":"node-swap","status":"ok"`, `"check":"node-swap","status":"`+status+`"`, 1))
 	}
 	warned, unanswered := altered("warn"), altered("unknown")
 	exits := func(args ...string) func(*testing.T) int {

@@ -20,7 +20,7 @@ func (d Document) Brief() []string {
 		out = append(out, briefCause(fmt.Sprintf("cause %d: %s", i+1, strings.TrimSpace(c.ID+" "+c.About)), c)...)
 	}
 	if len(d.Unexplained) > 0 {
-		out = append(out, "not accounted for: "+printable(strings.Join(d.Unexplained, ", ")))
+		out = append(out, "unexplained: "+printable(strings.Join(d.Unexplained, ", ")))
 	}
 	return append(out, briefResults(d.own())...)
 }
@@ -28,7 +28,13 @@ func (d Document) Brief() []string {
 // briefCause are the lines about a cause, under a head.
 func briefCause(head string, c probe.Cause) []string {
 	out := append([]string{printable(head)}, causeLines(c, 0)...)
-	for _, block := range c.Fix.Blocks() {
+	return append(out, briefCommands(c.Fix)...)
+}
+
+// briefCommands are the commands of a fix, under their conditions.
+func briefCommands(fix probe.Fix) []string {
+	var out []string
+	for _, block := range fix.Blocks() {
 		if block.If != "" {
 			out = append(out, "only if   "+printable(block.If))
 		}
@@ -63,7 +69,7 @@ func (f Fleet) Brief() []string {
 		out = append(out, printable(fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(g))))
 		out = append(out, groupLines(g, 0)...)
 		if c := g.Example.Cause; c != nil {
-			out = append(out, briefCause("fix", probe.Cause{Fix: c.Fix})[1:]...)
+			out = append(out, briefCommands(c.Fix)...)
 		}
 	}
 	return out

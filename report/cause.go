@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,18 +21,11 @@ func causeLines(c probe.Cause, width int) []string {
 	var out []string
 	line := func(word string, texts ...string) { out = append(out, worded(word, texts, width)...) }
 	line("what", fmt.Sprintf("%s (confidence: %s)", c.Says, c.Confidence))
-	line("seen", mostSeen(c.For)...)
-	line("but", mostSeen(c.Against)...)
-	if len(c.RuledOut) > 0 {
-		line("ruled out", strings.Join(c.RuledOut, ", "))
-	}
+	line("evidence", firstSeen(c.For)...)
+	line("but", firstSeen(c.Against)...)
 	line("unknown", c.Missing...)
-	var follows []string
-	for _, f := range c.Explains {
-		follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%d %s", f.Count, f.Check)))
-	}
-	if len(follows) > 0 {
-		line("also", "accounts for: "+strings.Join(follows, ", "))
+	if _, text := follows(c); text != "" {
+		line("explains", text)
 	}
 	line("fix", c.Fix.Says)
 	line("touches", c.Fix.Radius) // before commands that somebody may paste
@@ -54,16 +48,33 @@ func worded(word string, texts []string, width int) []string {
 	return out
 }
 
-// most is how many observations of a kind are shown.
-const most = 5
+// maxSeen is how many observations of a kind are shown.
+const maxSeen = 5
 
-// mostSeen are the first observations in words.
-func mostSeen(clues []probe.Clue) []string {
+// firstSeen are the first observations in words.
+func firstSeen(clues []probe.Clue) []string {
 	out := seen(clues, true)
-	if len(out) > most {
-		out = append(out[:most:most], fmt.Sprintf("… %d more with -o json", len(out)-most))
+	if len(out) > maxSeen {
+		out = append(out[:maxSeen:maxSeen], fmt.Sprintf("… %d more with -o json", len(out)-maxSeen))
 	}
 	return out
+}
+
+// follows is what a cause explains: how many bad answers, and these by check, the most frequent first, then the causes
+// that follow from it.
+func follows(c probe.Cause) (explained int, text string) {
+	var checks, causes []string
+	of := slices.Clone(c.Explains)
+	slices.SortStableFunc(of, func(a, b probe.Follows) int { return cmp.Compare(b.Count, a.Count) })
+	for _, f := range of {
+		if f.Cause != "" {
+			causes = append(causes, f.Cause)
+			continue
+		}
+		explained += f.Count
+		checks = append(checks, fmt.Sprintf("%s %d", f.Check, f.Count))
+	}
+	return explained, strings.Join(append(checks, causes...), ", ")
 }
 
 func confidenceStatus(c probe.Confidence) probe.Status {

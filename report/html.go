@@ -187,13 +187,10 @@ func CausePage(c probe.Cause) page.Cause {
 			out.More = append(out.More, page.Fact{Name: name, Value: strings.Join(values, ", ")})
 		}
 	}
-	more("ruled out", c.RuledOut)
-	more("not known", c.Missing)
-	var follows []string
-	for _, f := range c.Explains {
-		follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%d %s", f.Count, f.Check)))
+	more("unknown", c.Missing)
+	if _, text := follows(c); text != "" {
+		more("explains", []string{text})
 	}
-	more("accounts for", follows)
 	return out
 }
 

@@ -178,21 +178,9 @@ func (s screen) rest(d detail) []string {
 	return out
 }
 
-// explains is how many of the bad answers a cause explains, by check, and the causes that follow from it.
+// explains is how many of the bad answers a cause explains, and which.
 func (s screen) explains(c probe.Cause) string {
-	var checks, causes []string
-	explained := 0
-	of := slices.Clone(c.Explains)
-	slices.SortStableFunc(of, func(a, b probe.Follows) int { return cmp.Compare(b.Count, a.Count) })
-	for _, f := range of {
-		if f.Cause != "" {
-			causes = append(causes, f.Cause)
-			continue
-		}
-		explained += f.Count
-		checks = append(checks, fmt.Sprintf("%s %d", f.Check, f.Count))
-	}
-	text := strings.Join(append(checks, causes...), ", ")
+	explained, text := follows(c)
 	if explained > 0 {
 		return fmt.Sprintf("%d of %s: %s", explained, plural(max(explained, len(s.bad())), "bad answer"), text)
 	}
