@@ -458,9 +458,10 @@ func keepScreen(t *testing.T, name, document string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Write([]byte(document))
+	_, err = w.Write([]byte(strings.ReplaceAll(document, file(".cache"), "/sandbox"))) // the machine's own path
 	saved := file("examine/testdata/screens/" + name + ".json.gz")
-	if err := errors.Join(err, w.Close(), os.WriteFile(saved, b.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(saved), 0o755),
+		os.WriteFile(saved, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

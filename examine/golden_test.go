@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +23,15 @@ func TestGoldenScreens(t *testing.T) {
 	files, err := filepath.Glob("testdata/screens/*.json.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no saved documents: %v", err)
+	}
+	page, err := os.ReadFile("../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range faultRow.FindAllStringSubmatch(string(page), -1) {
+		if !slices.Contains(files, "testdata/screens/"+row[1]+".json.gz") {
+			t.Errorf("no document of the fault %s: 'make faults' saves it", row[1])
+		}
 	}
 	for _, name := range files {
 		screen := replayed(t, savedRun(t, name))
@@ -43,6 +54,9 @@ func TestGoldenScreens(t *testing.T) {
 		}
 	}
 }
+
+// faultRow is a row of docs/faults.md.
+var faultRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|")
 
 // savedRun is the run of a compressed JSON document.
 func savedRun(t *testing.T, name string) report.Run {

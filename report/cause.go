@@ -24,7 +24,7 @@ func causeLines(c probe.Cause, width int) []string {
 	line("evidence", firstSeen(c.For)...)
 	line("but", firstSeen(c.Against)...)
 	line("unknown", c.Missing...)
-	if _, text := follows(c); text != "" {
+	if text := follows(c); text != "" {
 		line("explains", text)
 	}
 	line("fix", c.Fix.Says)
@@ -60,9 +60,9 @@ func firstSeen(clues []probe.Clue) []string {
 	return out
 }
 
-// follows is what a cause explains: how many bad answers, and these by check, the most frequent first, then the causes
+// follows is what a cause explains beside its evidence: bad answers by check, the most frequent first, then the causes
 // that follow from it.
-func follows(c probe.Cause) (explained int, text string) {
+func follows(c probe.Cause) string {
 	var checks, causes []string
 	of := slices.Clone(c.Explains)
 	slices.SortStableFunc(of, func(a, b probe.Follows) int { return cmp.Compare(b.Count, a.Count) })
@@ -71,10 +71,9 @@ func follows(c probe.Cause) (explained int, text string) {
 			causes = append(causes, f.Cause)
 			continue
 		}
-		explained += f.Count
 		checks = append(checks, fmt.Sprintf("%s %d", f.Check, f.Count))
 	}
-	return explained, strings.Join(append(checks, causes...), ", ")
+	return strings.Join(append(checks, causes...), ", ")
 }
 
 func confidenceStatus(c probe.Confidence) probe.Status {

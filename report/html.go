@@ -188,7 +188,7 @@ func CausePage(c probe.Cause) page.Cause {
 		}
 	}
 	more("unknown", c.Missing)
-	if _, text := follows(c); text != "" {
+	if text := follows(c); text != "" {
 		more("explains", []string{text})
 	}
 	return out

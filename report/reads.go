@@ -230,7 +230,10 @@ func ipReads(args []string) bool {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }) {
 		return false // -batch
 	}
-	if len(words) > 0 && words[0] == "xfrm" {
+	switch {
+	case len(words) > 0 && words[0] == "monitor":
+		return true
+	case len(words) > 0 && words[0] == "xfrm":
 		words = words[1:]
 	}
 	return len(words) < 2 || slices.Contains([]string{"show", "list", "ls", "get", "count", "identify", "pids"}, words[1])

@@ -61,6 +61,7 @@ func TestReadsOnly(t *testing.T) {
 		"ssh node-a ip -br addr show eth0":                         true,
 		"ssh node-a 'sudo ip xfrm policy; sudo ip -s xfrm state'":  true,
 		"ssh node-a ip -d link show vxlan.calico":                  true,
+		"ssh node-a 'timeout 10 ip monitor route'":                 true,
 		"ssh node-a sudo ip -batch /tmp/x":                         false,
 		"ssh node-a \"awk 'BEGIN{system(\\\"id\\\")}'\"":           false,
 		"ssh node-a sort -o /etc/hosts /tmp/x":                     false,

@@ -178,13 +178,16 @@ func (s screen) rest(d detail) []string {
 	return out
 }
 
-// explains is how many of the bad answers a cause explains, and which.
+// explains is what a cause explains beside its evidence. With one cause it also is how many of the bad answers that
+// leaves unexplained.
 func (s screen) explains(c probe.Cause) string {
-	explained, text := follows(c)
-	if explained > 0 {
-		return fmt.Sprintf("%d of %s: %s", explained, plural(max(explained, len(s.bad())), "bad answer"), text)
+	text := follows(c)
+	bad := s.bad()
+	left := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool { return !slices.Contains(s.Unexplained, r.Check) })
+	if text == "" || len(s.Causes) > 1 || len(bad) == 0 {
+		return text
 	}
-	return text
+	return fmt.Sprintf("%d of %s: %s", len(bad)-len(left), plural(len(bad), "bad answer"), text)
 }
 
 // lacks says what keeps a run with a cause from a verdict.

@@ -117,8 +117,8 @@ func verdictStatus(word string) probe.Status {
 	return probe.Unknown
 }
 
-// lined tells what is worth a line of its own: what is not good, and what is odd about calico-node,
-// as a pod that calls itself so and is ignored.
+// lined reports whether a result is worth its own line: it is not good, or it is odd about calico-node, such as an
+// ignored pod with its name. History is not.
 func lined(r probe.Result) bool {
-	return !quiet(r.Status) || r.Status == probe.Info && r.Check == "calico-pod"
+	return !quiet(r.Status) || r.Status == probe.Info && r.Check == "calico-pod" && r.Facts[probe.FactHistory] != true
 }
