@@ -61,7 +61,7 @@ func TestRefusedUser(t *testing.T) {
 	}
 	got := of(`User "nobody" cannot list resource "nodes" in API group "" at the cluster scope`)
 	if !strings.HasPrefix(got, "no right to list nodes: ") ||
-		!strings.HasSuffix(got, "'calico-probe manifests --user nobody' prints what to grant to nobody") {
+		!strings.HasSuffix(got, "'calico-probe manifests --user=nobody' prints what to grant to nobody") {
 		t.Error(got)
 	}
 	for _, text := range []string{`User "$(x)" cannot list resource "nodes"`, "no"} {

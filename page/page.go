@@ -67,15 +67,21 @@ type Cause struct {
 
 // Fix is what to do about it.
 type Fix struct {
-	Check   []string // commands that only read
+	Check   []Paste // commands that only read
 	Says    string
 	Touches string
 	Blocks  []Block
 }
 
-// Block is commands that are copied at once.
+// Block is steps under one condition.
 type Block struct {
-	If       string // what has to be so, "" = nothing
+	If    string // "" = no condition
+	Steps []Paste
+}
+
+// Paste is commands that are copied at once.
+type Paste struct {
+	Note     string // to be read before them, "" = none
 	Commands []string
 }
 

@@ -137,7 +137,7 @@ func enterable(targets []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply what 'calico-probe manifests --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --ways exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed is what the API server said to a dry run.

@@ -116,7 +116,7 @@ func TestAsListed(t *testing.T) {
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "apply what 'calico-probe manifests --ways pod' prints"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -173,7 +173,7 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 	for _, ev := range p.found {
 		want, says := probe.OK, "rights granted"
 		if ev.Way == injector.MethodExec {
-			want, says = probe.Fail, "apply what 'calico-probe manifests --ways exec --calico-namespace calico-system' prints"
+			want, says = probe.Fail, "apply the output of: calico-probe manifests --ways exec --calico-namespace calico-system"
 		}
 		if r := ev.Result; r.Status != want || !strings.HasSuffix(r.Saw, says) {
 			t.Errorf("%s: %s %s", ev.Way, r.Status, r.Saw)
@@ -279,9 +279,9 @@ func TestEnterable(t *testing.T) {
 		may    []bool
 		status probe.Status
 	}{
-		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                   {[]bool{true, true}, probe.Unknown},
-		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                       {[]bool{false, true}, probe.Unknown},
-		"create pods/exec in namespace calico-system or kube-system: apply what 'calico-probe manifests --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
+		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                           {[]bool{true, true}, probe.Unknown},
+		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                               {[]bool{false, true}, probe.Unknown},
+		"create pods/exec in namespace calico-system or kube-system: apply the output of: calico-probe manifests --ways exec --calico-namespace calico-system": {[]bool{false, false}, probe.Fail},
 	} {
 		if r := enterable(targets, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
 			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
@@ -333,16 +333,16 @@ func of(t *testing.T, namespace string, sink report.Sink) *Preflight {
 func TestWhose(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[string]string{
-		"jane": " --user jane", "oidc:jane doe": " --user 'oidc:jane doe'", "": "", "system:anonymous": "",
-		"system:serviceaccount:ops:oncall": " --service-account ops:oncall",
+		"jane": " --user=jane", "oidc:jane doe": " --user='oidc:jane doe'", "": "", "system:anonymous": "",
+		"system:serviceaccount:ops:oncall": " --service-account=ops:oncall",
 	} {
 		if got := whose(user); got != want {
 			t.Errorf("%q: %q, want %q", user, got, want)
 		}
 	}
 	lacks := []install.Right{{Groups: []string{""}, Verb: "create", Resource: "pods"}}
-	r := missing("pod", " --user jane", lacks, func(install.Scope) string { return "debug" })
-	if r.Status != probe.Fail || !strings.Contains(r.Saw, "'calico-probe manifests --ways pod --user jane") {
+	r := missing("pod", " --user=jane", lacks, func(install.Scope) string { return "debug" })
+	if r.Status != probe.Fail || !strings.Contains(r.Saw, "calico-probe manifests --ways pod --user=jane") {
 		t.Errorf("%s %s", r.Status, r.Saw)
 	}
 }

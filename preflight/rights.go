@@ -85,20 +85,19 @@ func whose(user string) string {
 	case user == "" || user == "system:anonymous":
 		return ""
 	case is:
-		return " --service-account " + probe.Quote(account)
+		return " --service-account=" + probe.Quote(account)
 	}
-	return " --user " + probe.Quote(user)
+	return " --user=" + probe.Quote(user)
 }
 
 // missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
-	ask := "apply what 'calico-probe manifests --ways " + method + whose
+	ask := "apply the output of: calico-probe manifests --ways " + method + whose
 	beside := func(r install.Right) bool { return r.In == install.Calico }
 	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
 		ask += " --calico-namespace " + probe.Quote(at)
 	}
-	ask += "' prints"
 	for _, r := range rights {
 		name := r.String()
 		if in := where(r.In); in != "" {

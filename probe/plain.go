@@ -12,17 +12,25 @@ import (
 // Plain makes foreign text fit for a terminal: nothing that could move the cursor, recolour
 // what is on the screen, name a window or turn the order of letters round. Of what cannot be
 // seen new lines and tabs stay; who prints lines or columns makes of them what fits there.
+// Letters that show nothing would pass for spaces at which no line is broken.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n', r == '\t', unicode.IsGraphic(r):
-			return r
 		case r == '\r': // of a line that ends as those of HTTP do
 			return -1
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		case r == '\n', r == '\t', unicode.IsGraphic(r) && !unicode.In(r, blank...):
+			return r
 		}
 		return '?'
 	}, s)
 }
+
+// blank are the letters and marks that show nothing: those that Unicode calls ignorable, variation selectors, and the
+// empty Braille pattern.
+var blank = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+	{R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}, {Lo: 0x17b4, Hi: 0x17b5, Stride: 1}}}}
 
 // Line is the same on one line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }

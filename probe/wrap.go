@@ -1,12 +1,28 @@
 package probe
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// Wrap breaks a text at spaces into lines of at most so many bytes, where it has any.
+// Wrap breaks a text into lines of at most so many bytes, at spaces, and within a word only where it is longer than a
+// line.
 func Wrap(text string, width int) []string {
 	var out []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {
+		for width > 0 && len(word) > width {
+			if line != "" {
+				out = append(out, line)
+				line = ""
+			}
+			end := width
+			for end > 1 && !utf8.RuneStart(word[end]) {
+				end--
+			}
+			out = append(out, word[:end])
+			word = word[end:]
+		}
 		if line != "" && len(line)+1+len(word) > width {
 			out = append(out, line)
 			line = ""

@@ -177,10 +177,10 @@ func CausePage(c probe.Cause) page.Cause {
 	check, change := steps(c.Fix)
 	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence),
 		Word: string(confidenceStatus(c.Confidence)),
-		Says: c.Says, Fix: page.Fix{Check: check, Says: c.Fix.Says, Touches: c.Fix.Radius},
+		Says: c.Says, Fix: page.Fix{Check: pastes(check), Says: c.Fix.Says, Touches: c.Fix.Radius},
 		Evidence: cluesPage(c.For), Against: cluesPage(c.Against)}
 	for _, b := range change {
-		out.Fix.Blocks = append(out.Fix.Blocks, page.Block(b))
+		out.Fix.Blocks = append(out.Fix.Blocks, page.Block{If: b.If, Steps: pastes(b.Commands)})
 	}
 	more := func(name string, values []string) {
 		if len(values) > 0 {

@@ -66,7 +66,7 @@ func markdownFix(b *strings.Builder, fix probe.Fix) {
 	check, change := steps(fix)
 	if len(check) > 0 {
 		fmt.Fprint(b, "\nCheck (reads only):\n\n")
-		fence(b, "sh", check)
+		fenceSteps(b, check)
 	}
 	for _, block := range change {
 		head := "Fix:"
@@ -74,7 +74,22 @@ func markdownFix(b *strings.Builder, fix probe.Fix) {
 			head = "Only if " + Code(block.If) + ":"
 		}
 		fmt.Fprintf(b, "\n%s\n\n", head)
-		fence(b, "sh", block.Commands)
+		fenceSteps(b, block.Commands)
+	}
+}
+
+// fenceSteps writes commands, each under its note.
+func fenceSteps(b *strings.Builder, commands []string) {
+	for i, step := range pastes(commands) {
+		if i > 0 {
+			fmt.Fprint(b, "\n")
+		}
+		if step.Note != "" {
+			fmt.Fprintf(b, "%s\n\n", Code(step.Note))
+		}
+		if len(step.Commands) > 0 {
+			fence(b, "sh", step.Commands)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,10 +10,10 @@ import (
 )
 
 // readers are programs that only read, whatever their arguments.
-var readers = []string{"[", "arping", "base64", "basename", "capsh", "cat", "cut", "df", "dig", "dirname", "du",
+var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", "dig", "dirname", "du",
 	"echo", "egrep", "false", "file", "findmnt", "free", "getcap", "getenforce", "getent", "grep", "head", "id", "iostat",
 	"ip6tables-legacy-save", "ip6tables-nft-save", "ip6tables-save", "iptables-legacy-save", "iptables-nft-save",
-	"iptables-save", "ldd", "ls", "lsattr", "lsblk", "lscpu", "lsmod", "lsof", "modinfo", "mokutil", "mpstat", "namei",
+	"iptables-save", "ls", "lsattr", "lsblk", "lscpu", "lsmod", "lsof", "modinfo", "mokutil", "mpstat", "namei",
 	"nproc", "nslookup", "nstat", "pgrep", "pidof", "ping", "ping6", "printf", "ps", "pwd", "read", "readelf",
 	"readlink", "sestatus", "sha256sum", "sleep", "stat", "systemd-analyze", "tail", "test", "top", "tr",
 	"tracepath", "traceroute", "true", "uname", "uniq", "uptime", "virt-what", "vmstat", "wc", "which", "who"}
@@ -38,12 +39,11 @@ var readersUnless = map[string][]string{
 	"iptables-nft":    rulesChanged,
 	"journalctl":      {"--vacuum", "--rotate", "--flush", "--sync", "--relinquish", "--setup", "--update"},
 	"nc":              {"-e", "-c", "-l", "--exec", "--sh-exec", "--lua-exec", "--listen"},
-	"sed":             {"--in-place"},
 	"sort":            {"-o", "--output"},
 	"ss":              {"-K", "--kill"},
 	"sysctl":          {"-w", "-p", "--system", "-f", "--load", "--write"},
 	"tc":              {"add", "del", "delete", "replace", "change", "-b", "-batch"},
-	"tcpdump":         {"-w"},
+	"tcpdump":         {"-w", "-z", "-C", "-G"},
 }
 
 // readersWith are programs that only read where their first words, but for options, are these.
@@ -95,9 +95,12 @@ func readsOnly(command string) bool {
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.Redirect:
-			reads = reads && (!strings.Contains(n.Op.String(), ">") || n.Op == syntax.DplOut || n.Word.Lit() == "/dev/null")
+			toFile := strings.Contains(n.Op.String(), ">") && n.Word.Lit() != "/dev/null"
+			reads = reads && (!toFile || n.Op == syntax.DplOut && strings.Trim(n.Word.Lit(), "0123456789") == "")
+		case *syntax.DeclClause:
+			reads = false // export PATH=...
 		case *syntax.CallExpr:
-			reads = reads && (len(n.Args) == 0 || wordsRead(texts(n.Args)))
+			reads = reads && (len(n.Args) == 0 || len(n.Assigns) == 0 && wordsRead(texts(n.Args)))
 		}
 		return reads
 	})
@@ -137,7 +140,11 @@ func wordsRead(words []string) bool {
 	if len(words) == 0 {
 		return true
 	}
-	name, args := words[0][strings.LastIndex(words[0], "/")+1:], words[1:]
+	folder, name := path.Split(words[0])
+	if !slices.Contains([]string{"", "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/opt/cni/bin/"}, folder) {
+		return false
+	}
+	args := words[1:]
 	switch name {
 	case "sudo", "timeout", "nice", "watch", "time":
 		duration := func(a string) bool { return name == "timeout" && strings.Trim(a, "0123456789smh.") == "" }
@@ -157,6 +164,9 @@ func wordsRead(words []string) bool {
 		at := slices.Index(args, "-c")
 		return at >= 0 && at+1 < len(args) && readsOnly(args[at+1])
 	case "kubectl", "oc":
+		if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-n", "--namespace"}, args[0]) {
+			return false // its value may look like a verb
+		}
 		if at := slices.Index(args, "--"); at >= 0 && slices.Contains(args[:at], "exec") {
 			return wordsRead(args[at+1:])
 		}
@@ -183,8 +193,11 @@ func wordsRead(words []string) bool {
 		return allBegin(args, "-l")
 	case name == "date":
 		return allBegin(args, "+", "-u", "-R", "-I", "--utc")
+	case name == "sed":
+		return len(args) > 1 && args[0] == "-n" && printsLines.MatchString(args[1])
+	case name == "openssl" && slices.Contains(args, "-out"), name == "nft" && strings.Contains(strings.Join(args, " "), ";"):
+		return false
 	case name == "sysctl" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "=") }),
-		name == "sed" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") }),
 		name == "hostname" && first != "", name == "curl" && curlWrites(args):
 		return false
 	case known:
@@ -220,6 +233,9 @@ func allBegin(args []string, with ...string) bool {
 		return !slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(a, w) })
 	})
 }
+
+// printsLines are scripts of sed that only print, by numbers or by matches.
+var printsLines = regexp.MustCompile(`^(?:/[^/]*/|\d+|\$)(?:,(?:/[^/]*/|\d+|\$))?p$`)
 
 // sshValued are the options of ssh whose value is the next word.
 var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}

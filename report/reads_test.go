@@ -67,6 +67,15 @@ func TestReadsOnly(t *testing.T) {
 		"ssh node-a sort -o /etc/hosts /tmp/x":                     false,
 		"ssh node-a sudo date 11270300":                            false,
 		"ssh node-a date -u":                                       true,
+		"ssh node-a \"sed -n '/a/,/b/p' /etc/hosts\"":              true,
+		"ssh node-a \"sed -n 'w /etc/x' /etc/hosts\"":              false,
+		"ssh node-a sed -Ei s/a/b/ /etc/hosts":                     false,
+		"kubectl --as get delete pod x":                            false,
+		"ssh node-a 'nft \"list ruleset; flush ruleset\"'":         false,
+		"ssh node-a ls '>&/etc/x'":                                 false,
+		"LD_PRELOAD=/tmp/x ls":                                     false,
+		"/tmp/evil/cat /etc/hosts":                                 false,
+		"ssh node-a 'grep x y 2>&1'":                               true,
 		"sudo unheard-of --help":                                   false,
 		"kubectl get pods '":                                       false, // no command at all
 	} {

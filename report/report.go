@@ -38,9 +38,9 @@ func ExitCodes() []ExitCode {
 		{ExitUsage, "wrong usage, or no such node"},
 		{ExitFault, "a fault was found"},
 		{ExitWarnings, "only warnings, with --fail-on warn"},
-		{ExitIncomplete, "incomplete: something could not be asked, or you declined to place probes, so there is no verdict"},
+		{ExitIncomplete, "incomplete: an answer is missing, or you declined to place probes, so there is no verdict"},
 		{130, "interrupted by Ctrl-C, after cleaning up"},
-		{ExitPipe, "the reader of stdout went before the end, as head does, after cleaning up"},
+		{ExitPipe, "stdout was closed early (for example by head), after cleaning up"},
 		{143, "ended by SIGTERM, after cleaning up"},
 	}
 }

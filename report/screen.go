@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -212,8 +213,24 @@ func (s screen) answer(whole bool) string {
 
 // answerOf is a cause in one sentence, its name and its confidence.
 func answerOf(c probe.Cause, confidence string) string {
-	name := strings.NewReplacer("[", "(", "]", ")").Replace(causeName(c)) // what it is about may be a node's own text
-	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), name, confidence)
+	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), shortName(c), confidence)
+}
+
+// maxName is how many bytes of a cause's name a sentence has room for.
+const maxName = 72
+
+// shortName is a cause's name for a sentence. What the cause is about may be a node's own text, which must not look like
+// the brackets around the name.
+func shortName(c probe.Cause) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Ps, r):
+			return '('
+		case unicode.Is(unicode.Pe, r):
+			return ')'
+		}
+		return r
+	}, probe.Cut(causeName(c), maxName))
 }
 
 // works says by which access method a run would work, as preflight found.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -24,15 +25,8 @@ func (s screen) evidence(d detail) []string {
 	}
 	c := s.Causes[0]
 	var out []string
-	for i, l := range probe.Wrap(printable(c.Says), s.columns()-marginWord) {
-		if c.Title == "" { // the headline has it
-			break
-		}
-		if i == d.says {
-			out[i-1] = cut(out[i-1], s.columns()-2) + " …"
-			break
-		}
-		out = append(out, "  "+l)
+	if c.Title != "" { // else the headline has it
+		out = s.item("what", c.Says, d.says)
 	}
 	out = append(out, s.items("evidence", seen(c.For, d.lines > 1), d.clues, d.lines)...)
 	out = append(out, s.items("but", seen(c.Against, d.lines > 1), d.against, d.lines)...)
@@ -123,8 +117,7 @@ func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	}
 	for _, block := range fix.Blocks() {
 		rest := block.Commands
-		for !followups[block.If] && len(rest) > 0 &&
-			(readsOnly(rest[0]) || strings.HasPrefix(rest[0], "#") && len(rest) == 1) {
+		for !followups[block.If] && len(rest) > 0 && readsOnly(rest[0]) {
 			if !slices.Contains(check, rest[0]) {
 				check = append(check, rest[0])
 			}
@@ -137,15 +130,50 @@ func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	return check, change
 }
 
-// commands are lines to be copied, so none is broken.
+// commands are lines to be copied, so none is broken and none has a comment: zsh would take it for arguments.
 func (s screen) commands(all []string, most int) []string {
 	var out []string
 	for i, c := range all {
 		if i == most {
-			more := plural(len(all)-i, "more command") + s.hint(": -o wide", "")
-			return append(out, fmt.Sprintf("%*s# %s", marginText, "", more))
+			return append(out, s.item("", "… "+plural(len(all)-i, "more command")+s.hint(": -o wide", ""), 1)...)
 		}
-		out = append(out, fmt.Sprintf("%*s%s", marginText, "", printable(c)))
+		command, note := noted(c)
+		if note != "" {
+			out = append(out, s.item("", note, 2)...)
+		}
+		if command != "" {
+			out = append(out, fmt.Sprintf("%*s%s", marginText, "", printable(command)))
+		}
+	}
+	return out
+}
+
+// noted parts a command from its comment, which is a note to be read before it. Either may be empty.
+func noted(line string) (command, note string) {
+	if rest, ok := strings.CutPrefix(line, "#"); ok {
+		return "", strings.TrimSpace(rest)
+	}
+	command, note, _ = strings.Cut(line, commentAfter)
+	if note != "" {
+		note = strings.TrimRight(note, ":.") + ":"
+	}
+	return command, note
+}
+
+// commentAfter is what stands between a command and a comment behind it; TestNoted holds the rules to that.
+const commentAfter = "  # "
+
+// pastes are commands under their notes, as pages and tickets have them.
+func pastes(all []string) []page.Paste {
+	var out []page.Paste
+	for _, line := range all {
+		command, note := noted(line)
+		if note != "" || len(out) == 0 {
+			out = append(out, page.Paste{Note: note})
+		}
+		if last := &out[len(out)-1]; command != "" {
+			last.Commands = append(last.Commands, command)
+		}
 	}
 	return out
 }
@@ -213,7 +241,7 @@ func (s screen) others(d detail) []string {
 	}
 	var texts []string
 	for _, c := range s.Causes[min(1, len(s.Causes)):] {
-		texts = append(texts, fmt.Sprintf("%s, %s: %s", causeName(c), c.Confidence, cmp.Or(c.Title, c.Says)))
+		texts = append(texts, fmt.Sprintf("%s, %s: %s", shortName(c), c.Confidence, cmp.Or(c.Title, c.Says)))
 	}
 	return s.items("also", texts, d.causes, 1)
 }

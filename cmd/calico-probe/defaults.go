@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/util/homedir"
 	"sigs.k8s.io/yaml"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/suggest"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -21,7 +23,8 @@ import (
 const envDefaults = "CALICO_PROBE_DEFAULTS"
 
 // defaultFlags are the flags that the file of defaults may set: those that are the same for each run of one person.
-// What a run tests, and what it writes, is chosen on the command line.
+// What a run tests, and what it writes, is chosen on the command line; so is --via kubelet, which takes rights over every
+// pod of the node.
 var defaultFlags = []string{"calico-namespace", "color", "image", "image-pull-secret", "namespace", "profile", "reason",
 	"ssh", "ssh-config", "via"}
 
@@ -29,7 +32,7 @@ var defaultFlags = []string{"calico-namespace", "color", "image", "image-pull-se
 // be anyone's.
 func defaultsFile() string {
 	home := homedir.HomeDir()
-	if named := os.Getenv(envDefaults); named != "" || home == "" {
+	if named := os.Getenv(envDefaults); named != "" || !filepath.IsAbs(home) {
 		return named
 	}
 	return filepath.Join(home, ".kube", "calico-probe.yaml")
@@ -41,7 +44,7 @@ func defaults(cmd *cobra.Command) error {
 	if name == "" {
 		return nil
 	}
-	b, err := os.ReadFile(name)
+	b, err := readDefaults(name)
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv(envDefaults) == "" {
 		return nil
 	}
@@ -61,9 +64,29 @@ func defaults(cmd *cobra.Command) error {
 		if f == nil || f.Changed || flag == "image" && os.Getenv(envImage) != "" {
 			continue
 		}
+		if flag == "via" && values[flag] == injector.MethodKubelet {
+			return ui.BadUsage("%s: via: %s is for the command line only", name, values[flag])
+		}
 		if err := f.Value.Set(values[flag]); err != nil {
 			return ui.BadUsage("%s: %s: %w", name, flag, err)
 		}
 	}
 	return nil
+}
+
+// maxDefaults bounds the file in bytes: ten flags take a few hundred.
+const maxDefaults = 64 << 10
+
+// readDefaults reads a regular file of a bounded size.
+func readDefaults(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > maxDefaults:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, info.Size(), maxDefaults)
+	}
+	return os.ReadFile(name)
 }

@@ -9,6 +9,20 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
+// TestMain hides the developer's own defaults from the tests.
+func TestMain(m *testing.M) {
+	file, err := os.CreateTemp("", "defaults")
+	if err == nil {
+		err = os.Setenv(envDefaults, file.Name())
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.Remove(file.Name())
+	os.Exit(code)
+}
+
 // TestDefaults wants the file's values where the command line has none, and one line about a file that is wrong.
 func TestDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "defaults.yaml")
@@ -17,12 +31,13 @@ func TestDefaults(t *testing.T) {
 		"via: nonsense\n":                {"run node-a", `unknown access method "nonsense"`},
 		"via: nonsense\n#\n":             {"run node-a --via otherwise", `unknown access method "otherwise"`},
 		"profile: nonsense\n":            {"run node-a", `"nonsense"`},
+		"via: kubelet\n":                 {"run node-a", "kubelet is for the command line only"},
 		"imag: x\n":                      {"run node-a", `"imag" cannot have a default, did you mean image?`},
-		"node: x\n":                      {"version", `"node" cannot have a default`},
-		"- a list\n":                     {"version", file + ": "},
+		"node: x\n":                      {"run node-a", `"node" cannot have a default`},
+		"- a list\n":                     {"run node-a", file + ": "},
 		"calico-namespace: NO.NAME\n":    {"run node-a", "calico-namespace: it is no name of a namespace"},
-		"color: purple\n":                {"version", "color: "},
-		"image: x\nimage: y\nvia: ssh\n": {"version", `"image" already set`},
+		"color: purple\n":                {"run node-a", "color: "},
+		"image: x\nimage: y\nvia: ssh\n": {"run node-a", `"image" already set`},
 	} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -41,7 +56,13 @@ func TestDefaults(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if exit, _, errs := call(t, "version"); exit != report.ExitUsage || !strings.Contains(errs, "cannot be read") {
-		t.Errorf("a file that was named and is missing: exit %d, %s", exit, errs)
+	for name, says := range map[string]string{file: "cannot be read", filepath.Dir(file): "is not a regular file"} {
+		t.Setenv(envDefaults, name)
+		if exit, _, errs := call(t, "run", "node-a"); exit != report.ExitUsage || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d, %s", name, exit, errs)
+		}
+		if exit, _, errs := call(t, "version"); exit != report.ExitHealthy {
+			t.Errorf("version reads defaults: exit %d, %s", exit, errs)
+		}
 	}
 }

@@ -76,6 +76,7 @@ func TestManifests(t *testing.T) {
 		"manifests --ways pods":                  {report.ExitUsage, `unknown access method "pods"`},
 		"manifests --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
 		"manifests --ways api --user jane":       {report.ExitHealthy, "name: jane"},
+		"manifests --ways api --user cn=a,ou=b":  {report.ExitHealthy, "name: cn=a,ou=b"}, // one user
 		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
 		"manifests --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
 		"manifests -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},

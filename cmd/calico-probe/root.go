@@ -222,7 +222,14 @@ on it, tests the node directly from there and reports what was seen.`,
 		Args:          aVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return defaults(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range defaultFlags {
+				if name != "color" && cmd.Flags().Lookup(name) != nil {
+					return defaults(cmd)
+				}
+			}
+			return nil // such as version, help and completion, which a broken file must not stop
+		},
 	}
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr, also where it is no terminal")
 	root.PersistentFlags().Var(&ui.Colour, "color", "when to colour: auto, always or never")

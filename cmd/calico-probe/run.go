@@ -26,16 +26,16 @@ type runFlags struct {
 }
 
 const runExample = `  # everything about one node
-  calico-probe run --node worker-3
+  calico-probe run worker-3
 
   # the few questions that are answered at once, with the fewest privileges
-  calico-probe run --node worker-3 --profile quick
+  calico-probe run worker-3 --profile quick
 
   # only what the API knows: nothing is created
-  calico-probe run --node worker-3 --via api
+  calico-probe run worker-3 --via api
 
   # how healthy nodes reach it: nothing is put on the node itself
-  calico-probe run --node worker-3 --via neighbour
+  calico-probe run worker-3 --via neighbour
 
   # is it this node or everywhere? all nodes, by cause
   calico-probe run --all-nodes
@@ -44,13 +44,13 @@ const runExample = `  # everything about one node
   calico-probe run --all-nodes --via api
 
   # two families of checks, for a pipeline
-  calico-probe run --node worker-3 --checks bgp,felix -o json
+  calico-probe run worker-3 --checks bgp,felix -o json
 
   # what is bad on the screen, and files for CI and for the ticket
-  calico-probe run --node worker-3 -o junit=probe.xml -o markdown=ticket.md
+  calico-probe run worker-3 -o junit=probe.xml -o markdown=ticket.md
 
   # one field, as kubectl has it
-  calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
+  calico-probe run worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
