@@ -75,7 +75,8 @@ func group(all []judged) []probe.Group {
 	return out
 }
 
-// bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them.
+// bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them. It
+// also lists the witnesses that are in no group: the cap on witnesses would hide how many there are.
 func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
@@ -84,9 +85,17 @@ func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool,
 			g.MoreWitnesses++
 		}
 	}
+	grouped := map[string]bool{}
+	for _, g := range found {
+		for _, name := range g.Nodes {
+			grouped[name] = true
+		}
+	}
 	for _, n := range all {
+		first := ""
 		for _, c := range n.causes {
 			if of := nodeIn(c.About, blamed); of != "" && of != n.name {
+				first = cmp.Or(first, of)
 				witness(of, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
 			}
 		}
@@ -94,8 +103,16 @@ func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool,
 		for _, r := range n.bad {
 			if of := n.followsFrom(r, lost, proven); of != "" && !told[of+" "+r.Check] {
 				told[of+" "+r.Check] = true
+				first = cmp.Or(first, of)
 				witness(of, probe.Witness{Node: n.name, Check: r.Check, About: of})
 			}
+		}
+		if first != "" && !grouped[n.name] {
+			g := found["cause/"+blamed[first].cause]
+			if g.Affected == nil {
+				g.Affected = map[string][]string{}
+			}
+			g.Affected[first] = append(g.Affected[first], n.name)
 		}
 	}
 }

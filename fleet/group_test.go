@@ -1,12 +1,19 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestWitnesses wants what nodes find wrong with another one to stand with what is wrong there, and else by itself.
@@ -130,5 +137,75 @@ func TestManyWitnesses(t *testing.T) {
 	got := group(all)
 	if len(got) != 1 || len(got[0].Witnesses) != mostWitnesses || got[0].MoreWitnesses != 1000-mostWitnesses {
 		t.Errorf("%d groups: %d witnesses and %d more", len(got), len(got[0].Witnesses), got[0].MoreWitnesses)
+	}
+	if n := len(got[0].Affected["dead"]); n != 1000 {
+		t.Errorf("%d affected nodes", n)
+	}
+}
+
+// TestAffected lists each node with nothing but symptoms once, and no node that has a fault of its own.
+func TestAffected(t *testing.T) {
+	t.Parallel()
+	cause := func(id, about string) probe.Cause {
+		return probe.Cause{ID: id, About: about, Confidence: probe.High, For: []probe.Clue{{Status: probe.Fail}}}
+	}
+	got := group([]judged{
+		{name: "a", causes: []probe.Cause{cause("peer-bird-dead", "b 10.0.0.2"), cause("peer-pods", "c")}},
+		{name: "b", causes: []probe.Cause{cause("bird-dead", ""), cause("peer-pods", "c")}},
+		{name: "c", causes: []probe.Cause{cause("forwarding-off", "")}},
+		{name: "d"},
+	})
+	var names []string
+	for _, g := range got {
+		for of, nodes := range g.Affected {
+			names = append(names, fmt.Sprint(g.Cause, " ", of, nodes))
+		}
+	}
+	if !slices.Equal(names, []string{"bird-dead b[a]"}) {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestOneDeadOfMany wants one fault, and all other nodes counted as affected, on a terminal and on a page.
+func TestOneDeadOfMany(t *testing.T) {
+	t.Parallel()
+	const size = 5000
+	failed := probe.Found(probe.Fail, "no answer").On("dead").With(probe.FactNode, "dead")
+	failed.Check = "node-ping"
+	all := []judged{{name: "dead", causes: []probe.Cause{{ID: "kubelet-silent", Confidence: probe.High}}}}
+	for i := range size - 1 {
+		n := judged{name: fmt.Sprintf("node-%04d", i), bad: []probe.Result{failed}}
+		n.verdict.Unexplained = []string{failed.Check}
+		all = append(all, n)
+	}
+	for _, format := range []string{"table", "wide", "html"} {
+		f, err := report.Find(report.Formats(), format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		sink, err := f.Sink(&out, report.Options{Fleet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			v := all[i].verdict
+			v.Word, v.Exit = report.WordFault, report.ExitFault
+			all[i].verdict = v
+			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: all[i].name, Verdict: &v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := conclude(all, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitFault)) {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile(`(?s)<[^>]*>`).ReplaceAllString(out.String(), "")
+		text = strings.Join(strings.Fields(text), " ")
+		if !strings.Contains(text, "1 fault") || !strings.Contains(text, "4999 affected") {
+			t.Errorf("%s: %.2000s", format, text)
+		}
+		if at := strings.LastIndex(text, "affected by dead: node-ping"); format != "table" && at < 0 {
+			t.Errorf("%s: %.2000s", format, text)
+		}
 	}
 }

@@ -221,7 +221,8 @@ var classes = map[string]string{
 	"fail": "bad", "fault": "bad", "not ready": "bad", "worse": "bad",
 	"unknown": "open", "incomplete": "open", "not asked": "open", "vanished": "open",
 	"warn": "warn", "warnings": "warn", "lossy": "warn", "fact": "warn",
-	"ok": "good", "healthy": "good", "ready": "good", "better": "good",
+	"affected": "warn",
+	"ok":       "good", "healthy": "good", "ready": "good", "better": "good",
 }
 
 // class is the class for a word. There are no others: what a node said is no class.

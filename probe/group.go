@@ -14,6 +14,9 @@ type Group struct {
 	// in no group for that.
 	Witnesses     []Witness `json:"witnesses,omitempty"`
 	MoreWitnesses int       `json:"more_witnesses,omitempty"` // how many there are beside those
+	// Affected are, by the name of a node of the group, the other nodes that are bad only because of it. Each is in one
+	// group.
+	Affected map[string][]string `json:"affected,omitempty"`
 }
 
 // Witness is a node with a cause that is about another one, or with a failed check that a cause there explains.

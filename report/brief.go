@@ -97,6 +97,7 @@ func (f Fleet) Shortened() Fleet {
 	for i, g := range f.Groups {
 		f.Groups[i].Nodes = g.Nodes[:min(len(g.Nodes), shortNodes)]
 		f.Groups[i].Witnesses = g.Witnesses[:min(len(g.Witnesses), shortNodes)]
+		f.Groups[i].Affected = nil // may name every other node
 		if c := g.Example.Cause; c != nil {
 			f.Groups[i].Example.Cause = &shortCauses([]probe.Cause{*c})[0]
 		}

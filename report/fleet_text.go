@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/calico-probe/calico-probe/page"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -185,15 +186,22 @@ func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.T
 
 // nodes are all nodes, the worst first, each with its causes.
 func (t *fleetTable) nodes(b *strings.Builder) {
+	affected := t.all.affected()
+	after := func(n FleetNode) int { // affected nodes follow those at fault
+		if n.word(affected) == wordAffected {
+			return 1
+		}
+		return 0
+	}
 	all := slices.SortedStableFunc(slices.Values(t.all.Nodes), func(x, y FleetNode) int {
-		return slices.Index(Verdicts(), y.Word) - slices.Index(Verdicts(), x.Word)
+		worse := slices.Index(Verdicts(), y.Word) - slices.Index(Verdicts(), x.Word)
+		return cmp.Or(worse, after(x)-after(y))
 	})
 	longest := len("NODE")
 	for _, n := range all {
 		longest = max(longest, len(printable(n.Node)))
 	}
 	fmt.Fprintf(b, "\n%-*s  %-10s  CAUSES\n", longest, "NODE", "VERDICT")
-	affected := t.all.affected()
 	for _, n := range all {
 		var causes []string
 		for _, c := range n.Causes {
@@ -202,7 +210,11 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 		if len(n.Unexplained) > 0 && (len(causes) == 0 || affected[n.Node] != "") {
 			causes = []string{n.unexplained(affected)}
 		}
-		word := t.paint(verdictStatus(n.Word), fmt.Sprintf("%-10s", n.Word))
+		status := verdictStatus(n.Word)
+		if after(n) > 0 {
+			status = probe.Warn
+		}
+		word := t.paint(status, fmt.Sprintf("%-10s", n.word(affected)))
 		line := fmt.Sprintf("%-*s  %s  %s", longest, printable(n.Node), word, printable(strings.Join(causes, "; ")))
 		fmt.Fprintln(b, strings.TrimRight(line, " "))
 	}
@@ -244,13 +256,10 @@ func (f Fleet) leads() string {
 func (f Fleet) affected() map[string]string {
 	out := map[string]string{}
 	for _, g := range f.Groups {
-		for _, w := range g.Witnesses {
-			out[w.Node] = w.About
-		}
-	}
-	for _, g := range f.Groups {
-		for _, node := range g.Nodes {
-			delete(out, node)
+		for of, nodes := range g.Affected {
+			for _, node := range nodes {
+				out[node] = of
+			}
 		}
 	}
 	return out
@@ -268,25 +277,46 @@ func (n FleetNode) unexplained(affected map[string]string) string {
 // count says how many nodes came to what, the worst first.
 func (f Fleet) count() string {
 	var parts []string
-	affected := f.affected()
-	for _, word := range slices.Backward(Verdicts()) {
-		n := f.Verdicts[word]
-		for _, node := range f.Nodes {
-			if word == WordFault && node.Word == word && affected[node.Node] != "" {
-				n--
-			}
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, word))
-		}
-		if more := f.Verdicts[word] - n; more > 0 {
-			parts = append(parts, fmt.Sprintf("%d affected", more))
-		}
+	for _, c := range f.counts(f.affected()) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.N, c.Word))
 	}
 	if len(parts) == 0 {
 		return "no node was judged"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// counts are how many nodes came to what, the worst first. Affected nodes have a count of their own after the faults:
+// otherwise one dead node would read as thousands of faults.
+func (f Fleet) counts(affected map[string]string) []page.Count {
+	var out []page.Count
+	add := func(n int, word string) {
+		if n > 0 {
+			out = append(out, page.Count{N: n, Word: word})
+		}
+	}
+	for _, word := range slices.Backward(Verdicts()) {
+		more := 0
+		for _, node := range f.Nodes {
+			if node.word(affected) == wordAffected && node.Word == word {
+				more++
+			}
+		}
+		add(f.Verdicts[word]-more, word)
+		add(more, wordAffected)
+	}
+	return out
+}
+
+// wordAffected is shown instead of a node's fault where every symptom follows from another node.
+const wordAffected = "affected"
+
+// word is what a node came to, for people.
+func (n FleetNode) word(affected map[string]string) string {
+	if n.Word == WordFault && affected[n.Node] != "" {
+		return wordAffected
+	}
+	return n.Word
 }
 
 // writeFleetMarkdown writes what belongs into a ticket about several nodes.

@@ -26,16 +26,13 @@ func (f Fleet) page() page.Page {
 		Verdict: page.Verdict{Word: f.Word, Says: strings.TrimSuffix(f.leads(), "; ")},
 		Facts:   about(f.Cluster, f.Time, f.Elapsed, strings.Join(f.asked(), ", ")),
 		Notes:   f.notes(), Foot: fmt.Sprintf("calico-probe %s, run %s", f.Version, f.Run)}
-	for _, word := range slices.Backward(Verdicts()) {
-		if n := f.Verdicts[word]; n > 0 {
-			p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: n, Word: word})
-		}
-	}
+	affected := f.affected()
+	p.Verdict.Counts = f.counts(affected)
 	for _, g := range f.Groups[:min(len(f.Groups), pageGroups)] {
 		p.Causes = append(p.Causes, groupPage(g))
 	}
 	for _, n := range f.Nodes {
-		p.Nodes = append(p.Nodes, n.page(f.affected()))
+		p.Nodes = append(p.Nodes, n.page(affected))
 	}
 	page.Ordered(p.Nodes)
 	if len(f.Groups) > pageGroups {
@@ -51,7 +48,7 @@ func (f Fleet) page() page.Page {
 			Note: "Those that are up are not in a report of several nodes.", Topology: down})
 	}
 	if len(f.Nodes) > 0 {
-		p.Parts = append(p.Parts, page.Part{Title: "The slowest nodes", Folded: true, Timeline: f.slowest()})
+		p.Parts = append(p.Parts, page.Part{Title: "The slowest nodes", Folded: true, Timeline: f.slowest(affected)})
 	}
 	return p
 }
@@ -118,7 +115,7 @@ func groupPage(g probe.Group) page.Cause {
 
 // page of a node among others.
 func (n FleetNode) page(affected map[string]string) page.Node {
-	out := page.Node{Name: n.Node, Zone: n.Zone, Word: n.Word}
+	out := page.Node{Name: n.Node, Zone: n.Zone, Word: n.word(affected)}
 	var says []string
 	for _, c := range n.Causes {
 		says = append(says, fmt.Sprintf("%s (%s)", causeName(c), c.Confidence))
@@ -154,14 +151,14 @@ func (f Fleet) sessionsDown() *page.Topology {
 }
 
 // slowest is which nodes took longest.
-func (f Fleet) slowest() *page.Timeline {
+func (f Fleet) slowest(affected map[string]string) *page.Timeline {
 	out := &page.Timeline{}
 	nodes := slices.SortedStableFunc(slices.Values(f.Nodes), func(a, b FleetNode) int {
 		return cmp.Compare(b.Elapsed, a.Elapsed)
 	})
 	for _, n := range nodes[:min(len(nodes), shownSlow)] {
 		out.Total = max(out.Total, n.Elapsed)
-		out.Bars = append(out.Bars, page.Bar{Label: n.Node, Word: n.Word, Took: n.Elapsed})
+		out.Bars = append(out.Bars, page.Bar{Label: n.Node, Word: n.word(affected), Took: n.Elapsed})
 	}
 	return out
 }
