@@ -187,7 +187,7 @@ func (s *Server) mesh(ctx context.Context, in nodesArguments) (answer, error) {
 		return answer{}, err
 	}
 	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
+	if err := r.Write(&text, 0); err != nil {
 		return answer{}, err
 	}
 	own := []string{fmt.Sprintf("%d nodes", len(r.Nodes))}

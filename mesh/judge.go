@@ -226,33 +226,46 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 }
 
 // Says is a finding as a sentence.
-func (f Finding) Says() string {
-	what, how := "paths", "fail"
+func (f Finding) Says() string { return f.where() + ": " + f.counts() }
+
+// place identifies what a finding is about, the same in each plane and each direction.
+func (f Finding) place() string { return strings.Join(append([]string{f.Kind}, f.Names...), "\x00") }
+
+// where is the place in words.
+func (f Finding) where() string {
+	switch {
+	case f.Kind == KindAll:
+		return "everywhere"
+	case f.Kind == KindRack && len(f.Names) > 1:
+		return fmt.Sprintf("rack %s of zone %s", f.Names[0], f.Names[1])
+	case f.Kind == KindZones && f.Way != "":
+		return fmt.Sprintf("from zone %s to zone %s", f.Names[0], f.Names[1])
+	case f.Kind == KindZones:
+		return fmt.Sprintf("zones %s and %s", f.Names[0], f.Names[1])
+	case f.Kind == KindPair && f.Failed > 1:
+		return fmt.Sprintf("between %s and %s", f.Names[0], f.Names[1])
+	case f.Kind == KindPair:
+		return fmt.Sprintf("from %s to %s", f.Names[0], f.Names[1])
+	}
+	return f.Kind + " " + f.Names[0]
+}
+
+// counts are how many of its paths fail.
+func (f Finding) counts() string {
+	what, how, which := "paths", "fail", ""
 	if f.Plane == PlaneBGP {
 		what, how = "sessions", "are down"
 	}
-	paths := fmt.Sprintf("%d of %d %s", f.Failed, f.Of, what)
 	switch f.Kind {
-	case KindAll:
-		return fmt.Sprintf("everywhere: %s %s", paths, how)
 	case KindNode, KindPeer:
-		where := map[string]string{"": "that begin or end there", WayIn: "that end there", WayOut: "that begin there"}
-		return fmt.Sprintf("%s %s: %s %s %s", f.Kind, f.Names[0], paths, where[f.Way], how)
+		which = map[string]string{"": "that begin or end there ", WayIn: "that end there ",
+			WayOut: "that begin there "}[f.Way]
 	case KindRack, KindZone:
-		name := f.Names[0]
-		if f.Kind == KindRack && len(f.Names) > 1 {
-			name += " of zone " + f.Names[1]
-		}
-		where := map[string]string{"": "into or out of it", WayIn: "into it", WayOut: "out of it"}
-		return fmt.Sprintf("%s %s: %s %s %s", f.Kind, name, paths, where[f.Way], how)
+		which = map[string]string{"": "into or out of it ", WayIn: "into it ", WayOut: "out of it "}[f.Way]
 	case KindZones:
-		if f.Way != "" {
-			return fmt.Sprintf("from zone %s to zone %s: %s %s", f.Names[0], f.Names[1], paths, how)
+		if f.Way == "" {
+			which = "between them "
 		}
-		return fmt.Sprintf("zones %s and %s: %s between them %s", f.Names[0], f.Names[1], paths, how)
 	}
-	if f.Kind == KindPair && f.Failed > 1 {
-		return fmt.Sprintf("between %s and %s: %s %s", f.Names[0], f.Names[1], paths, how)
-	}
-	return fmt.Sprintf("from %s to %s: %s %s", f.Names[0], f.Names[1], paths, how)
+	return fmt.Sprintf("%d of %d %s %s%s", f.Failed, f.Of, what, which, how)
 }

@@ -146,17 +146,20 @@ func (r Report) findings() (out []page.Cause, left int) {
 			trials[Ends{t.From, t.To}] = t
 		}
 		for _, f := range p.Findings {
-			name, counts, _ := strings.Cut(f.Says(), ": ")
-			i, told := places[name]
+			place, name, value := f.place(), f.where(), f.counts()
+			i, told := places[place]
 			if !told {
 				if len(out) == pageFindings {
 					left++
 					continue
 				}
 				i = len(out)
-				places[name], out = i, append(out, page.Cause{Name: name, Word: "fail"})
+				places[place], out = i, append(out, page.Cause{Name: name, Word: "fail"})
 			}
-			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: counts})
+			if out[i].Name != name { // another direction
+				value = f.Says()
+			}
+			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: value})
 			for _, path := range f.Paths[:min(len(f.Paths), pageTrials)] {
 				out[i].Evidence = append(out[i].Evidence, trials[path].seen(p.Name))
 			}

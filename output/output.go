@@ -251,6 +251,9 @@ func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	return out
 }
 
+// Width is that of the terminal it leads to, 0 = none.
+func (out *Place) Width() int { return out.width }
+
 // Lives reports whether stdout shows answers as they arrive.
 func (o *Set) Lives() bool {
 	return slices.ContainsFunc(o.to, func(out *Place) bool { return out.file == "" && out.Format.Lives })

@@ -120,7 +120,7 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 		case "html":
 			return page.Write(to, found.Page())
 		}
-		return found.Write(to)
+		return found.Write(to, to.Width())
 	})
 	if written != nil {
 		err = written

@@ -1,0 +1,250 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// minWidth is the width of a report without a terminal. Lines wider than maxWidth are hard to read on any.
+const (
+	minWidth = 80
+	maxWidth = 110
+)
+
+// How much of what was found has lines of its own.
+const (
+	shownFindings = 10
+	shownZones    = 8
+	shownNodes    = 5  // in a command
+	maxZoneName   = 17 // columns
+)
+
+// planeSays is what a plane is called.
+var planeSays = map[string]string{
+	PlaneNode: "between nodes", PlanePod: "from nodes to pods of others", PlaneTCP: "TCP to kubelets and pods of other nodes",
+	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
+}
+
+// sheet collects lines of a text of some width.
+type sheet struct {
+	strings.Builder
+	width int
+}
+
+// put adds a text. It continues on the next lines, two columns further in where it is indented.
+func (s *sheet) put(indent int, text string) {
+	before, next := strings.Repeat(" ", indent), strings.Repeat(" ", 2*indent)
+	for i, line := range probe.Wrap(probe.Line(text), s.width-len(next)) {
+		if i > 0 {
+			before = next
+		}
+		fmt.Fprintln(s, before+line)
+	}
+}
+
+// Write writes the report for people on a terminal of that width, 0 = there is none: what was found first, planes with
+// failing paths before those that work, and at last the same answer again.
+func (r Report) Write(w io.Writer, width int) error {
+	s := &sheet{width: min(cmp.Or(width, minWidth), maxWidth)}
+	s.put(0, r.sum())
+	if next := r.next(); next != "" {
+		fmt.Fprintf(s, "\n  next  %s\n", next) // whole: a command is copied
+	}
+	var works []Plane
+	for _, p := range r.Planes {
+		if p.Failed+p.Lossy+p.Unknown+len(p.Silent) == 0 {
+			works = append(works, p)
+			continue
+		}
+		p.write(s, r.Nodes)
+	}
+	if len(works) > 0 {
+		fmt.Fprintln(s)
+	}
+	for _, p := range works {
+		s.put(0, planeSays[p.Name]+": "+p.sum())
+		p.writeZones(s, r.Nodes)
+	}
+	r.writeLeft(s)
+	at := ""
+	if r.Cluster != nil {
+		at = "; cluster " + r.Cluster.String()
+	}
+	took := r.Elapsed.Round(100 * time.Millisecond)
+	fmt.Fprintln(s)
+	s.put(0, fmt.Sprintf("%s: %s; %d nodes in %s%s", r.Word, r.sum(), len(r.Nodes), took, at))
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+// writeLeft names the nodes from which no path was tried.
+func (r Report) writeLeft(s *sheet) {
+	var left []Member
+	for _, n := range r.Nodes {
+		if n.Asked != "" {
+			left = append(left, n)
+		}
+	}
+	for i, n := range left {
+		if i == shownFindings {
+			s.put(0, fmt.Sprintf("and %d more nodes, with -o json", len(left)-i))
+			break
+		}
+		fmt.Fprintln(s)
+		s.put(0, "not tested from "+n.Name+": "+n.Asked)
+	}
+}
+
+// next is the command that says more about what was found first, "" where nothing was found.
+func (r Report) next() string {
+	for _, p := range r.Planes {
+		if len(p.Findings) > 0 {
+			return "calico-probe run " + r.selecting(p.Findings[0])
+		}
+	}
+	return ""
+}
+
+// selecting are the arguments of run that choose the nodes of a finding.
+func (r Report) selecting(f Finding) string {
+	const zoneLabel = "topology.kubernetes.io/zone"
+	switch {
+	case f.Kind == KindZone:
+		return "-l " + probe.Quote(probe.Line(zoneLabel+"="+f.Names[0]))
+	case f.Kind == KindZones:
+		return "-l " + probe.Quote(probe.Line(zoneLabel+" in ("+strings.Join(f.Names, ",")+")"))
+	}
+	var names []string
+	for _, n := range r.Nodes {
+		if len(names) < shownNodes && f.concerns(n) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "--all-nodes"
+	}
+	return probe.Quote(probe.Line(strings.Join(names, ",")))
+}
+
+// concerns reports whether a node is one to look at: of a peer that is no node, each node whose session is down.
+func (f Finding) concerns(n Member) bool {
+	switch f.Kind {
+	case KindNode, KindPair:
+		return slices.Contains(f.Names, n.Name)
+	case KindRack:
+		return n.Rack == f.Names[0] && (len(f.Names) < 2 || n.Zone == f.Names[1])
+	case KindPeer:
+		return slices.ContainsFunc(f.Paths, func(p Ends) bool { return p.From == n.Name || p.To == n.Name })
+	}
+	return false
+}
+
+// write shows a plane: what was found, and zone by zone how many paths fail.
+func (p Plane) write(s *sheet, nodes []Member) {
+	fmt.Fprintln(s)
+	s.put(0, planeSays[p.Name]+": "+p.sum())
+	if p.Left != "" {
+		return
+	}
+	var lines []string
+	for i, f := range p.Findings {
+		line := f.Says()
+		if i < shownFindings { // others have no line
+			line += strings.TrimSuffix(": "+p.why(f), ": ")
+		}
+		lines = append(lines, line)
+	}
+	for _, silent := range p.Silent {
+		lines = append(lines, "not reported by "+silent)
+	}
+	for i, line := range lines {
+		if i == shownFindings {
+			s.put(2, fmt.Sprintf("%d more with -o json", len(lines)-i))
+			break
+		}
+		s.put(2, line)
+	}
+	p.writeZones(s, nodes)
+}
+
+// why is what most of a finding's failing paths saw, "" where it is not known.
+func (p Plane) why(f Finding) string {
+	saw, of := map[string]int{}, map[Ends]bool{}
+	for _, path := range f.Paths {
+		of[path] = true
+	}
+	most := ""
+	for _, t := range p.Trials {
+		if !t.Failed || len(of) > 0 && !of[Ends{t.From, t.To}] {
+			continue
+		}
+		saw[t.Saw]++
+		if most == "" || saw[t.Saw] > saw[most] || saw[t.Saw] == saw[most] && t.Saw < most {
+			most = t.Saw
+		}
+	}
+	return most
+}
+
+// sum is what was found first, and how much more there is; what several planes have found counts once.
+func (r Report) sum() string {
+	lacks := ""
+	if r.Lacks != "" {
+		lacks = "the run did not come to its end: " + probe.Line(r.Lacks)
+	}
+	first, places := "", map[string]bool{}
+	for _, p := range r.Planes {
+		for _, f := range p.Findings {
+			first = cmp.Or(first, f.Says())
+			places[f.place()] = true
+		}
+	}
+	switch n := len(places); {
+	case n == 0 && lacks != "":
+		return lacks
+	case n == 0:
+		return r.sumOfWorking()
+	case n > 1:
+		first = fmt.Sprintf("%s, and %d more", first, n-1)
+	}
+	if lacks != "" { // what was found comes first: it is the answer
+		first += "; " + lacks
+	}
+	return first
+}
+
+// sumOfWorking is the sum of a mesh whose paths all work, as far as they were tried.
+func (r Report) sumOfWorking() string {
+	asked, lossy, unknown, silent := 0, 0, 0, 0
+	for _, p := range r.Planes {
+		lossy, unknown, silent = lossy+p.Lossy, unknown+p.Unknown, silent+len(p.Silent)
+	}
+	for _, n := range r.Nodes {
+		if n.Asked == "" {
+			asked++
+		}
+	}
+	text := fmt.Sprintf("all paths work (from %d of %d nodes)", asked, len(r.Nodes))
+	if lossy+unknown > 0 {
+		text = fmt.Sprintf("no path fails (from %d of %d nodes)", asked, len(r.Nodes))
+	}
+	if lossy > 0 {
+		text += fmt.Sprintf(", %d lose packets", lossy)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", unknown)
+	}
+	switch {
+	case silent == 1:
+		text += ", 1 node does not report all its BGP sessions"
+	case silent > 1:
+		text += fmt.Sprintf(", %d nodes do not report all their BGP sessions", silent)
+	}
+	return text
+}
