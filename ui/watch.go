@@ -17,17 +17,19 @@ import (
 	"github.com/calico-probe/calico-probe/prompt"
 )
 
-// A Watch shows a person what happens while answers arrive: the bad ones, how many checks have answered, and what the
-// run waits for. It stays below everything else on a terminal until Close erases it, which makes room for the report.
-// Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
+// A Watch shows a person what happens while answers arrive: the bad ones, how many checks, nodes or access methods have
+// answered, and what the run waits for. It stays below everything else on a terminal until Close erases it, which makes
+// room for the report. Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
 type Watch struct {
 	mu      sync.Mutex
 	to      io.Writer
 	size    func() (width, height int)
 	began   time.Time
 	waits   string // what the run waits for
+	probed  bool   // a probe has answered
 	bad     []string
-	pending []string // checks without an answer
+	unit    string   // of what is pending: checks, nodes
+	pending []string // without an answer
 	total   int
 	drawn   int // lines on the screen
 	ended   chan struct{}
@@ -36,13 +38,14 @@ type Watch struct {
 // watching is the Watch on the terminal, above which Say prints.
 var watching atomic.Pointer[Watch]
 
-// Watching shows a Watch of these checks until Close, where w is a terminal that can erase lines. Else it is nil.
-func Watching(w io.Writer, checks []string) *Watch {
+// Watching shows a Watch until Close, where w is a terminal that can erase lines. Else it is nil. The unit says what
+// the pending ones are, as "checks".
+func Watching(w io.Writer, unit string, pending []string) *Watch {
 	f, ok := prompt.Bare(w).(*os.File)
 	if !ok || !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	out := newWatch(f, checks, func() (int, int) {
+	out := newWatch(f, unit, pending, func() (int, int) {
 		width, height, err := term.GetSize(int(f.Fd()))
 		if err != nil {
 			return 0, 0
@@ -54,9 +57,29 @@ func Watching(w io.Writer, checks []string) *Watch {
 	return out
 }
 
-func newWatch(to io.Writer, checks []string, size func() (int, int)) *Watch {
-	return &Watch{to: to, size: size, began: time.Now(), pending: slices.Clone(checks), total: len(checks),
-		ended: make(chan struct{})}
+func newWatch(to io.Writer, unit string, pending []string, size func() (int, int)) *Watch {
+	return &Watch{to: to, size: size, began: time.Now(), unit: unit, pending: slices.Clone(pending),
+		total: len(pending), ended: make(chan struct{})}
+}
+
+// Expect begins a new count of what is pending: what the run waited for until then is over.
+func (w *Watch) Expect(pending []string) {
+	if w != nil {
+		w.change(func() { w.waits, w.pending, w.total = "", slices.Clone(pending), len(pending) })
+	}
+}
+
+// Done counts one of the pending ones as answered. A line about what is bad there stays on the screen, "" = none.
+func (w *Watch) Done(name, bad string) {
+	if w == nil {
+		return
+	}
+	w.change(func() {
+		w.pending = slices.DeleteFunc(w.pending, func(n string) bool { return n == name })
+		if bad != "" {
+			w.bad = append(w.bad, narrow(bad))
+		}
+	})
 }
 
 // tick draws once per interval: the time that has passed is part of it.
@@ -73,13 +96,20 @@ func (w *Watch) tick(every time.Duration) {
 	}
 }
 
-// Event takes an event of the run. Only answers about the node itself are shown.
+// viaAPI is the access method that waits for no probe.
+const viaAPI = "api"
+
+// Event takes an event of a run over one node. Only answers about the node itself are shown. The first answer of a
+// probe ends the waiting for it.
 func (w *Watch) Event(ev probe.Event, node string) {
 	if w == nil || ev.Type != probe.EventResult || ev.Node != node {
 		return
 	}
 	r := *ev.Result
 	w.change(func() {
+		if ev.Way != viaAPI && (!w.probed || strings.HasPrefix(w.waits, ev.Way+": ")) {
+			w.waits, w.probed = "", true
+		}
 		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })
 		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
 			name := strings.TrimSpace(r.Check + " " + r.Target)
@@ -145,20 +175,26 @@ func (w *Watch) draw() {
 	w.drawn = len(lines)
 }
 
-// mostPending is how many checks are named that have not answered.
-const mostPending = 3
+// maxPending is how many are named that have not answered.
+const maxPending = 3
 
-// progress is how far the run is.
+// progress is how far the run is. What it waits for comes before the names that are pending, which wait for it too.
 func (w *Watch) progress() string {
-	text := fmt.Sprintf("%d of %d checks, %s", w.total-len(w.pending), w.total, time.Since(w.began).Round(time.Second))
+	text := time.Since(w.began).Round(time.Second).String()
+	if w.total > 0 { // else it is not known yet what to expect
+		text = fmt.Sprintf("%d of %d %s, %s", w.total-len(w.pending), w.total, w.unit, text)
+	}
 	if n := len(w.bad); n > 0 {
 		text += fmt.Sprintf(", %d bad", n)
 	}
-	switch n := len(w.pending); {
-	case n > 0 && n <= mostPending:
-		text += "; waiting for " + strings.Join(w.pending, ", ")
-	case w.waits != "":
+	if w.waits != "" {
 		text += "; " + w.waits
+	}
+	if n := len(w.pending); n > 0 {
+		text += "; waiting for " + narrow(strings.Join(w.pending[:min(n, maxPending)], ", "))
+		if n > maxPending {
+			text += fmt.Sprintf(" and %d more", n-maxPending)
+		}
 	}
 	return text
 }

@@ -42,7 +42,7 @@ func onScreen(t *testing.T, written string) []string {
 // TestWatch wants the bad answers and the progress while they arrive, and nothing of it afterwards but what was said.
 func TestWatch(t *testing.T) {
 	var out bytes.Buffer
-	w := newWatch(&out, []string{"a", "b", "c", "d", "e"}, func() (int, int) { return 40, 10 })
+	w := newWatch(&out, "checks", []string{"a", "b", "c", "d", "e"}, func() (int, int) { return 40, 10 })
 	answer := func(check string, status probe.Status) {
 		w.Event(probe.Event{Type: probe.EventResult, Node: "n",
 			Result: &probe.Result{Check: check, Status: status, Saw: "seen \x1b[2J" + strings.Repeat("x", 50)}}, "n")
@@ -78,10 +78,54 @@ func TestWatch(t *testing.T) {
 
 // TestNoWatch wants none where there is no terminal.
 func TestNoWatch(t *testing.T) {
-	w := Watching(io.Discard, nil)
+	w := Watching(io.Discard, "nodes", nil)
 	w.Event(probe.Event{}, "n")
+	w.Expect([]string{"n"})
+	w.Done("n", "")
 	w.Close()
 	if w != nil {
 		t.Error("a Watch on no terminal")
+	}
+}
+
+// TestWatchWaits wants the wait for an access method to be shown first, and to end with the first answer of the probe.
+func TestWatchWaits(t *testing.T) {
+	var out bytes.Buffer
+	w := newWatch(&out, "checks", []string{"a", "bgp-session"}, func() (int, int) { return 100, 10 })
+	waits := func(text string) { w.change(func() { w.waits = text }) }
+	answer := func(check, way string) {
+		w.Event(probe.Event{Type: probe.EventResult, Node: "n", Way: way,
+			Result: &probe.Result{Check: check, Status: probe.OK}}, "n")
+	}
+	last := func() string {
+		lines := onScreen(t, out.String())
+		return lines[len(lines)-2]
+	}
+	for _, c := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { waits("pod: putting a probe on n") }, "0 of 2 checks, 0s; pod: putting a probe on n; waiting for a, bgp-session"},
+		{func() { answer("a", "api") }, "1 of 2 checks, 0s; pod: putting a probe on n; waiting for bgp-session"},
+		{func() { answer("probe-placed", "pod") }, "1 of 2 checks, 0s; waiting for bgp-session"},
+		{func() { waits("comparison: putting a probe on m"); answer("b", "pod") },
+			"1 of 2 checks, 0s; comparison: putting a probe on m; waiting for bgp-session"},
+		{func() { waits("ssh: logging in"); answer("b", "ssh") }, "1 of 2 checks, 0s; waiting for bgp-session"},
+	} {
+		if c.do(); last() != c.want {
+			t.Errorf("%q, want %q", last(), c.want)
+		}
+	}
+}
+
+// TestWatchNodes wants the nodes that have not answered to be counted, and some of them named.
+func TestWatchNodes(t *testing.T) {
+	var out bytes.Buffer
+	w := newWatch(&out, "nodes", nil, func() (int, int) { return 100, 10 })
+	w.Expect([]string{"a", "b", "c", "d", "e"})
+	w.Done("b", "fault    b: the kubelet is silent")
+	want := "fault    b: the kubelet is silent\n1 of 5 nodes, 0s, 1 bad; waiting for a, c, d and 1 more\n"
+	if got := strings.Join(onScreen(t, out.String()), "\n"); got != want {
+		t.Errorf("%q", got)
 	}
 }

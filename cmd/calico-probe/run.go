@@ -131,7 +131,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if err != nil {
 		return err
 	}
-	watch := o.watch(run, out)
+	watch := o.watching(out, "checks")(run.Picked())
 	defer watch.Close()
 	run.Sink = report.SinkFunc(func(ev probe.Event) error {
 		watch.Event(ev, o.Node)
@@ -143,13 +143,15 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
 }
 
-// watch shows on a terminal what arrives until the report is written, nil where the report itself is written as
-// answers come, or where stdout is no terminal.
-func (o *runFlags) watch(run *examine.Run, out *output.Set) *ui.Watch {
-	if !ui.IsTerminal(o.Out) || o.verbose || out.Lives() {
-		return nil
+// watching returns what shows on a terminal how many of a unit have answered, until the report is written. It shows
+// nothing where the report itself is written as answers come, or where stdout is no terminal.
+func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.Watch {
+	return func(pending []string) *ui.Watch {
+		if !ui.IsTerminal(a.Out) || a.verbose || out.Lives() {
+			return nil
+		}
+		return ui.Watching(a.ErrOut, unit, pending)
 	}
-	return ui.Watching(o.ErrOut, run.Picked())
 }
 
 // unfinished makes the files of a run that reached no verdict say so: their old content is gone,
