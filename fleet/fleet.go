@@ -57,8 +57,12 @@ type Run struct {
 	picked []string // IDs of checks
 	wanted labels.Selector
 	Sink   report.Sink
-	began  time.Time
-	done   []judged // and reported
+	// Show, where it is set, shows a person how many of these nodes have answered. It begins once nothing asks the person
+	// any more, and is closed before the verdict.
+	Show  func(nodes []string) *ui.Watch
+	shown *ui.Watch // nil = nothing is shown
+	began time.Time
+	done  []judged // and reported
 }
 
 // New returns the Run that options stand for. Its error is a ui.UsageError.
@@ -164,6 +168,7 @@ func (r *Run) Do(ctx context.Context) error {
 	r.done = slices.Clone(all)
 	if len(nodes) > 0 {
 		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
+		r.shown.Close() // the report takes its place
 		if err != nil {
 			return err
 		}
@@ -252,6 +257,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	if err := client.Agree(ctx, len(probed)); err != nil {
 		return nil, err
 	}
+	r.show(nodes)
 	reader.ReadShared(ctx, survey)
 	if err := r.complete(survey); err != nil {
 		return nil, err

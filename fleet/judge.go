@@ -173,7 +173,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 			}
 			if !stopped() {
 				all = append(all, j.judged)
-				tell(n.Name, time.Since(began))
+				tell(j, time.Since(began))
 			}
 		})
 	}
@@ -261,20 +261,53 @@ func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*ex
 	return run, err
 }
 
-// progress tells a person who waits how many nodes are done, and which took longest.
-func (r *Run) progress(nodes int) func(name string, took time.Duration) {
-	const every = 2 * time.Second
+// show begins to show which of some nodes have answered.
+func (r *Run) show(nodes []*corev1.Node) {
+	if r.Show == nil {
+		return
+	}
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	r.shown = r.Show(names)
+}
+
+// progress shows a person who waits how many nodes have answered, what is bad there, and which took longest.
+func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
+	const every = 2 * time.Second // between lines
 	done, last, slowest := 0, time.Now(), []string{}
 	longest := time.Duration(0)
-	return func(name string, took time.Duration) {
+	return func(j *judging, took time.Duration) {
 		done++
 		if took > longest {
-			longest, slowest = took, append(slowest[max(0, len(slowest)-2):], name)
+			longest, slowest = took, append(slowest[max(0, len(slowest)-2):], j.name)
 		}
-		if r.opts.probes() && time.Since(last) > every && done < nodes {
+		text := fmt.Sprintf("the slowest so far: %s (%s)", strings.Join(slowest, ", "), longest.Round(100*time.Millisecond))
+		switch {
+		case r.shown != nil:
+			r.shown.Done(j.name, j.worst())
+			r.client.Progress("%s", text)
+		case r.opts.probes() && time.Since(last) > every && done < nodes:
 			last = time.Now()
-			r.client.Progress("%s", fmt.Sprintf("%d of %d nodes answered; the slowest so far: %s (%s)", done, nodes,
-				strings.Join(slowest, ", "), longest.Round(100*time.Millisecond)))
+			r.client.Progress("%s", fmt.Sprintf("%d of %d nodes answered; %s", done, nodes, text))
 		}
 	}
+}
+
+// worst is what is wrong with a node in one line, "" = nothing: its first cause, or an answer that none explains.
+func (n judged) worst() string {
+	if n.verdict.Word == report.WordHealthy {
+		return ""
+	}
+	says := "no verdict"
+	switch {
+	case len(n.causes) > 0:
+		says = fmt.Sprintf("%s [%s]", cmp.Or(n.causes[0].Title, n.causes[0].Says), n.causes[0].ID)
+	case len(n.bad) > 0:
+		says = strings.TrimSpace(n.bad[0].Check+" "+n.bad[0].Target) + ": " + n.bad[0].Saw
+	case len(n.verdict.Unexplained) > 0:
+		says = strings.Join(n.verdict.Unexplained, ", ")
+	}
+	return fmt.Sprintf("%-10s %s: %s", n.verdict.Word, n.name, says)
 }

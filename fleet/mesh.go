@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +78,7 @@ type trying struct {
 	place   map[string]int   // of a node by its name
 	targets [][]probe.Target // of each node, which others are to reach
 	hidden  []error          // why the pods of a node are not among them
+	shown   *ui.Watch        // nil = nothing is shown
 
 	mu       sync.Mutex
 	asked    []error // why not every path from a node was tried
@@ -96,7 +98,10 @@ func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 		return nil, err
 	}
 	defer t.close()
+	r.show(t.nodes)
+	t.shown = r.shown
 	t.twice(ctx)
+	r.shown.Close() // the report takes its place
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, context.Cause(ctx)
 	}
@@ -235,6 +240,13 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 	for _, p := range paths {
 		of[p.From] = append(of[p.From], p)
 	}
+	var names []string
+	for i, n := range t.nodes {
+		if len(of[i]) > 0 {
+			names = append(names, n.Name)
+		}
+	}
+	t.shown.Expect(names)
 	everyOne(len(t.nodes), func(i int) {
 		if len(of[i]) == 0 {
 			return
@@ -245,7 +257,26 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 		if t.asked[i] == nil {
 			t.asked[i] = err
 		}
+		t.shown.Done(t.nodes[i].Name, t.worst(i, of[i], err))
 	})
+}
+
+// worst is what is wrong with the paths from a node in one line, "" = nothing.
+func (t *trying) worst(from int, paths []mesh.Path, err error) string {
+	name := t.nodes[from].Name
+	failed := 0
+	for _, p := range paths {
+		if t.fails(p) {
+			failed++
+		}
+	}
+	switch {
+	case failed > 0:
+		return fmt.Sprintf("%-8s from %s: %d of %d paths", probe.Fail, name, failed, len(paths))
+	case err != nil:
+		return fmt.Sprintf("%-8s from %s: %s", probe.Unknown, name, cluster.Explain(err))
+	}
+	return ""
 }
 
 // from has one node try its paths.

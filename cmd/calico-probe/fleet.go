@@ -116,6 +116,7 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	if run.Sink, err = out.Sink(); err != nil {
 		return err
 	}
+	run.Show = o.watching(out, "nodes")
 	err = run.Do(ctx)
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
 	if late && err != nil && !errors.As(err, new(ui.Exit)) {

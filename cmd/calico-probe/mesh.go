@@ -103,6 +103,7 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 	defer cancel()
 	out.Until(ctx)
 	out.Begin()
+	run.Show = o.watching(out, "nodes")
 	found, err := run.Mesh(ctx)
 	if over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx)); late && found == nil {
 		err = over
