@@ -60,6 +60,29 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	return nil
 }
 
+// awaited is an access method with what it waits for, in words.
+func (p *Preflight) awaited(method string) string {
+	what := ""
+	switch method {
+	case injector.MethodPod, injector.MethodNeighbour, useShell:
+		what = "dry run of a pod"
+	case injector.MethodEphemeral:
+		what = "dry run of a container"
+	case injector.MethodExec:
+		what = "list of containers"
+	case injector.MethodKubelet:
+		what = "answer of the kubelet"
+	case injector.MethodSSH:
+		what = "host key"
+		if p.asksSSH() {
+			what = "login"
+		}
+	default:
+		return method
+	}
+	return fmt.Sprintf("%s (%s)", method, what)
+}
+
 // ofPods rehearses the pods that an access method creates, and the job that removes them.
 func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
 	var err error

@@ -61,6 +61,10 @@ type Preflight struct {
 	run    *examine.Run      // it asks no check: it says what would be put on the node, and reports
 	found  []probe.Event
 	whose  string // the flag of manifests that names the user, "" = the user is not known
+
+	// Show, where it is set, shows a person what is pending. It is closed before the report.
+	Show  func(pending []string) *ui.Watch
+	shown *ui.Watch // nil = nothing is shown
 }
 
 // New returns the Preflight of the node that opts name, "" = the first that is ready, by the uses that
@@ -93,6 +97,15 @@ func (p *Preflight) Do(ctx context.Context, sink report.Sink) (*examine.Collecto
 }
 
 func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
+	methods := p.named
+	if len(methods) == 0 {
+		methods = append([]string{injector.MethodAPI}, injector.FallbackNames()...) // as 'run' tries them
+	}
+	if p.Show != nil {
+		p.shown = p.Show(nil)
+		defer p.shown.Close()
+	}
+	p.client.Progress("reading the node from the API")
 	var err error
 	if p.reader, err = p.client.Reader(); err != nil {
 		return err
@@ -117,10 +130,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	if err := p.run.Begin(); err != nil {
 		return err
 	}
-	methods := p.named
-	if len(methods) == 0 {
-		methods = append([]string{injector.MethodAPI}, injector.FallbackNames()...) // as 'run' tries them
-	}
+	p.client.Progress("checking your rights")
 	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
 		_, _ = p.rehearse(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
@@ -141,8 +151,16 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 func (p *Preflight) methods(ctx context.Context, methods []string) {
 	var all probe.Workers
 	found := make([][]probe.Event, len(methods))
+	var pending []string
+	for _, method := range methods {
+		pending = append(pending, p.awaited(method))
+	}
+	p.shown.Expect(pending)
 	for i, method := range methods {
-		all.Go(func() { found[i] = p.ofMethod(ctx, method) })
+		all.Go(func() {
+			found[i] = p.ofMethod(ctx, method)
+			p.shown.Done(p.awaited(method), "")
+		})
 	}
 	all.Wait()
 	p.found = append(p.found, slices.Concat(found...)...)
@@ -230,6 +248,7 @@ func (p *Preflight) calico() {
 // conclude reports what was found and gives the verdict. Where the user named no access method, one
 // that would work is enough, and what the others lack is no more than a warning.
 func (p *Preflight) conclude(methods []string) error {
+	p.shown.Close() // the report takes its place
 	if len(p.named) == 0 {
 		p.oneIsEnough(methods)
 	}

@@ -267,6 +267,9 @@ func TestPreflightOfEachMethod(t *testing.T) {
 		if len(p.ofMethod(t.Context(), method)) == 0 {
 			t.Errorf("access method %s: ofMethod in preflight/methods.go says nothing of what it needs", method)
 		}
+		if p.awaited(method) == method {
+			t.Errorf("access method %s: awaited in preflight/methods.go does not say what it waits for", method)
+		}
 	}
 }
 

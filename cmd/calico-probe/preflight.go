@@ -51,6 +51,7 @@ API cannot be reached.`,
 				return err
 			}
 			out.Until(ctx)
+			p.Show = a.watching(out, "access methods")
 			c, err := p.Do(ctx, sink)
 			return out.Close(unfinished(out, c, err))
 		},
