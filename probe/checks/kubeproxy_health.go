@@ -184,7 +184,7 @@ func published(h *probe.Host, mode string) (probe.Result, bool) {
 		}
 		return judgeIPVS(v), true
 	case "iptables", "nftables":
-		chains, err := kernel.NFTChains(worthKeeping)
+		chains, err := kernel.NFTChains(worthKeeping, func(kernel.Chain) bool { return false })
 		if err != nil {
 			return probe.Result{}, false
 		}

@@ -70,7 +70,8 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does not use these rules"))
 		return
 	}
-	chains, err := kernel.NFTChains(func(c kernel.Chain) bool { return worthKeeping(c) || isForeign(c) })
+	others := func(c kernel.Chain) bool { return foreignChain(c.Table, c.Name) }
+	chains, err := kernel.NFTChains(func(c kernel.Chain) bool { return worthKeeping(c) || isForeign(c) || others(c) }, others)
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -166,7 +167,45 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 			}
 		}
 	}
+	w.refusedBelow(family, nft)
 	return w
+}
+
+// refusedBelow names the chains of others that a chain of all forwarded packets leads to, and that drop or reject
+// packets. What Docker and kube-proxy drop there is not for pods.
+func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
+	byName := map[string]kernel.Chain{}
+	var next []kernel.Chain
+	for _, c := range nft {
+		if c.Family != family && c.Family != 0 {
+			continue
+		}
+		if c.Forward {
+			next = append(next, c)
+		} else if foreignChain(c.Table, c.Name) && !strings.HasPrefix(c.Name, "DOCKER") {
+			byName[fmt.Sprint(c.Family, c.Table, c.Name)] = c
+		}
+	}
+	for len(next) > 0 {
+		at := next[0]
+		next = next[1:]
+		for _, to := range at.Jumps {
+			key := fmt.Sprint(at.Family, at.Table, to)
+			c, known := byName[key]
+			if !known {
+				continue
+			}
+			delete(byName, key) // each once
+			next = append(next, c)
+			wall := inNative
+			if slices.Contains([]string{"filter", "nat", "mangle", "raw"}, c.Table) && c.Family != 0 {
+				wall = inNFT
+			}
+			if c.Refuses {
+				w.refuses = append(w.refuses, chainOf(c, wall))
+			}
+		}
+	}
 }
 
 // nftFamilies are the names of nftables' families.

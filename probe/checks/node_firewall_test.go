@@ -87,3 +87,20 @@ func TestWalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) { want(t, []probe.Result{got}, "", c.want, c.saw) })
 	}
 }
+
+// TestRefusedBelow has the chains that a removed kube-router leaves (k3s-io/k3s#7244), and Docker's beside them.
+func TestRefusedBelow(t *testing.T) {
+	t.Parallel()
+	chain := func(name string, refuses bool, jumps ...string) kernel.Chain {
+		return kernel.Chain{Family: 4, Table: "filter", Name: name, Forward: name == "FORWARD", Refuses: refuses, Jumps: jumps}
+	}
+	w := wallsOf(4, []kernel.Chain{
+		chain("FORWARD", false, "KUBE-ROUTER-FORWARD", "DOCKER-ISOLATION-STAGE-1", "cali-FORWARD", "KUBE-FORWARD"),
+		chain("KUBE-ROUTER-FORWARD", false, "KUBE-POD-FW-ABC", "KUBE-ROUTER-FORWARD"),
+		chain("KUBE-POD-FW-ABC", true), chain("KUBE-POD-FW-UNUSED", true),
+		chain("DOCKER-ISOLATION-STAGE-1", true), chain("cali-FORWARD", true), chain("KUBE-FORWARD", true),
+	}, nil)
+	if got, want := fmt.Sprint(w.refuses), "[KUBE-POD-FW-ABC of iptables-nft]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -249,13 +249,16 @@ func policyState(l look) (items, error) {
 	return out, err
 }
 
-// foreignChain tells chains that are neither Calico's, kube-proxy's or the kubelet's, nor of the CNI plugins.
+// foreignChain reports whether a chain is neither Calico's, kube-proxy's or the kubelet's, nor of the CNI plugins.
+// kube-router's begin as kube-proxy's do.
 func foreignChain(table, chain string) bool {
 	if table == "calico" || table == "kube-proxy" {
 		return false
 	}
-	return !slices.ContainsFunc([]string{"cali-", "KUBE-", "CNI-"},
-		func(s string) bool { return strings.HasPrefix(chain, s) })
+	begins := func(with ...string) bool {
+		return slices.ContainsFunc(with, func(s string) bool { return strings.HasPrefix(chain, s) })
+	}
+	return begins("KUBE-ROUTER-", "KUBE-POD-FW-", "KUBE-NWPLCY-") || !begins("cali-", "KUBE-", "CNI-")
 }
 
 // mostRules is how many rules of a chain are said one by one.

@@ -75,19 +75,23 @@ func generation() ([]byte, error) {
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6,
 	nftables.TableFamilyINet: 0}
 
-// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all
-// forwarded packets; none in a kernel without nftables. The kernel loads its module for nftables
-// when asked, as for nft and iptables-nft.
-func NFTChains(wanted func(Chain) bool) ([]Chain, error) {
+// maxRead bounds the chains whose rules are read beside those of all forwarded packets.
+const maxRead = 300
+
+// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all forwarded packets; none in a
+// kernel without nftables. The rules of the latter are read, and of those wanted ones that read selects, at most maxRead.
+// The kernel loads its module for nftables when asked, as for nft and iptables-nft.
+func NFTChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return steady(func() ([]Chain, error) { return listChains(wanted) })
+	return steady(func() ([]Chain, error) { return listChains(wanted, read) })
 }
 
-func listChains(wanted func(Chain) bool) ([]Chain, error) {
+func listChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	var c nftables.Conn
 	var out []Chain
+	count := 0
 	for f, number := range nftFamilies {
 		chains, err := c.ListChainsOfTableFamily(f)
 		if err != nil {
@@ -98,6 +102,12 @@ func listChains(wanted func(Chain) bool) ([]Chain, error) {
 			if n.Hooknum != nil && *n.Hooknum == *nftables.ChainHookForward && n.Type == nftables.ChainTypeFilter {
 				next.Forward = true
 				next.Drops = n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop
+			}
+			more := !next.Forward && count < maxRead && wanted(next) && read(next)
+			if more {
+				count++
+			}
+			if next.Forward || more {
 				if next.Jumps, next.Refuses, err = nftRules(&c, n); err != nil {
 					return nil, err
 				}

@@ -12,9 +12,9 @@ import (
 type Chain struct {
 	Family      int // 4, 6, or 0 for a table that sees both
 	Table, Name string
-	// What is known of a chain that all forwarded packets pass: whether it drops what
-	// no rule accepts, and where its rules lead; and whether a rule of it drops or rejects packets
-	// whatever the state of their connection.
+	// What is known of a chain that all forwarded packets pass: whether it drops what no rule accepts. Of it and of chains
+	// whose rules are read: where the rules lead, and whether one drops or rejects packets whatever the state of their
+	// connection.
 	Forward, Drops, Refuses bool
 	Jumps                   []string
 }

@@ -41,7 +41,7 @@ func NeighboursOn(Link, int) (neighbours, forwarding []Neighbour, _ error) {
 func TCP(States, uint16, uint16, func(Socket)) error { return errNotLinux }
 
 // NFTChains needs Linux.
-func NFTChains(func(Chain) bool) ([]Chain, error) { return nil, errNotLinux }
+func NFTChains(_, _ func(Chain) bool) ([]Chain, error) { return nil, errNotLinux }
 
 // LegacyChains needs Linux.
 func LegacyChains(*probe.Host, string) ([]Chain, error) { return nil, errNotLinux }
