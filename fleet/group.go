@@ -72,6 +72,35 @@ func group(all []judged) []probe.Group {
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
 		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
 	})
+	return newNodesFirst(out)
+}
+
+// newNodesFirst puts groups whose nodes are all in earlier ones behind the others that are as bad: a report shows a few
+// groups, and one node with many causes must not hide another node's only one.
+func newNodesFirst(groups []probe.Group) []probe.Group {
+	seen, again := map[string]bool{}, map[int]bool{}
+	for i, g := range groups {
+		again[i] = true
+		for _, name := range g.Nodes {
+			again[i] = again[i] && seen[name]
+			seen[name] = true
+		}
+	}
+	var out []probe.Group
+	for from := 0; from < len(groups); {
+		to := from
+		for to < len(groups) && badness(groups[to]) == badness(groups[from]) {
+			to++
+		}
+		for _, second := range []bool{false, true} {
+			for i := from; i < to; i++ {
+				if again[i] == second {
+					out = append(out, groups[i])
+				}
+			}
+		}
+		from = to
+	}
 	return out
 }
 

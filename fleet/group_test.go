@@ -209,3 +209,19 @@ func TestOneDeadOfMany(t *testing.T) {
 		}
 	}
 }
+
+// TestNewNodesFirst has one node with more causes than a report shows, and another one with a single cause.
+func TestNewNodesFirst(t *testing.T) {
+	t.Parallel()
+	cause := func(id string) probe.Cause {
+		return probe.Cause{ID: id, Confidence: probe.High, For: []probe.Clue{{Status: probe.Fail}}}
+	}
+	loud := judged{name: "a"}
+	for i := range 10 {
+		loud.causes = append(loud.causes, cause(fmt.Sprintf("cause-%d", i)))
+	}
+	got := group([]judged{loud, {name: "b", causes: []probe.Cause{cause("forwarding-off")}}})
+	if len(got) != 11 || got[0].Nodes[0] != "a" || got[1].Cause != "forwarding-off" {
+		t.Errorf("%+v", got)
+	}
+}

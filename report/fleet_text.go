@@ -42,7 +42,7 @@ func (t *fleetTable) text() string {
 	}
 	for i, g := range t.all.Groups {
 		if i == shownGroups {
-			fmt.Fprintf(&b, "\n%d more groups with -o json\n", len(t.all.Groups)-i)
+			b.WriteString("\n" + t.indented(0, moreGroups(t.all.Groups, i)))
 			break
 		}
 		t.group(&b, g, i)
@@ -55,6 +55,27 @@ func (t *fleetTable) text() string {
 	}
 	t.fleetVerdict(&b)
 	return b.String()
+}
+
+// moreGroups says how many groups are not shown from one on, and the nodes that no shown one has.
+func moreGroups(groups []probe.Group, from int) string {
+	var shown, left []string
+	for i, g := range groups {
+		for _, name := range g.Nodes {
+			switch {
+			case i < from:
+				shown = append(shown, name)
+			case !slices.Contains(left, name):
+				left = append(left, name)
+			}
+		}
+	}
+	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(shown, name) })
+	text := fmt.Sprintf("%d more groups with -o json", len(groups)-from)
+	if len(left) > 0 {
+		text += ", also on " + firstNodes(left)
+	}
+	return text
 }
 
 // screen is the report of a group's example.
@@ -128,11 +149,7 @@ type particular struct{ word, text string }
 func particularsOf(g probe.Group) []particular {
 	var out []particular
 	if len(g.Nodes) > 1 {
-		nodes := strings.Join(g.Nodes[:min(len(g.Nodes), shownNodes)], ", ")
-		if n := len(g.Nodes) - shownNodes; n > 0 {
-			nodes += fmt.Sprintf(" and %d more", n)
-		}
-		out = append(out, particular{"nodes", nodes})
+		out = append(out, particular{"nodes", firstNodes(g.Nodes)})
 	}
 	if c := g.Common; c != nil {
 		out = append(out, particular{"common", fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute,
@@ -163,6 +180,15 @@ func groupLines(g probe.Group, width int) []string {
 		out = append(out, worded("seen", []string{named(*g.Example.Result) + ": " + g.Example.Result.Saw}, width)...)
 	}
 	return out
+}
+
+// firstNodes are the first of some nodes, and how many more there are.
+func firstNodes(names []string) string {
+	text := strings.Join(names[:min(len(names), shownNodes)], ", ")
+	if n := len(names) - shownNodes; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
 // witnesses names the nodes that find something wrong with those of a group, and what that is.
