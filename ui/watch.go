@@ -31,7 +31,10 @@ type Watch struct {
 	unit    string   // of what is pending: checks, nodes
 	pending []string // without an answer
 	total   int
-	drawn   int // lines on the screen
+	drawn   int           // lines on the screen
+	pause   time.Duration // between two draws at least: a node may answer faster than a terminal draws
+	last    time.Time     // when it was drawn
+	count   int           // of bad answers, of which the last ones are kept
 	ended   chan struct{}
 }
 
@@ -52,6 +55,7 @@ func Watching(w io.Writer, unit string, pending []string) *Watch {
 		}
 		return width, height
 	})
+	out.pause = drawPause
 	watching.Store(out)
 	probe.Detach(func() error { out.tick(time.Second); return nil }, func(error) { out.Close() })
 	return out
@@ -77,7 +81,7 @@ func (w *Watch) Done(name, bad string) {
 	w.change(func() {
 		w.pending = slices.DeleteFunc(w.pending, func(n string) bool { return n == name })
 		if bad != "" {
-			w.bad = append(w.bad, narrow(bad))
+			w.addBad(bad)
 		}
 	})
 }
@@ -113,12 +117,24 @@ func (w *Watch) Event(ev probe.Event, node string) {
 		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })
 		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
 			name := strings.TrimSpace(r.Check + " " + r.Target)
-			w.bad = append(w.bad, narrow(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw)))
+			w.addBad(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw))
 		}
 	})
 }
 
-// change draws again after f.
+// drawPause is the time between two draws at least.
+const drawPause = 100 * time.Millisecond
+
+// maxBad is how many lines are kept: more than a terminal shows.
+const maxBad = 200
+
+func (w *Watch) addBad(line string) {
+	w.bad = append(w.bad, narrow(line))
+	w.bad = w.bad[max(0, len(w.bad)-maxBad):]
+	w.count++
+}
+
+// change draws again after f, or leaves that to the next tick.
 func (w *Watch) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +144,9 @@ func (w *Watch) change(f func()) {
 	default:
 	}
 	f()
-	w.draw()
+	if time.Since(w.last) >= w.pause {
+		w.draw()
+	}
 }
 
 // above prints a line that stays, above the Watch.
@@ -167,6 +185,7 @@ func (w *Watch) draw() {
 		return
 	}
 	w.erase()
+	w.last = time.Now()
 	lines := w.bad[max(0, len(w.bad)-(height-room-1)):]
 	lines = append(slices.Clone(lines), w.progress())
 	for _, line := range lines {
@@ -184,7 +203,7 @@ func (w *Watch) progress() string {
 	if w.total > 0 { // else it is not known yet what to expect
 		text = fmt.Sprintf("%d of %d %s, %s", w.total-len(w.pending), w.total, w.unit, text)
 	}
-	if n := len(w.bad); n > 0 {
+	if n := w.count; n > 0 {
 		text += fmt.Sprintf(", %d bad", n)
 	}
 	if w.waits != "" {

@@ -129,3 +129,20 @@ func TestWatchNodes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestWatchPause has a node that answers faster than a terminal draws.
+func TestWatchPause(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	w := newWatch(&out, "checks", nil, func() (int, int) { return 80, 24 })
+	w.pause = time.Hour
+	for range 1000 {
+		w.Done("", "fail     node-disk /var: full")
+	}
+	if n := strings.Count(out.String(), "\n"); n > 24 {
+		t.Errorf("%d lines were written", n)
+	}
+	if got := w.progress(); !strings.Contains(got, "1000 bad") || len(w.bad) != maxBad {
+		t.Errorf("%s, %d lines kept", got, len(w.bad))
+	}
+}
