@@ -38,6 +38,18 @@ func byBIRD(s *Snapshot) bool {
 	})
 }
 
+// reflectorsOf are the nodes that the mesh leaves out by their annotation.
+func reflectorsOf(s *Snapshot) []string {
+	var out []string
+	for _, n := range s.Nodes {
+		if n.Annotations[annotationCluster] != "" {
+			out = append(out, n.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
 func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	switch {
@@ -62,7 +74,11 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	global := s.peering.configs["default"]
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
+	reflectors := reflectorsOf(s)
 	tell := func(r probe.Result) {
+		if len(reflectors) > 0 {
+			r = r.With(facts.Reflectors, reflectors)
+		}
 		if len(idle) > 0 {
 			r.Saw += "; BGPPeers that make no session: " + strings.Join(idle, ", ")
 		}
@@ -80,6 +96,9 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	case s.Node.Annotations[annotationCluster] != "":
 		tell(probe.Found(probe.Info, "this node is a route reflector by its annotation %s, so the mesh of nodes leaves it out, and no BGPPeer is for it", annotationCluster).
 			With(probe.FactReason, facts.NoBGPPeer))
+	case len(reflectors) > 0:
+		tell(probe.Found(probe.Info, "the mesh of nodes leaves out %s, route reflectors by their annotation %s, and no BGPPeer is for this node",
+			few(reflectors), annotationCluster).With(probe.FactReason, facts.NoBGPPeer))
 	default:
 		tell(probe.Found(probe.Info, "this node has no peer in the mesh of nodes (it is a route reflector, or the others are), and no BGPPeer is for it").
 			With(probe.FactReason, facts.NoBGPPeer))

@@ -14,14 +14,14 @@ var bgpNoPeers = &Rule{
 	Doc: `BIRD makes the routes to other nodes' pods of what its peers tell it. With nodeToNodeMeshEnabled false these are the BGPPeers: where none is for the node, because their nodeSelector or peerSelector takes no node (a label that was never set, or went with a node that was made anew), because the address or selector of one cannot be read, or because the mesh was switched off first, BIRD runs, calico-node is Ready, bgp-session has nothing to complain of, and pods reach only those of their own node.
 Told from sessions that are down by there being none; from a network that knows the pods by itself by the routes, or the pods elsewhere, which are missed here.`,
 	Fix: probe.Fix{
-		Says: "Give the node a peer: set the label that the BGPPeer asks for, or switch the mesh on.",
+		Says: "Give the node a peer: set the label that the BGPPeer asks for, switch the mesh on, or remove the annotation that takes a node out of the mesh.",
 		Manifest: []string{
 			"kubectl get bgppeers.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,NODE:.spec.node,NODES:.spec.nodeSelector,PEER:.spec.peerIP,PEERS:.spec.peerSelector",
 			"kubectl get nodes --show-labels",
 			"kubectl get bgpconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.nodeToNodeMeshEnabled}'",
 		},
-		OnlyIf: []probe.Conditional{{If: "the node is not meant to be a route reflector, and has that annotation",
-			Manifest: []string{"kubectl annotate node {node} projectcalico.org/RouteReflectorClusterID-"}}, {If: "all nodes may peer with each other",
+		OnlyIf: []probe.Conditional{{If: "{reflector} is not meant to be a route reflector, and has that annotation",
+			Manifest: []string{"kubectl annotate node {reflector} projectcalico.org/RouteReflectorClusterID-"}}, {If: "all nodes may peer with each other",
 			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
 		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
 	},
@@ -46,6 +46,10 @@ Told from sessions that are down by there being none; from a network that knows 
 		c := Case{Says: "no other node tells {node} where its pods are: " + none[0].Saw,
 			For:    append(clues(strong, none), clues(hint, missed)...),
 			Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID, facts.CheckBGPPeering)...)}
+		c.Args = map[string]Arg{"reflector": nodeArg(f.Node)}
+		if at := listOf(none[0], facts.Reflectors); len(at) > 0 {
+			c.Args["reflector"] = nodeArg(at[0])
+		}
 		if idle := listOf(none[0], facts.IdlePeers); len(idle) > 0 && !strings.Contains(none[0].Saw, idle[0]) {
 			c.Says += " (" + idle[0] + ")"
 		}

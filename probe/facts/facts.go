@@ -74,6 +74,7 @@ const (
 	RenamedTo      probe.Fact = "renamed_to"      // the Node that the machine reports as now
 	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint   probe.Fact = "host_endpoint"   // name of a HostEndpoint
+	Reflectors     probe.Fact = "reflectors"      // list of nodes that are route reflectors by their annotation
 	IdlePeers      probe.Fact = "idle_peers"      // list of BGPPeers that make no session on any node, with the reason
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
