@@ -166,7 +166,8 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	c.For = slices.Clone(c.For)
-	slices.SortStableFunc(c.For, func(a, b Clue) int { return cmp.Compare(b.Weight, a.Weight) }) // people read the first few
+	// People read the first few.
+	slices.SortStableFunc(c.For, func(a, b Clue) int { return cmp.Compare(b.Weight, a.Weight) })
 	for _, clue := range c.For {
 		score += clue.Weight
 		cause.For = withClues(cause.For, shown(f, clue.Finding))

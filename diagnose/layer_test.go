@@ -37,8 +37,8 @@ func TestLayers(t *testing.T) {
 				t.Errorf("%s, and %s that follows from it: %d causes, want %d", first.ID, second.ID, len(d.Causes), want)
 			}
 			placement := first.Layer == LayerPlacement || second.Layer == LayerPlacement // which always comes last
-			if len(d.Causes) == 2 && !placement && first.Later != second.Later && d.Causes[0].ID == map[bool]string{true: first.ID,
-				false: second.ID}[first.Later] {
+			laterID := map[bool]string{true: first.ID, false: second.ID}[first.Later]
+			if len(d.Causes) == 2 && !placement && first.Later != second.Later && d.Causes[0].ID == laterID {
 				t.Errorf("%s, which is bad later, stands first", d.Causes[0].ID)
 			}
 			for i, c := range d.Causes {

@@ -91,7 +91,8 @@ func refuses(f Findings, d difference, transport string, port int, lost []Findin
 	return hint
 }
 
-// toAddress is a rule's condition on the destination; ofState is one on conntrack's state, which a new connection meets.
+// toAddress is a rule's condition on the destination. ofState is one on conntrack's state, which a new connection
+// meets.
 var (
 	toAddress = regexp.MustCompile(`\bdaddr (\S+)`)
 	ofState   = regexp.MustCompile(`\bmatch ct\b`)

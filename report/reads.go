@@ -145,62 +145,14 @@ func wordsRead(words []string) bool {
 		return false
 	}
 	args := words[1:]
-	switch name {
-	case "sudo", "timeout", "nice", "watch", "time":
-		duration := func(a string) bool { return name == "timeout" && strings.Trim(a, "0123456789smh.") == "" }
-		for len(args) > 0 && (strings.HasPrefix(args[0], "-") || duration(args[0])) {
-			args = args[1:]
-		}
-		return wordsRead(args)
-	case "ssh":
-		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-			if !slices.Contains(sshValued, args[0]) {
-				return false // a flag, or one whose value is in the same word: what follows may be the host
-			}
-			args = args[min(2, len(args)):]
-		}
-		return len(args) < 2 || readsOnly(strings.Join(args[1:], " "))
-	case "sh", "bash":
-		at := slices.Index(args, "-c")
-		return at >= 0 && at+1 < len(args) && readsOnly(args[at+1])
-	case "kubectl", "oc":
-		if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-n", "--namespace"}, args[0]) {
-			return false // its value may look like a verb
-		}
-		if at := slices.Index(args, "--"); at >= 0 && slices.Contains(args[:at], "exec") {
-			return wordsRead(args[at+1:])
-		}
-	case "xargs":
-		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-			args = args[1:]
-		}
-		return wordsRead(args)
+	if reads, starts := startsAnother(name, args); starts {
+		return reads
 	}
-	words, known := readersWith[name]
+	if reads, known := readsBy(name, args); known {
+		return reads
+	}
 	first := firstWords(args)
-	switch {
-	case slices.Contains(readers, name):
-		return true
-	case name == "kubectl" && strings.HasPrefix(first, "set env ") && slices.Contains(args, "--list"),
-		name == "modprobe" && slices.Contains(args, "-n"),
-		name == "firewall-cmd" && allBegin(args, "--list", "--state", "--get"):
-		return true
-	case name == "ip":
-		return ipReads(args)
-	case name == "awk":
-		return !slices.ContainsFunc(args, func(a string) bool { return strings.ContainsAny(a, ">|") || strings.Contains(a, "system") })
-	case name == "mount", name == "multipath":
-		return allBegin(args, "-l")
-	case name == "date":
-		return allBegin(args, "+", "-u", "-R", "-I", "--utc")
-	case name == "sed":
-		return len(args) > 1 && args[0] == "-n" && printsLines.MatchString(args[1])
-	case name == "openssl" && slices.Contains(args, "-out"), name == "nft" && strings.Contains(strings.Join(args, " "), ";"):
-		return false
-	case name == "sysctl" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "=") }),
-		name == "hostname" && first != "", name == "curl" && curlWrites(args):
-		return false
-	case known:
+	if words, known := readersWith[name]; known {
 		return slices.ContainsFunc(words, func(w string) bool {
 			return w == first || w != "" && strings.HasPrefix(first+" ", w+" ")
 		})
@@ -211,6 +163,72 @@ func wordsRead(words []string) bool {
 			return a == w || len(w) > 2 && w[0] == '-' && strings.HasPrefix(a, w)
 		})
 	})
+}
+
+// startsAnother reports whether a program starts the one in its arguments, and whether that only reads.
+func startsAnother(name string, args []string) (reads, starts bool) {
+	switch name {
+	case "sudo", "timeout", "nice", "watch", "time":
+		duration := func(a string) bool { return name == "timeout" && strings.Trim(a, "0123456789smh.") == "" }
+		for len(args) > 0 && (strings.HasPrefix(args[0], "-") || duration(args[0])) {
+			args = args[1:]
+		}
+		return wordsRead(args), true
+	case "ssh":
+		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+			if !slices.Contains(sshValued, args[0]) {
+				return false, true // a flag, or one whose value is in the same word: what follows may be the host
+			}
+			args = args[min(2, len(args)):]
+		}
+		return len(args) < 2 || readsOnly(strings.Join(args[1:], " ")), true
+	case "sh", "bash":
+		at := slices.Index(args, "-c")
+		return at >= 0 && at+1 < len(args) && readsOnly(args[at+1]), true
+	case "kubectl", "oc":
+		if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-n", "--namespace"}, args[0]) {
+			return false, true // its value may look like a verb
+		}
+		if at := slices.Index(args, "--"); at >= 0 && slices.Contains(args[:at], "exec") {
+			return wordsRead(args[at+1:]), true
+		}
+	case "xargs":
+		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+			args = args[1:]
+		}
+		return wordsRead(args), true
+	}
+	return false, false
+}
+
+// readsBy reports whether a program only reads, where that is no matter of its first words or of forbidden ones alone.
+func readsBy(name string, args []string) (reads, known bool) {
+	first := firstWords(args)
+	has := func(part string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, part) })
+	}
+	switch {
+	case slices.Contains(readers, name):
+		return true, true
+	case name == "kubectl" && strings.HasPrefix(first, "set env ") && slices.Contains(args, "--list"),
+		name == "modprobe" && slices.Contains(args, "-n"),
+		name == "firewall-cmd" && allBegin(args, "--list", "--state", "--get"):
+		return true, true
+	case name == "ip":
+		return ipReads(args), true
+	case name == "awk":
+		return !has(">") && !has("|") && !has("system"), true
+	case name == "mount", name == "multipath":
+		return allBegin(args, "-l"), true
+	case name == "date":
+		return allBegin(args, "+", "-u", "-R", "-I", "--utc"), true
+	case name == "sed":
+		return len(args) > 1 && args[0] == "-n" && printsLines.MatchString(args[1]), true
+	case name == "openssl" && slices.Contains(args, "-out"), name == "nft" && has(";"), name == "sysctl" && has("="),
+		name == "hostname" && first != "", name == "curl" && curlWrites(args):
+		return false, true
+	}
+	return false, false
 }
 
 // firstWords are the arguments without options and their values.
@@ -243,8 +261,9 @@ var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}
 // ipReads reports whether ip only shows something: its verbs can be shortened, so those that read are listed.
 func ipReads(args []string) bool {
 	words := strings.Fields(firstWords(args))
-	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }) {
-		return false // -batch
+	batch := func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }
+	if slices.ContainsFunc(args, batch) {
+		return false
 	}
 	switch {
 	case len(words) > 0 && words[0] == "monitor":

@@ -219,8 +219,8 @@ func answerOf(c probe.Cause, confidence string) string {
 // maxName is how many bytes of a cause's name a sentence has room for.
 const maxName = 72
 
-// shortName is a cause's name for a sentence. What the cause is about may be a node's own text, which must not look like
-// the brackets around the name.
+// shortName is a cause's name for a sentence. What the cause is about may be a node's own text, which must not look
+// like the brackets around the name.
 func shortName(c probe.Cause) string {
 	return strings.Map(func(r rune) rune {
 		switch {

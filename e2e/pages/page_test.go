@@ -182,7 +182,8 @@ func TestHostileInABrowser(t *testing.T) {
 	const evil = `<img src=http://127.0.0.1:1/x onerror="pwned=1"></script><script>pwned=1;alert(1)</script>"'><b id=b>`
 	p := page.Page{Kind: evil, Subject: evil, Verdict: page.Verdict{Word: "fault", Says: evil}, Notes: []string{evil},
 		Causes: []page.Cause{{Name: evil, Says: evil, Evidence: []page.Seen{{Word: evil, What: evil, Saw: evil}},
-			Fix: page.Fix{Says: evil, Blocks: []page.Block{{If: evil, Steps: []page.Paste{{Note: evil, Commands: []string{evil}}}}}}}}}
+			Fix: page.Fix{Says: evil, Blocks: []page.Block{{If: evil,
+				Steps: []page.Paste{{Note: evil, Commands: []string{evil}}}}}}}}}
 	m := &page.Matrix{}
 	for i := range 30 {
 		p.Nodes = append(p.Nodes, page.Node{Name: fmt.Sprint(evil, i), Zone: evil, Word: "fault", Says: evil,

@@ -71,7 +71,8 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 		return
 	}
 	others := func(c kernel.Chain) bool { return foreignChain(c.Table, c.Name) }
-	chains, err := kernel.NFTChains(func(c kernel.Chain) bool { return worthKeeping(c) || isForeign(c) || others(c) }, others)
+	wanted := func(c kernel.Chain) bool { return worthKeeping(c) || isForeign(c) || others(c) }
+	chains, err := kernel.NFTChains(wanted, others)
 	if err != nil {
 		p.Report(unseen(err))
 		return

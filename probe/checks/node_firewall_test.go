@@ -92,7 +92,8 @@ func TestWalls(t *testing.T) {
 func TestRefusedBelow(t *testing.T) {
 	t.Parallel()
 	chain := func(name string, refuses bool, jumps ...string) kernel.Chain {
-		return kernel.Chain{Family: 4, Table: "filter", Name: name, Forward: name == "FORWARD", Refuses: refuses, Jumps: jumps}
+		return kernel.Chain{Family: 4, Table: "filter", Name: name, Forward: name == "FORWARD", Refuses: refuses,
+			Jumps: jumps}
 	}
 	w := wallsOf(4, []kernel.Chain{
 		chain("FORWARD", false, "KUBE-ROUTER-FORWARD", "DOCKER-ISOLATION-STAGE-1", "cali-FORWARD", "KUBE-FORWARD"),

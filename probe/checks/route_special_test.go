@@ -40,12 +40,14 @@ func TestRejectingRules(t *testing.T) {
 	t.Parallel()
 	api := probe.Target{Kind: probe.KindDatastore, Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}
 	local := kernel.Rule{Table: kernel.TableLocal}
-	drop := kernel.Rule{Priority: 90, Rejects: true, To: netip.MustParsePrefix("10.0.0.1/32"), Protocol: 6, Ports: [2]int{6443, 6443}}
-	with := func(change func(*kernel.Rule)) kernel.Rule {
+	drop := kernel.Rule{Priority: 90, Rejects: true, To: netip.MustParsePrefix("10.0.0.1/32"), Protocol: 6,
+		Ports: [2]int{6443, 6443}}
+	after := func(change func(*kernel.Rule)) []kernel.Rule {
 		r := drop
 		change(&r)
-		return r
+		return []kernel.Rule{local, r}
 	}
+	elsewhere := netip.MustParsePrefix("10.0.0.2/32")
 	for name, c := range map[string]struct {
 		rules  []kernel.Rule
 		target probe.Target
@@ -53,10 +55,10 @@ func TestRejectingRules(t *testing.T) {
 	}{
 		"the API server's port":  {[]kernel.Rule{local, drop}, api, true},
 		"every packet":           {[]kernel.Rule{local, {Priority: 5, Rejects: true}}, api, true},
-		"near: another port":     {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Ports = [2]int{443, 444} })}, api, false},
-		"near: another address":  {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.To = netip.MustParsePrefix("10.0.0.2/32") })}, api, false},
-		"near: marked packets":   {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Mark = 1 })}, api, false},
-		"near: one user's":       {[]kernel.Rule{local, with(func(r *kernel.Rule) { r.Narrow = true })}, api, false},
+		"near: another port":     {after(func(r *kernel.Rule) { r.Ports = [2]int{443, 444} }), api, false},
+		"near: another address":  {after(func(r *kernel.Rule) { r.To = elsewhere }), api, false},
+		"near: marked packets":   {after(func(r *kernel.Rule) { r.Mark = 1 }), api, false},
+		"near: one user's":       {after(func(r *kernel.Rule) { r.Narrow = true }), api, false},
 		"near: after table main": {[]kernel.Rule{local, {Priority: 80, Table: kernel.TableMain}, drop}, api, false},
 		"near: a node's pings":   {[]kernel.Rule{local, drop}, probe.Target{Kind: probe.KindNode, Addr: api.Addr}, false},
 	} {

@@ -78,8 +78,8 @@ var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nfta
 // maxRead bounds the chains whose rules are read beside those of all forwarded packets.
 const maxRead = 300
 
-// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all forwarded packets; none in a
-// kernel without nftables. The rules of the latter are read, and of those wanted ones that read selects, at most maxRead.
+// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all forwarded packets; none in
+// a kernel without nftables. The rules of the latter are read, and of at most maxRead wanted ones that read selects.
 // The kernel loads its module for nftables when asked, as for nft and iptables-nft.
 func NFTChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {

@@ -63,8 +63,8 @@ func (r Rule) String() string {
 // protocolNames are those that 'ip rule' prints for the protocols of IP.
 var protocolNames = map[int]string{1: "icmp", 6: "tcp", 17: "udp", 58: "ipv6-icmp", 132: "sctp"}
 
-// TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of IP
-// and to a port; 0 stands for packets of no protocol in particular.
+// TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of
+// IP and to a port; 0 stands for packets of no protocol in particular.
 func (r Rule) TakesAll(to netip.Addr, protocol, port int) bool {
 	return !r.Not && !r.Narrow && !r.From.IsValid() && r.Mark == 0 && r.In == "" && r.Out == "" &&
 		(!r.To.IsValid() || r.To.Contains(to.Unmap())) && (r.Protocol == 0 || r.Protocol == protocol) &&
