@@ -14,9 +14,10 @@ import (
 // culprit is a fault of Calico itself whose first cause must name who or what did it.
 type culprit struct {
 	realFault
-	exit  int
-	names []string // what the first cause says of it: its sentence, its evidence or its fix
-	sure  bool     // with high confidence
+	exit   int
+	names  []string // what the first cause says of it: its sentence, its evidence or its fix
+	sure   bool     // with high confidence
+	chance bool     // it may also be a fault: node-b's node port leads to a pod of node-a now and then
 }
 
 // TestRealCulprits breaks a node of Calico itself in ways whose first answer was once a symptom, or named no culprit,
@@ -26,7 +27,7 @@ func TestRealCulprits(t *testing.T) {
 	for _, c := range slices.Concat(calicoCulprits, foreignCulprits, closedCulprits()) {
 		t.Run(c.name, func(t *testing.T) {
 			_, d := broke(t, c.realFault)
-			if d.Exit != c.exit {
+			if d.Exit != c.exit && !(c.chance && d.Exit == 3) {
 				t.Errorf("%s, exit %d, want %d", d.Verdict, d.Exit, c.exit)
 			}
 			first := d.first()
@@ -58,7 +59,7 @@ func closedCulprits() []culprit {
 			name: name, want: "node-differs", undo: `on node-a -- nft delete table inet agent`,
 			make: `on node-a -- nft 'add table inet agent; add chain inet agent in { type filter hook ` + c.hook +
 				` priority -310; }; add rule inet agent in ` + c.rule + `'`,
-		}, names: []string{"only on node-a: firewall inet agent in", c.names}})
+		}, chance: name == "pods-closed-to-others", names: []string{"only on node-a: firewall inet agent in", c.names}})
 	}
 	return out
 }

@@ -217,7 +217,7 @@ func answerOf(c probe.Cause, confidence string) string {
 }
 
 // maxName is how many bytes of a cause's name a sentence has room for.
-const maxName = 72
+const maxName = 100
 
 // shortName is a cause's name for a sentence. What the cause is about may be a node's own text, which must not look
 // like the brackets around the name.

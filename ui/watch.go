@@ -34,6 +34,7 @@ type Watch struct {
 	drawn   int           // lines on the screen
 	pause   time.Duration // between two draws at least: a node may answer faster than a terminal draws
 	last    time.Time     // when it was drawn
+	draws   int           // how often it was to be drawn
 	count   int           // of bad answers, of which the last ones are kept
 	ended   chan struct{}
 }
@@ -122,8 +123,11 @@ func (w *Watch) Event(ev probe.Event, node string) {
 	})
 }
 
-// drawPause is the time between two draws at least.
-const drawPause = 100 * time.Millisecond
+// drawPause is the time between two draws at least, after the first freeDraws: a run of one node has a few dozen.
+const (
+	drawPause = 100 * time.Millisecond
+	freeDraws = 100
+)
 
 // maxBad is how many lines are kept: more than a terminal shows.
 const maxBad = 200
@@ -144,7 +148,7 @@ func (w *Watch) change(f func()) {
 	default:
 	}
 	f()
-	if time.Since(w.last) >= w.pause {
+	if w.draws++; w.draws <= freeDraws || time.Since(w.last) >= w.pause {
 		w.draw()
 	}
 }
