@@ -77,6 +77,9 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		r.CommentMap[key] = strings.Join(strings.Fields(text), " ")
 	}
 	s := r.Reflect(of)
+	if name != "runbook" {
+		s.Comments = additions
+	}
 	s.ID, s.Title = jsonschema.ID("https://calico-probe.io/schema/"+version+"/"+name+suffix), title
 	def := func(name string) *jsonschema.Schema {
 		d := s.Definitions[name]
@@ -139,6 +142,9 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	}
 	return s
 }
+
+// additions are the minor versions, with the fields that each adds.
+const additions = "version 1.1 adds title to causes and affected to groups of nodes"
 
 // grows is what readers may rely on.
 const grows = "Fields and types of events may be added: readers skip those they do not know. The values of status, verdict, exit and confidence are closed lists as long as v is the same."
