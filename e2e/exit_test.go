@@ -43,13 +43,12 @@ func TestExitCodes(t *testing.T) {
 	tried := map[int]map[string]func(*testing.T) int{
 		0: {"healthy": exits(healthy...), "warnings": exits("analyze", warned)},
 		1: {
-			"the API is unreachable":    exits("run", "node-a", "--kubeconfig", dead),
-			"a full disk":               exits(append(healthy, "-o", "json=/dev/full")...),
-			"no folder for an output":   exits(append(healthy, "-o", "json=/nonexistent/x.json")...),
-			"a file that is not there":  exits("analyze", "/nonexistent/x.json"),
-			"a file that holds no runs": exits("analyze", dead),
+			"the API is unreachable":  exits("run", "node-a", "--kubeconfig", dead),
+			"a full disk":             exits(append(healthy, "-o", "json=/dev/full")...),
+			"no folder for an output": exits(append(healthy, "-o", "json=/nonexistent/x.json")...),
 		},
-		2: {"an unknown flag": exits("run", "--nod", "node-a"), "no such node": exits("run", "node-c"),
+		2: {"no such file": exits("analyze", "/nonexistent/x.json"), "a file without a run": exits("analyze", dead),
+			"an unknown flag": exits("run", "--nod", "node-a"), "no such node": exits("run", "node-c"),
 			"an unknown topic": exits("help", "nonsense")},
 		3:   {"a fault": exits("analyze", file("docs/example.ndjson"))},
 		4:   {"warnings with --fail-on warn": exits("analyze", warned, "--fail-on", "warn")},

@@ -121,7 +121,7 @@ var faults = map[string]wanted{
 	"dns-dead":         {cause: "dns-unserved"},
 	"pods-cut-off":     {cause: "forwarding-off"},
 	"token-old":        {cause: "cni-token-expired"},
-	"api-unreachable":  {cause: "api-cut-off"},
+	"api-unreachable":  {cause: "port-refused-here"},
 	"datastore-locked": {cause: "datastore-not-ready"},
 
 	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", "bird-config"}},
