@@ -16,7 +16,7 @@ func TestDocsPicture(t *testing.T) {
 	if exit != 3 || !strings.Contains(out, "[address-second-nic IPv4, high confidence]\n") {
 		t.Fatalf("exit %d: %s%s", exit, out, errs)
 	}
-	lines := []string{"$ calico-probe run --node node-b"}
+	lines := []string{"$ calico-probe run node-b"}
 	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
 		lines = append(lines, folded(line, width)...)
 	}

@@ -145,7 +145,7 @@ func TestAdvised(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for want, args := range map[string][]string{
-		"  kubectl calico-probe run --node worker-3\n": {"run", "--help"},
+		"  kubectl calico-probe run worker-3\n": {"run", "--help"},
 		"  kubectl calico-probe [command]\n":           nil,
 		"'kubectl calico-probe checks' lists them":     {"run", "--node", "n", "--checks", "nothing"},
 	} {
