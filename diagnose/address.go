@@ -33,6 +33,9 @@ var setMethod = probe.Fix{
 	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
 }
 
+// methodToSet stands in commands for a method that a node alone reports: the shell refuses to go on without one.
+const methodToSet = `"${METHOD:?first set it}"`
+
 // afterAddress are the causes that come of a wrong address.
 var afterAddress = []string{
 	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits",
@@ -199,7 +202,7 @@ func methodFor(family int, internal string, auto Finding) map[string]Arg {
 	}
 	name, _, _ := strings.Cut(best, "=")
 	// What the node tried is its word alone, and the setting is for all nodes.
-	args["method"] = nodesWord(best, "METHOD")
+	args["method"] = nodesWord(best, methodToSet)
 	if name == "kubernetes-internal-ip" {
 		args["method"] = own(best)
 	}

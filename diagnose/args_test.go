@@ -42,7 +42,7 @@ func TestArgs(t *testing.T) {
 				for _, command := range commandsOf(fix) {
 					for key, value := range c.Args {
 						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") &&
-							key != "tried" && value != nodesWord(value.said, "MTU") && value != nodesWord(value.said, "METHOD") &&
+							key != "tried" && value != nodesWord(value.said, "MTU") &&
 							strings.Contains(command, "{"+key+"}") {
 							t.Errorf("%s, %s: %q for %s in %s", filepath.Base(name), rule.ID, value.said, key, command)
 						}

@@ -165,6 +165,12 @@ func TestPaste(t *testing.T) {
 			}
 			wrong = shell.paste(t, "MTU=1400; "+command)
 		}
+		if strings.Contains(command, methodToSet) {
+			if !slices.Contains(wrong, "it runs nothing") {
+				t.Errorf("it runs without a method: %q", command)
+			}
+			wrong = shell.paste(t, "METHOD=can-reach=10.0.0.1; "+command)
+		}
 		for _, wrong := range wrong {
 			t.Errorf("%s: %q", wrong, command)
 		}

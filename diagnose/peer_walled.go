@@ -73,9 +73,13 @@ func walledThere(f Findings, node string, rules []difference, lost []Finding) Ca
 		texts = append(texts, d.name)
 		shows = append(shows, stateSays(d.with, d.text(f.Node)))
 	}
+	what := "packets"
+	if !slices.ContainsFunc(lost, func(r Finding) bool { return r.Check != checks.PodMTU.ID }) {
+		what = "large packets" // small ones arrive
+	}
 	c := Case{About: node, Peer: node,
-		Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and %s has a firewall rule that {node} does not have: %s", node, node,
-			strings.Join(texts, "; ")),
+		Says: fmt.Sprintf("%s from {node} to %s or its pods are lost, and %s has a firewall rule that {node} does not have: %s",
+			what, node, node, strings.Join(texts, "; ")),
 		For:  append(clues(weight, lost), clues(0, shows)...),
 		Args: map[string]Arg{"other": nodeArg(node), "table": checked(m[2], isWord(m[2]), "TABLE")}}
 	for _, r := range lost {

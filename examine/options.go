@@ -72,7 +72,7 @@ func (o *Options) Complete() error {
 		}
 	}
 	if o.Node == "" {
-		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node is named: add NODE or --node NODE ('kubectl get nodes' lists them)")
 	}
 	return o.Validate()
 }

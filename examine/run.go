@@ -92,6 +92,13 @@ func (r *Run) do(ctx context.Context) error {
 	if err := r.Gather(ctx, oneShot{r}); err != nil {
 		return err
 	}
+	if ctx.Err() != nil { // what was seen until then is reported, and that it is not all
+		cut := probe.Found(probe.Unknown, "the run was interrupted, so the results are incomplete")
+		cut.Check = probe.CheckAnswered
+		if err := r.Add("", probe.Event{Type: probe.EventResult, Result: &cut}); err != nil {
+			return err
+		}
+	}
 	return r.Conclude()
 }
 

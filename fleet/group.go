@@ -70,9 +70,18 @@ func group(all []judged) []probe.Group {
 		out = append(out, *found[key])
 	}
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
-		return cmp.Or(badness(a)-badness(b), cmp.Compare(len(b.Nodes), len(a.Nodes)), rank(a.Confidence)-rank(b.Confidence))
+		return cmp.Or(badness(a)-badness(b), guess(a)-guess(b), cmp.Compare(len(b.Nodes), len(a.Nodes)),
+			rank(a.Confidence)-rank(b.Confidence))
 	})
 	return newNodesFirst(out)
+}
+
+// guess is 1 for a cause of low confidence, which never comes before a surer one.
+func guess(g probe.Group) int {
+	if g.Confidence == probe.Low {
+		return 1
+	}
+	return 0
 }
 
 // newNodesFirst puts groups whose nodes are all in earlier ones behind the others that are as bad: a report shows a few

@@ -190,12 +190,16 @@ func (p *Preflight) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ready := slices.IndexFunc(standings, func(s cluster.Standing) bool { return s.Status == probe.OK })
-		if ready < 0 {
-			return errors.New("no node is ready: name one with --node")
+		if len(standings) == 0 {
+			return errors.New("the cluster has no nodes")
 		}
-		p.opts.Node = standings[ready].Node
-		p.client.Note("no --node: asking about %s, the first node that is ready", p.opts.Node)
+		best := standings[0] // they are sorted
+		p.opts.Node = best.Node
+		if best.Status == probe.OK {
+			p.client.Note("no --node: checking %s, the first node that is ready", best.Node)
+		} else {
+			p.client.Note("no --node: checking %s, since no node is well: %s", best.Node, best.Saw)
+		}
 	}
 	var err error
 	p.snap, err = p.reader.Read(ctx, p.opts.Node)

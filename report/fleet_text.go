@@ -54,7 +54,7 @@ func (t *fleetTable) text() string {
 		b.WriteString("\n" + t.indented(0, line))
 	}
 	t.fleetVerdict(&b)
-	return b.String()
+	return strings.TrimLeft(b.String(), "\n")
 }
 
 // moreGroups says how many groups are not shown from one on, and the nodes that no shown one has.

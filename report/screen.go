@@ -203,6 +203,9 @@ func (s screen) answer(whole bool) string {
 			return missing[0].Saw
 		}
 	case WordIncomplete:
+		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // of preflight, which starts nothing
+			return "a run should work, but that is not certain: " + bad[0].Saw
+		}
 		if s.Counts[probe.Unknown] == 0 {
 			return "no verdict: the node itself was not checked"
 		}

@@ -46,7 +46,14 @@ func (n *nodeValue) Set(typed string) error {
 }
 
 // nodeName is the name in what kubectl prints of a node, node/NAME.
-func nodeName(typed string) string { return strings.TrimPrefix(typed, "node/") }
+func nodeName(typed string) string {
+	for _, kind := range []string{"node/", "nodes/", "no/"} { // as kubectl names them
+		if name, ok := strings.CutPrefix(typed, kind); ok {
+			return name
+		}
+	}
+	return typed
+}
 
 // listedNodes is how many nodes a message lists, and listLimit how long it waits for them.
 const (
@@ -72,5 +79,5 @@ func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	if n := len(names) - listedNodes; n > 0 {
 		names, more = names[:listedNodes], fmt.Sprintf(" and %d more", n)
 	}
-	return ui.BadUsage("no node is named: use --node NODE; the cluster has %s%s", strings.Join(names, ", "), more)
+	return ui.BadUsage("no node is named: add NODE or --node NODE; the cluster has %s%s", strings.Join(names, ", "), more)
 }

@@ -97,7 +97,7 @@ func TestNoNode(t *testing.T) {
 	}
 	nowhere := nodesAPI(t, many...) + "-gone"
 	for kubeconfig, want := range map[string]string{
-		nodesAPI(t, many[10], many[11], many[9]): "use --node NODE; the cluster has node-01, node-02, node-03",
+		nodesAPI(t, many[10], many[11], many[9]): "or --node NODE; the cluster has node-01, node-02, node-03",
 		nodesAPI(t, many...):                     "node-09, node-10 and 2 more",
 		nodesAPI(t):                              "no node is named", nowhere: "no node is named",
 	} {

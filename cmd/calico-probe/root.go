@@ -290,8 +290,9 @@ func aVerb(cmd *cobra.Command, args []string) error {
 
 // habits are verbs of kindred tools, and what does the same here.
 var habits = map[string]string{
-	"check": "run NODE", "connectivity": "mesh", "debug": "shell NODE", "diags": "bundle NODE", "doctor": "run NODE",
-	"exec": "shell NODE", "node": "run NODE", "status": "run NODE", "sysdump": "bundle NODE", "test": "run NODE",
+	"check": "run NODE", "connectivity": "mesh", "debug": "shell --node NODE", "describe": "run NODE",
+	"diagnose": "run NODE", "diags": "bundle --node NODE", "doctor": "run NODE", "exec": "shell --node NODE",
+	"get": "run -A", "node": "run NODE", "status": "run NODE", "sysdump": "bundle --node NODE", "test": "run NODE",
 	"top": "mesh --watch",
 }
 

@@ -185,9 +185,15 @@ func field(p *expr.Payload) string {
 		return map[uint32]string{8: "saddr", 24: "daddr"}[p.Offset]
 	case p.Len == 1 && p.Offset == 9:
 		return "proto"
+	case p.Len == 2 && p.Offset == 2:
+		return "length"
 	}
 	return map[uint32]string{12: "saddr", 16: "daddr"}[p.Offset]
 }
+
+// cmpSigns are the signs of comparisons.
+var cmpSigns = map[expr.CmpOp]string{expr.CmpOpNeq: "!= ", expr.CmpOpLt: "< ", expr.CmpOpLte: "<= ", expr.CmpOpGt: "> ",
+	expr.CmpOpGte: ">= "}
 
 func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	not := ""
@@ -213,6 +219,10 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		return not + loaded + " local"
 	case (loaded == "sport" || loaded == "dport") && len(c.Data) == 2:
 		return fmt.Sprintf("%s%s %d", not, loaded, binary.BigEndian.Uint16(c.Data))
+	case loaded == "length" && len(c.Data) == 2: // of an IPv4 header
+		return fmt.Sprintf("length %s%d", cmpSigns[c.Op], binary.BigEndian.Uint16(c.Data))
+	case loaded == "length" && len(c.Data) == 4:
+		return fmt.Sprintf("length %s%d", cmpSigns[c.Op], binary.NativeEndian.Uint32(c.Data))
 	case loaded == "saddr" || loaded == "daddr":
 		if bits < 0 {
 			bits = len(c.Data) * 8

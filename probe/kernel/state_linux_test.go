@@ -30,7 +30,7 @@ func TestNFTRule(t *testing.T) {
 			&expr.Payload{OperationType: expr.PayloadWrite, Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 2}},
 		"set mark": {&expr.Immediate{Register: 1, Data: []byte{0, 0, 0, 0}},
 			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1}},
-		"match length limit drop": {&expr.Meta{Key: expr.MetaKeyLEN}, &expr.Cmp{Op: expr.CmpOpGt, Data: []byte{5, 20, 0, 0}},
+		"length > 5125 limit drop": {&expr.Meta{Key: expr.MetaKeyLEN}, &expr.Cmp{Op: expr.CmpOpGt, Data: []byte{5, 20, 0, 0}},
 			&expr.Limit{Over: true}, &expr.Verdict{Kind: expr.VerdictDrop}},
 	} {
 		if got, calicos := nftRule(&nftables.Rule{Exprs: exprs}); got != want || calicos {
