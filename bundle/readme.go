@@ -160,7 +160,7 @@ func (b *Bundle) About(w io.Writer) error {
 
 func (b *Bundle) about(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(table, "left out:\t%d things, by the rules in README.md\n", b.left())
+	fmt.Fprintf(table, "redacted:\t%d items, by the rules in the README.md of the bundle\n", b.left())
 	for i, gap := range b.Gaps {
 		fmt.Fprintf(table, "%s\t%s\n", cmp.Or(map[int]string{0: "not collected:"}[i], " "), probe.Line(gap))
 	}

@@ -39,7 +39,7 @@ func Explain(err error) string {
 	case apierrors.IsForbidden(err):
 		manifests, whose := "calico-probe manifests", ""
 		if who := whoLacks.FindStringSubmatch(err.Error()); who != nil {
-			manifests, whose = manifests+" --user="+probe.Quote(who[1]), " to "+who[1]
+			manifests, whose = manifests+probe.UserFlag(who[1]), " to "+who[1]
 		}
 		return fmt.Sprintf("%s; 'calico-probe preflight' says what else is missing, and '%s' prints what to grant%s",
 			Forbidden(err), manifests, whose)

@@ -1,9 +1,12 @@
 package diagnose
 
 import (
+	"cmp"
+	"regexp"
+	"slices"
+
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
-	"slices"
 )
 
 // placementRules are what keeps a probe off a node without the node being ill: the
@@ -69,14 +72,14 @@ var probeRights = &Rule{
 	ID: "probe-rights", Layer: LayerPlacement, Title: "you lack the permission to start a probe on the node",
 	Doc: `The user who ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
-		Says: "Ask for the rights, or ask somebody who has them to run this.",
+		Says: "Request these permissions, or have a person who has them run this.",
 		Manifest: []string{
 			"calico-probe preflight --node {node}  # names what is missing",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "you may grant it to the user who runs it again, without -n",
-				Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
+				Manifest: []string{"calico-probe manifests --ways pod{whose} | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
@@ -112,6 +115,9 @@ var probeRejected = &Rule{
 
 // keptOff matches where no way led onto the node and this is why. While the API
 // itself sees something wrong with the node, that is likelier what people look for.
+// userOfAPI is the name by which the API server refuses a user.
+var userOfAPI = regexp.MustCompile(`User "([^"]+)"`)
+
 func keptOff(why facts.Reason, says string) func(Findings) []Case {
 	return func(f Findings) []Case {
 		var refused []Finding
@@ -129,9 +135,13 @@ func keptOff(why facts.Reason, says string) func(Findings) []Case {
 		}) {
 			weight = hint // something is wrong with the node itself
 		}
+		whose := " --user YOU"
+		if m := userOfAPI.FindStringSubmatch(refused[0].Saw); m != nil {
+			whose = cmp.Or(probe.UserFlag(m[1]), whose)
+		}
 		return []Case{{
 			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),
-			Args: map[string]Arg{"tried": namespaceArg(refused[0].Facts.Str(probe.FactNamespace))},
+			Args: map[string]Arg{"tried": namespaceArg(refused[0].Facts.Str(probe.FactNamespace)), "whose": own(whose)},
 		}}
 	}
 }

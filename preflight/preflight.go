@@ -134,7 +134,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
 		_, _ = p.rehearse(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
-	p.whose = whose(p.reader.Whoami(ctx))
+	p.whose = probe.UserFlag(p.reader.Whoami(ctx))
 	if err := p.rights(ctx, methods); err != nil {
 		return err
 	}

@@ -339,7 +339,7 @@ func TestWhose(t *testing.T) {
 		"jane": " --user=jane", "oidc:jane doe": " --user='oidc:jane doe'", "": "", "system:anonymous": "",
 		"system:serviceaccount:ops:oncall": " --service-account=ops:oncall",
 	} {
-		if got := whose(user); got != want {
+		if got := probe.UserFlag(user); got != want {
 			t.Errorf("%q: %q, want %q", user, got, want)
 		}
 	}

@@ -78,18 +78,6 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 	return missing(method, p.whose, lacks, where), nil
 }
 
-// whose is the flag of manifests that grants rights to a user, "" where there is no name.
-func whose(user string) string {
-	account, is := strings.CutPrefix(user, "system:serviceaccount:")
-	switch {
-	case user == "" || user == "system:anonymous":
-		return ""
-	case is:
-		return " --service-account=" + probe.Quote(account)
-	}
-	return " --user=" + probe.Quote(user)
-}
-
 // missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string

@@ -13,3 +13,16 @@ func Quote(text string) string {
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
+
+// UserFlag is the flag of 'calico-probe manifests' that grants rights to a user of the API, with a space before it; ""
+// where there is no name to grant to.
+func UserFlag(user string) string {
+	account, is := strings.CutPrefix(user, "system:serviceaccount:")
+	switch {
+	case user == "" || user == "system:anonymous":
+		return ""
+	case is:
+		return " --service-account=" + Quote(account)
+	}
+	return " --user=" + Quote(user)
+}

@@ -21,10 +21,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 		head = e.Name
 	}
 	switch {
-	case e.LeftOut != "":
-		if e.Name != "" { // its condition is in the record
-			para(0, head+": left out")
-		}
+	case e.LeftOut != "": // nothing happened; the record has the condition
 	case e.Kind == "run":
 		for _, a := range e.Asked {
 			writeAsked(para, head, a)
@@ -163,11 +160,11 @@ func (a Asked) bad() []Result {
 func (c Choice) String() string {
 	switch {
 	case c.Branch == "":
-		return "no branch holds"
+		return "no branch fits"
 	case c.When == "":
-		return c.Branch + ", since none of the others holds"
+		return c.Branch + " (no other branch fits)"
 	}
-	return c.Branch + ", since " + c.When
+	return c.Branch // the record has the condition
 }
 
 func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
