@@ -121,7 +121,19 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 			}
 		}
 	}
-	return append(out, unready(f)...)
+	return append(append(out, unseenFromOutside(f, peer)...), unready(f)...)
+}
+
+// unseenFromOutside is what other nodes, or one of them, do not reach of this node: a broken path is so both ways.
+func unseenFromOutside(f Findings, peer string) []Cover {
+	var out []Cover
+	for _, r := range f.Bad(checks.NeighbourReach.ID) {
+		summary := r.Target == "pods" || r.Target == "node-ports"
+		if summary && (peer == "" || strings.Contains(r.Saw+" ", " from "+peer+" ")) {
+			out = append(out, Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
 }
 
 // FollowsFrom reports whether a fault of another node may explain a bad answer of a node, as far as both can see.

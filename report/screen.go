@@ -285,8 +285,9 @@ const (
 func (s screen) item(word, text string, most int) []string {
 	lines := probe.Wrap(printable(text), s.columns()-marginText)
 	if len(lines) > most {
+		last := lines[most-1] + " " + lines[most] // of which a part may fit
 		lines = lines[:most]
-		lines[most-1] = cut(lines[most-1], s.columns()-marginText-2) + " …"
+		lines[most-1] = cut(last, s.columns()-marginText-2) + " …"
 	}
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(fmt.Sprintf("  %-*s%s", marginText-marginWord, word, l), " ")
@@ -295,12 +296,12 @@ func (s screen) item(word, text string, most int) []string {
 	return lines
 }
 
-// cut is a line of at most so many bytes, ended at a space or else within its one word.
+// cut is a line of at most so many bytes, ended at a space of its second half or else within a word.
 func cut(line string, most int) string {
 	if len(line) <= most {
 		return line
 	}
-	if at := strings.LastIndex(line[:most], " "); at > 0 {
+	if at := strings.LastIndex(line[:most], " "); at > most/2 {
 		return line[:at]
 	}
 	return strings.ToValidUTF8(line[:most], "")

@@ -186,7 +186,7 @@ func (s screen) rest(d detail) []string {
 		if text := s.explains(s.Causes[0]); text != "" {
 			out = append(out, s.item("explains", text, d.explains)...)
 		}
-		out = append(out, s.items("unexplained", s.unexplained(), d.open, d.notes)...)
+		out = append(out, s.items("unexplained", s.unexplained(d.notes > 1), d.open, d.notes)...)
 	}
 	out = append(out, s.items("compared", s.contrast(), d.compared, d.notes)...)
 	for _, r := range s.own() {
@@ -247,14 +247,18 @@ func (s screen) others(d detail) []string {
 }
 
 // unexplained are the bad answers of checks that no cause explains, the worst of each, but of each access method that
-// failed.
-func (s screen) unexplained() []string {
+// failed. Where each has one line, the target would leave no room for what was seen.
+func (s screen) unexplained(target bool) []string {
 	var out []string
 	had := map[string]bool{}
 	for _, r := range s.bad() {
 		if slices.Contains(s.Unexplained, r.Check) && (!had[r.Check] || r.Check == probe.CheckPlaced) {
 			had[r.Check] = true
-			out = append(out, r.named()+": "+r.Saw)
+			name := printable(r.Check)
+			if target || r.Check == probe.CheckPlaced {
+				name = r.named()
+			}
+			out = append(out, name+": "+r.Saw)
 		}
 	}
 	for _, id := range s.Unexplained {
