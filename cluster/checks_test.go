@@ -534,7 +534,7 @@ func TestFelixEnabled(t *testing.T) {
 func TestUnknownNodeNamesTheNearest(t *testing.T) {
 	err := &UnknownNodeError{Name: "node-b2", Have: alike([]corev1.Node{node("alpha", "10.0.0.1", ""),
 		node("node-b", "10.0.0.2", "")}, "node-b2")}
-	if got := err.Error(); got != `no node "node-b2" in this cluster; it has alpha, node-b` {
+	if got := err.Error(); got != `no node "node-b2" in this cluster, did you mean node-b?; it has alpha, node-b` {
 		t.Error(got)
 	}
 }

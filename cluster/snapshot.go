@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // readLimit bounds a try of Read as a whole. What is read first may take its share of that:
@@ -93,7 +94,8 @@ func (e *UnknownNodeError) Error() string {
 		have, more = have[:few], ", …"
 	}
 	have = slices.Sorted(slices.Values(have))
-	text := fmt.Sprintf("no node %q in this cluster; it has %s%s", e.Name, strings.Join(have, ", "), more)
+	text := fmt.Sprintf("no node %q in this cluster%s; it has %s%s", e.Name, suggest.DidYouMean(e.Name, e.Have),
+		strings.Join(have, ", "), more)
 	if e.Removed.Text == "" {
 		return text
 	}

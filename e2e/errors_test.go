@@ -32,7 +32,7 @@ func TestOneClearLine(t *testing.T) {
 		exit int
 		says string
 	}{
-		{"unknown node", "run --node node-c", 2, `no node "node-c" in this cluster; it has node-`},
+		{"unknown node", "run --node node-c", 2, `no node "node-c" in this cluster, did you mean node-`},
 		{"unreachable API", "run --node node-a --kubeconfig " + nowhere, 1, "127.0.0.1:1 cannot be reached (connection refused)"},
 		{"no such kubeconfig", "run --node node-a --kubeconfig /nowhere", 1, "/nowhere"},
 		{"no kubeconfig at all", "run --node node-a --context nowhere", 1, "nowhere"},

@@ -33,10 +33,11 @@ func TestExitCodes(t *testing.T) {
 	if strings.Count(good, `"check":"node-swap","status":"ok"`) != 1 {
 		t.Fatalf("no good answer to alter:\n%s", good)
 	}
-	altered := func(status string) string {
-		return write(status, strings.Replace(good, `"check":"node-swap","status":"ok"`, `"check":"node-swap","status":"`+status+`"`, 1))
+	altered := func(run, status string) string {
+		return strings.Replace(run, `"check":"node-swap","status":"ok"`, `"check":"node-swap","status":"`+status+`"`, 1)
 	}
-	warned, unanswered := altered("warn"), altered("unknown")
+	warned, unanswered := write("warned", altered(good, "warn")), write("unanswered", altered(good, "unknown"))
+	strict := write("strict", altered(call(t, append(healthy, "--fail-on", "warn", "-o", "ndjson")...).stdout, "warn"))
 	exits := func(args ...string) func(*testing.T) int {
 		return func(t *testing.T) int { return call(t, args...).exit }
 	}
@@ -51,7 +52,7 @@ func TestExitCodes(t *testing.T) {
 			"an unknown flag": exits("run", "--nod", "node-a"), "no such node": exits("run", "node-c"),
 			"an unknown topic": exits("help", "nonsense")},
 		3:   {"a fault": exits("analyze", file("docs/example.ndjson"))},
-		4:   {"warnings with --fail-on warn": exits("analyze", warned, "--fail-on", "warn")},
+		4:   {"warnings with --fail-on warn": exits("analyze", strict)},
 		5:   {"a missing answer": exits("analyze", unanswered)},
 		130: {"Ctrl-C": signalled(syscall.SIGINT)},
 		141: {"a closed pipe": func(t *testing.T) int {

@@ -85,7 +85,7 @@ func TestPlugin(t *testing.T) {
 		}
 	}
 	help := ran(t, "kubectl", "calico-probe", "run", "--help")
-	if !strings.Contains(help, "  kubectl calico-probe run --node worker-3\n") || strings.Contains(help, "  calico-probe run") {
+	if !strings.Contains(help, "  kubectl calico-probe run worker-3\n") || strings.Contains(help, "  calico-probe run") {
 		t.Error(help)
 	}
 	out, err := exec.CommandContext(t.Context(), "kubectl", "calico-probe", "run", "--node", "node-a", "--checks",

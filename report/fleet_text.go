@@ -261,7 +261,7 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	case len(t.all.Nodes):
 		fmt.Fprintln(b, "the API alone was checked, not the nodes themselves")
 	default:
-		fmt.Fprintf(b, "%d nodes had a probe; of the other %d the API alone was checked\n", len(t.all.Nodes)-alone, alone)
+		fmt.Fprintf(b, "%s had a probe; of the other %d the API alone was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
 	}
 }
 

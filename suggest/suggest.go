@@ -6,6 +6,7 @@ package suggest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,9 +19,13 @@ func DidYouMean(typed string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// Nearest is the name that was probably meant by a mistyped one, "" = none of them: the one at the
-// smallest distance, or else the one that shares the most words with it.
+// Nearest is the name that was probably meant by a mistyped one, "" = none of them: the only one that ends with it
+// after a dash, the one at the smallest distance, or else the one that shares the most words with it.
 func Nearest(typed string, names []string) string {
+	whole := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, "-"+typed) })
+	if len(whole) == 1 && strings.Contains(typed, "-") {
+		return whole[0]
+	}
 	best, least := "", max(2, len(typed)/3)+1
 	for _, name := range names {
 		if d := Distance(typed, name); d < least && d < len(name) {

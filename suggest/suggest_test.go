@@ -4,10 +4,11 @@ import "testing"
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	names := []string{"bgp", "bgp-session", "bgp-peers-missing", "node-swap", "swap-on", "run", "runbook"}
+	names := []string{"bgp", "bgp-session", "bgp-peers-missing", "node-swap", "swap-on", "run", "runbook",
+		"bgp-wrong-as", "nodename-wrong"}
 	for typed, want := range map[string]string{
 		"bpg": "bgp", "bgp-sesion": "bgp-session", "swap-onn": "swap-on", "rnbook": "runbook", "rnu": "run",
-		"swap": "node-swap", "session-bgp": "bgp-session",
+		"wrong-as": "bgp-wrong-as", "swap": "node-swap", "session-bgp": "bgp-session",
 		"": "", "x": "", "wholly-other": "",
 	} {
 		if got := Nearest(typed, names); got != want {
