@@ -118,8 +118,8 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 	return "Service " + at + " has no ready endpoint", true
 }
 
-// What a node, Calico and new pods need to write. Namespace default, which has no labels of its own, stands for the
-// namespaces of others.
+// What a node, Calico and new pods need to write. Namespace default, taken to have no labels but its name,
+// represents the namespaces of workloads.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType

@@ -33,7 +33,7 @@ var setMethod = probe.Fix{
 	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
 }
 
-// methodToSet stands in commands for a method that a node alone reports: the shell refuses to go on without one.
+// methodToSet replaces, in commands, a method that a node alone reports: the shell stops unless METHOD is set.
 const methodToSet = `"${METHOD:?first set it}"`
 
 // afterAddress are the causes that come of a wrong address.

@@ -111,9 +111,7 @@ Told from a node that is down, and from a blackhole for a block, by the route it
 	},
 	RuledOut: []string{checks.NodeUplink.ID, checks.NodeFirewall.ID},
 	Explains: append([]string{"kubelet-cut-off", "route-swallowed", "route-elsewhere", "route-not-in-kernel",
-		"route-not-made",
-		"api-cut-off",
-		"typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"}, lostPaths...),
+		"route-not-made", "api-cut-off", "typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.RouteSpecial.ID) {

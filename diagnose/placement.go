@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
-	"regexp"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -74,12 +72,12 @@ var probeRights = &Rule{
 	Fix: probe.Fix{
 		Says: "Request these permissions, or have a person who has them run this.",
 		Manifest: []string{
-			"calico-probe preflight --node {node}  # names what is missing",
+			"calico-probe preflight --node {node}  # names what is missing, and the flag for this user",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "you may grant it to the user who runs it again, without -n",
-				Manifest: []string{"calico-probe manifests --ways pod{whose} | kubectl apply -f -"}},
+				Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
@@ -115,9 +113,6 @@ var probeRejected = &Rule{
 
 // keptOff matches where no way led onto the node and this is why. While the API
 // itself sees something wrong with the node, that is likelier what people look for.
-// userOfAPI is the name by which the API server refuses a user.
-var userOfAPI = regexp.MustCompile(`User "([^"]+)"`)
-
 func keptOff(why facts.Reason, says string) func(Findings) []Case {
 	return func(f Findings) []Case {
 		var refused []Finding
@@ -135,13 +130,9 @@ func keptOff(why facts.Reason, says string) func(Findings) []Case {
 		}) {
 			weight = hint // something is wrong with the node itself
 		}
-		whose := " --user YOU"
-		if m := userOfAPI.FindStringSubmatch(refused[0].Saw); m != nil {
-			whose = cmp.Or(probe.UserFlag(m[1]), whose)
-		}
 		return []Case{{
 			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),
-			Args: map[string]Arg{"tried": namespaceArg(refused[0].Facts.Str(probe.FactNamespace)), "whose": own(whose)},
+			Args: map[string]Arg{"tried": namespaceArg(refused[0].Facts.Str(probe.FactNamespace))},
 		}}
 	}
 }

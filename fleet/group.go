@@ -76,7 +76,7 @@ func group(all []judged) []probe.Group {
 	return newNodesFirst(out)
 }
 
-// guess is 1 for a cause of low confidence, which never comes before a surer one.
+// guess is 1 for a cause of low confidence, which never leads a report that has a surer one.
 func guess(g probe.Group) int {
 	if g.Confidence == probe.Low {
 		return 1

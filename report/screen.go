@@ -284,7 +284,7 @@ const (
 // item are the lines of a text beside a word at the margin, at most so many; a longer text ends with "…".
 func (s screen) item(word, text string, most int) []string {
 	lines := probe.Wrap(printable(text), s.columns()-marginText)
-	if len(lines) > most {
+	if most = max(most, 1); len(lines) > most {
 		last := lines[most-1] + " " + lines[most] // of which a part may fit
 		lines = lines[:most]
 		lines[most-1] = cut(last, s.columns()-marginText-2) + " …"

@@ -160,7 +160,7 @@ func noted(line string) (command, note string) {
 	return command, note
 }
 
-// commentAfter is what stands between a command and a comment behind it; TestNoted holds the rules to that.
+// commentAfter separates a command from the comment behind it; TestNoted holds the rules to that.
 const commentAfter = "  # "
 
 // pastes are commands under their notes, as pages and tickets have them.

@@ -151,7 +151,7 @@ func (m misled) name() string {
 // have a route, unless it is the one of the node's own addresses: then the kernel's answer counts.
 func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
-	if slices.Contains([]string{probe.KindDatastore, probe.KindTypha, probe.KindService, probe.KindDNS}, t.Kind) {
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // of others the protocol is not known
 		protocol = syscall.IPPROTO_TCP
 	}
 	for i, r := range rules {

@@ -64,7 +64,7 @@ func (r Rule) String() string {
 var protocolNames = map[int]string{1: "icmp", 6: "tcp", 17: "udp", 58: "ipv6-icmp", 132: "sctp"}
 
 // TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of
-// IP and to a port; 0 stands for packets of no protocol in particular.
+// IP and to a port; 0 means packets of any protocol.
 func (r Rule) TakesAll(to netip.Addr, protocol, port int) bool {
 	return !r.Not && !r.Narrow && !r.From.IsValid() && r.Mark == 0 && r.In == "" && r.Out == "" &&
 		(!r.To.IsValid() || r.To.Contains(to.Unmap())) && (r.Protocol == 0 || r.Protocol == protocol) &&
