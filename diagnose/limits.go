@@ -43,6 +43,9 @@ Told from a node that has no memory left by what is available there, and by the 
 			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
 				seconds(num(ended, facts.Lived)))
 		}
+		if len(inside) > 0 && inside[0].Facts[checks.FactLimited] == true {
+			c.For[0].Weight = proof
+		}
 		if known {
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
 			c.For[0].Weight, c.Args["memory"] = proof, numberArg(max(1024, 2*limit/(1<<20)))

@@ -72,7 +72,7 @@ func explainsThere(there Findings, c candidate) bool {
 var peerFault = &Rule{
 	ID: "peer-fault", Layer: LayerPeers, Residual: true, Title: "a fault on the other node explains the loss",
 	Doc: `What this node sends to one other node, or to its pods, is lost, nothing on this node explains it, and that node was asked the same checks: there a cause was found that loses packets. It is named with that cause's own sentence.
-The confidence is a step lower than on that node, because the two were seen apart.
+The confidence is a step lower than on that node, because the two were seen apart, unless that cause also explains why that node reaches nothing of this one.
 Told from a fault of the network between the two by what that node itself shows.`,
 	Fix: probe.Fix{
 		Says:     "Correct it on {other}. A run there has the evidence and the commands.",
@@ -91,6 +91,9 @@ Told from a fault of the network between the two by what that node itself shows.
 			weight := hint
 			if c.cause.Confidence == probe.High {
 				weight = strong
+				if losesBack(f.At(node), c, f.Node) {
+					weight = proof
+				}
 			}
 			one := Case{About: node + " " + c.rule.ID, Peer: node,
 				Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and the fault is on %s (%s): %s", node, node, c.rule.ID,
@@ -105,6 +108,15 @@ Told from a fault of the network between the two by what that node itself shows.
 		}
 		return out
 	},
+}
+
+// losesBack reports whether a cause on another node explains what that node loses on the way to this one.
+func losesBack(there Findings, c candidate, node string) bool {
+	lost := lostTowards(there, node)
+	return slices.ContainsFunc(c.covered, func(at int) bool {
+		r := there.All[at]
+		return slices.ContainsFunc(lost, func(l Finding) bool { return l.Check == r.Check && l.Target == r.Target })
+	})
 }
 
 // shownThere is how many results of another node's cause are shown.

@@ -26,7 +26,8 @@ var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unf
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
 // its own port; those of peers are another matter
-var calicoDown = append(append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, podsUnconnected...), Covers(
+var calicoDown = append(append([]Cover{{Check: checks.BGPPort.ID, About: "port "},
+	{Check: facts.CheckNodeReady, About: networkUnavailable}}, podsUnconnected...), Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID,
 	checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,

@@ -215,6 +215,7 @@ var obstacles = []struct {
 	{of: StartsSandbox, also: true, is: ObstacleCgroupDriver, words: regexp.MustCompile(
 		`for systemd cgroups, got|configured with (?:systemd|cgroupfs) cgroup manager, but|cgroup driver: "?\w+"? is different from`)},
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
+	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
 	// The kubelet opens no other file for a sandbox than this one and those of its own folder.
 	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: regexp.MustCompile(
@@ -260,6 +261,9 @@ var (
 	ociFails = regexp.MustCompile(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
 		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
 		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
+	// For a sandbox the shim starts nothing but the OCI runtime of its configuration, whatever its name.
+	ociStarts = regexp.MustCompile(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
+		`(?:no such file or directory|permission denied|exec format error)`)
 	ociSecures = regexp.MustCompile(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +
 		`(?:runc create failed|shim task|OCI runtime create failed).*cannot allocate memory`)
 )

@@ -19,6 +19,8 @@ func TestSandboxFailed(t *testing.T) {
 			Obstacle: ObstacleResolvConf, At: "/run/systemd/resolve/resolv.conf"},
 		"Failed to create pod sandbox: open /etc/kubernetes/upstream.conf: no such file or directory": {
 			Obstacle: ObstacleResolvConf, At: "/etc/kubernetes/upstream.conf"},
+		began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/ID/log.json: no such file or directory): fork/exec /usr/local/nvidia/toolkit/nvidia-runtime.cdi: no such file or directory`: {
+			Obstacle: ObstacleOCI, At: "/usr/local/nvidia/toolkit/nvidia-runtime.cdi"},
 		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
 		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
