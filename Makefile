@@ -90,7 +90,7 @@ tools: ## install what the sandbox needs from Debian (as root)
 	@scripts/install-tools.sh
 
 sandbox: tools ## build the sandbox cluster's parts (minutes, once)
-	@go build -C sandbox -o $(SANDBOX) .
+	@go build -C test/sandbox -o $(SANDBOX) .
 	@$(SANDBOX) build
 
 demo: build image sandbox ## a cluster on this machine, and one run on it
@@ -104,7 +104,7 @@ unit: ## fast tests: no root, under a minute
 # compiled for the client.
 .PHONY: clients
 clients:
-	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl ./tokens helm.sh/helm/v4/cmd/helm
+	@CGO_ENABLED=0 go build -C test/e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl ./tokens helm.sh/helm/v4/cmd/helm
 
 PARTS := build image toolbox-here client-here sandbox clients
 
@@ -112,7 +112,7 @@ PARTS := build image toolbox-here client-here sandbox clients
 # tests in their short form (-short). What takes minutes, or a quiet machine, is in test-all.
 # TestHealthy comes first: it waits for a quiet machine, which there is only before the rest.
 test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in short form (as root)
-	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
+	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./test/e2e
 	go test ./...
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
@@ -123,7 +123,7 @@ test-all: $(PARTS) ## every test there is (an hour, as root): when its family wa
 	@$(MAKE) --no-print-directory mutants-unit
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine pages
-	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
+	go test -C test/sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory fuzz
 
@@ -133,20 +133,20 @@ test-all: $(PARTS) ## every test there is (an hour, as root): when its family wa
 SESSIONS := ^Test(Sh|Terminal)
 ALONE    := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad|Pressure)$$
 suite: # on the cluster, but for the sessions and the faults
-	go test -tags e2e -count=1 -timeout 45m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
+	go test -tags e2e -count=1 -timeout 45m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./test/e2e
 
 sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
-	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./test/e2e
 	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
 lab: # every fault that only its own cluster feels, on another
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 45m -run '^TestFaults$$' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 45m -run '^TestFaults$$' ./test/e2e
 
 machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
-	go test -tags e2e -count=1 -timeout 15m -skip '^TestPressure$$' -run '$(ALONE)' ./e2e
-	go test -tags e2e -count=1 -timeout 10m -run '^TestPressure$$' ./e2e # its kubelet turns others' pods away too
-	go test -tags e2e -count=1 -timeout 10m ./e2e/hollow # a thousand nodes that are objects
-	go test -tags e2e -count=1 -timeout 15m ./e2e/many   # twelve that are real
+	go test -tags e2e -count=1 -timeout 15m -skip '^TestPressure$$' -run '$(ALONE)' ./test/e2e
+	go test -tags e2e -count=1 -timeout 10m -run '^TestPressure$$' ./test/e2e # its kubelet turns others' pods away too
+	go test -tags e2e -count=1 -timeout 10m ./test/e2e/hollow # a thousand nodes that are objects
+	go test -tags e2e -count=1 -timeout 15m ./test/e2e/many   # twelve that are real
 
 # What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
 SLOW := ^Test(APIRefusesInMidRun|Conditions|ByKubelet|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits|Capture(HasFewRights|ByEachMethod)|Older(Probe|Client))$$
@@ -158,25 +158,25 @@ GATE_AFTER_FAULTS := ^Test(InterruptedRuns|MountsBelowTheRootAreReadOnly)$$
 GATE := go test -tags e2e -short -count=1 -timeout 20m
 .PHONY: gate-suite gate-sessions gate-lab
 gate-suite:
-	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(SLOW)|$(GATE_AFTER_FAULTS)' ./e2e
+	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(SLOW)|$(GATE_AFTER_FAULTS)' ./test/e2e
 gate-sessions:
-	E2E_CLUSTER=$(E2E_CLUSTER)-sh $(GATE) -run '$(GATE_SESSIONS)' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-sh $(GATE) -run '$(GATE_SESSIONS)' ./test/e2e
 	go test -tags e2e -short -count=1 -timeout 20m ./probe/...
 gate-lab:
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./e2e
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./test/e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./test/e2e
 
 .PHONY: mutants mutants-unit
 mutants-unit: # takes back each promise of docs/security.md that a unit test holds: the test must fail
-	go run ./e2e/mutants unit
+	go run ./test/e2e/mutants unit
 
 mutants: $(PARTS) ## take back the other promises of docs/security.md: a test on a cluster must fail (an hour, as root)
-	go run ./e2e/mutants e2e
+	go run ./test/e2e/mutants e2e
 
 # Chromium is 126 MB to load and nothing else needs it, so the tests do without it where it is not.
 pages: # the pages of -o html and serve, in a real browser, where there is one
 	@command -v chromium >/dev/null || echo "skipped: there is no chromium to look at pages of HTML: 'make chromium'"
-	go test -tags e2e -count=1 -timeout 10m ./e2e/pages
+	go test -tags e2e -count=1 -timeout 10m ./test/e2e/pages
 
 chromium: ## install Debian's Chromium, for the tests of pages of HTML (as root)
 	@command -v chromium >/dev/null || { apt-get update -qq && \
@@ -185,40 +185,40 @@ chromium: ## install Debian's Chromium, for the tests of pages of HTML (as root)
 OTHERS := $(CACHE)/others
 others: $(PARTS) ## tests with k9s, node-problem-detector and the MCP inspector themselves (builds them, minutes)
 	GOBIN=$(OTHERS)/bin CGO_ENABLED=0 go install github.com/derailed/k9s@v0.50.16
-	CGO_ENABLED=0 go build -C e2e/npd -o $(OTHERS)/bin/ k8s.io/node-problem-detector/cmd/nodeproblemdetector
+	CGO_ENABLED=0 go build -C test/e2e/npd -o $(OTHERS)/bin/ k8s.io/node-problem-detector/cmd/nodeproblemdetector
 	npm install --prefix $(OTHERS) --no-audit --no-fund --no-save --ignore-scripts \
 		node-linux-$(subst amd64,x64,$(HOST))@22.23.3 @modelcontextprotocol/inspector@2.12.0
-	go test -tags e2e -count=1 -timeout 15m -run '^Test(K9s|Inspector|NodeProblemDetector)$$' ./e2e
+	go test -tags e2e -count=1 -timeout 15m -run '^Test(K9s|Inspector|NodeProblemDetector)$$' ./test/e2e
 
 screenshots: chromium ## make the pictures of pages in docs/ anew
-	SCREENSHOTS=$(CURDIR)/docs go test -tags e2e -count=1 -timeout 10m -run '^TestDocsScreenshots$$' ./e2e/pages
+	SCREENSHOTS=$(CURDIR)/docs go test -tags e2e -count=1 -timeout 10m -run '^TestDocsScreenshots$$' ./test/e2e/pages
 
 faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
-	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e
+	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./test/e2e
 
 # With Calico itself, which is not built here: CALICO is a folder of image archives, and each MANIFEST starts
-# it another way (sandbox/README.md).
+# it another way (test/sandbox/README.md).
 .PHONY: real
 MANIFEST ?= $(CALICO)/calico.yaml
 real: $(if $(CALICO),build image sandbox) ## tests on Calico itself: CALICO=DIR [MANIFEST="FILE..."]
 ifeq ($(CALICO),)
-	@echo "skipped: no CALICO=DIR with the image archives of Calico; sandbox/README.md says what is in it"
+	@echo "skipped: no CALICO=DIR with the image archives of Calico; test/sandbox/README.md says what is in it"
 else
 	@for m in $(MANIFEST); do echo "with $$m"; CALICO=$(abspath $(CALICO)) MANIFEST=$$(realpath $$m) E2E_CLUSTER=$(E2E_CLUSTER)-real \
-		go test -tags e2e -count=1 -timeout 30m -run '^TestReal' ./e2e || exit 1; done
+		go test -tags e2e -count=1 -timeout 30m -run '^TestReal' ./test/e2e || exit 1; done
 endif
 
 .PHONY: accuracy
 accuracy: $(if $(CALICO),build image sandbox) ## docs/accuracy.md, of what TestRealFaults sees: CALICO=DIR (forty minutes)
 	ACCURACY=$(CURDIR)/docs/accuracy.md CALICO=$(abspath $(CALICO)) E2E_CLUSTER=$(E2E_CLUSTER)-real \
-		go test -tags e2e -count=1 -timeout 80m -run '^TestRealFaults$$' ./e2e
+		go test -tags e2e -count=1 -timeout 80m -run '^TestRealFaults$$' ./test/e2e
 
 sweep: build image sandbox ## let each call of the API fail once in each way, and write docs/sweep.md (two hours)
-	SWEEP=all go test -count=1 -timeout 30m -run '^TestEachCallFails$$' ./examine ./cmd/calico-probe
-	SWEEP=all go test -tags e2e -count=1 -timeout 240m -run '^TestSweep$$' ./e2e
+	SWEEP=all go test -count=1 -timeout 30m -run '^TestEachCallFails$$' ./internal/examine ./cmd/calico-probe
+	SWEEP=all go test -tags e2e -count=1 -timeout 240m -run '^TestSweep$$' ./test/e2e
 
 soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
-	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e
+	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./test/e2e
 
 fuzz: ## every fuzz target there is, some thousand times (FUZZTIME=5000x)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
@@ -229,23 +229,23 @@ race: ## unit tests with Go's race detector (needs gcc, which 'make tools' insta
 
 BENCHED := $(CACHE)/bench.txt
 bench: build image toolbox-here sandbox clients ## measure, as ratios within one run, and write docs/performance.md
-	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e >$(BENCHED)
-	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./e2e/hollow >>$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./test/e2e >$(BENCHED)
+	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 20m ./test/e2e/hollow >>$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/icmp >>$(BENCHED)
 	go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 3x ./probe/skbdrop >>$(BENCHED)
-	go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m . >>$(BENCHED)
+	go test -C test/sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m . >>$(BENCHED)
 	@cat $(BENCHED)
-	@go run ./e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md
+	@go run ./test/e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md
 
 docs: ## write what is generated: references, schemas (a test says when they are stale)
-	go test -count=1 ./docs/schema ./cmd/calico-probe ./examine ./install -run '^TestDocs' -update
+	go test -count=1 ./docs/schema ./cmd/calico-probe ./internal/examine ./internal/install -run '^TestDocs' -update
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
 	go vet -tags e2e,release ./...
-	GOOS=darwin go vet ./cmd/calico-probe ./session ./ui
-	GOOS=windows go vet ./cmd/calico-probe ./session ./ui
-	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
+	GOOS=darwin go vet ./cmd/calico-probe ./internal/session ./internal/ui
+	GOOS=windows go vet ./cmd/calico-probe ./internal/session ./internal/ui
+	$(foreach m,. images test/sandbox test/e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
 vuln: ## scan for known vulnerabilities (needs the database of vuln.go.dev, or GOVULNDB)
 	@scripts/vuln.sh
@@ -281,7 +281,7 @@ release-check: syft ## the release's configuration, and all of it but publishing
 	@openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $(CACHE)/check.key
 	@openssl pkey -in $(CACHE)/check.key -pubout -out $(CACHE)/check.pub
 	RELEASE_KEY=$(CACHE)/check.key PATH=$(CACHE)/bin:$$PATH $(RELEASER) release --snapshot --clean --skip=publish
-	DIST=$(CURDIR)/dist RELEASE_PUB=$(CACHE)/check.pub go test -count=1 -timeout 30m -tags release ./install -run '^TestRelease'
+	DIST=$(CURDIR)/dist RELEASE_PUB=$(CACHE)/check.pub go test -count=1 -timeout 30m -tags release ./internal/install -run '^TestRelease'
 
 # The private key stays with whoever releases; release.pub is to be committed.
 release-key: # a pair of keys to sign releases with: RELEASE_KEY=FILE, and release.pub

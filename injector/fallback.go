@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe/facts"
-	"github.com/calico-probe/calico-probe/trace"
 )
 
 // Fallback tries access methods, one after the other, until a probe answers. What stopped

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/calico-probe/calico-probe/serverclock"
+	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
 // Client writes to a cluster.

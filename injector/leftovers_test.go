@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/calico-probe/calico-probe/serverclock"
+	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
 // TestOver wants the time of an object to be over by the API server's clock alone, whatever

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/calico-probe/calico-probe/suggest"
+	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
 // Vantage is where a check stands when it asks.

@@ -303,7 +303,7 @@ func TestNoSecretIsWhole(t *testing.T) {
 // TestNightsAreWhole wants the texts of every recorded night as they are.
 func TestNightsAreWhole(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../diagnose/testdata/*.txtar")
+	files, err := filepath.Glob("../internal/diagnose/testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no recorded nights", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/bundle"
+	"github.com/calico-probe/calico-probe/internal/bundle"
 )
 
 // TestBundle makes one of a run by the API, and has analyze read the run in it.

@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/output"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/output"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/session"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
 	"github.com/calico-probe/calico-probe/probe/tools"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/session"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 const captureExample = `  # how far do our own pings come on the node? and a TCP connection?

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // pendingKey is the annotation that keeps what one round found.

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 // TestConditionsWritten writes a condition of each node in the second round that finds the same, and exits well

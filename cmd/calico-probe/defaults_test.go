@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestMain hides the developer's own defaults from the tests.

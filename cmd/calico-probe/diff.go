@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/output"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/output"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 const diffExample = `  # what has changed since the node was well

@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/session"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/session"
 )
 
 // TestReadme holds the README to what the program is.
@@ -58,7 +58,7 @@ func TestPagesAgree(t *testing.T) {
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/(?:probe|toolbox):[0-9][0-9a-z.-]*`)
 	named := 0
 	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md", "../../CONTRIBUTING.md",
-		"../../sandbox/README.md") {
+		"../../test/sandbox/README.md") {
 		text := read(t, page)
 		for _, link := range links(text) {
 			file, anchor, _ := strings.Cut(link, "#")

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/probe"
 )
 

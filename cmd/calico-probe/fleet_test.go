@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // fleetAPI is a kubeconfig of an API with two nodes, of which worker-b is silent; every verb but get is refused.

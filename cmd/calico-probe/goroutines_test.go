@@ -11,7 +11,7 @@ import (
 
 // startsPlainly are folders whose goroutines may end the program: they serve the user's own terminal, or are a part of
 // tests.
-var startsPlainly = []string{"prompt", "ui", "sandbox", "e2e"}
+var startsPlainly = []string{"internal/prompt", "internal/ui", "test"}
 
 // TestCrashesAreNamed wants what probe.Async delivers to be read, because a crash that nothing reads vanishes.
 // probe.Detach is for a caller that does not wait.
@@ -65,8 +65,8 @@ func isAsync(e ast.Expr) bool {
 // probe.Detach.
 func TestGoroutines(t *testing.T) {
 	for _, s := range sources(t, filepath.Join("..", "..")) {
-		top, _, _ := strings.Cut(s.path, "/")
-		if strings.HasSuffix(s.path, "_test.go") || slices.Contains(startsPlainly, top) || s.path == "probe/recovered.go" ||
+		plainly := slices.ContainsFunc(startsPlainly, func(dir string) bool { return strings.HasPrefix(s.path, dir+"/") })
+		if strings.HasSuffix(s.path, "_test.go") || plainly || s.path == "probe/recovered.go" ||
 			strings.HasSuffix(s.folder(), "test") {
 			continue
 		}

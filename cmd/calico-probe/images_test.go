@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestImageName wants what is no name of an image refused before anything is asked.

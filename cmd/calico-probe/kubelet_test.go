@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestKubeletIsForPeople wants --via kubelet taken by nobody who did not name it: not by auto, and by no program, be it
@@ -43,7 +43,7 @@ func TestKubeletIsForPeople(t *testing.T) {
 	for taken, want := range map[string]int{
 		"profile: standard": report.ExitHealthy, "via: api": report.ExitHealthy, "via: " + via: report.ExitUsage,
 	} {
-		text := strings.ReplaceAll(read(t, "../../runbook/builtin/before-reboot.yaml"), "profile: standard", taken)
+		text := strings.ReplaceAll(read(t, "../../internal/runbook/builtin/before-reboot.yaml"), "profile: standard", taken)
 		if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

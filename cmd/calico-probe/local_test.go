@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 func TestLocalOfAnotherMachine(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 const manifestsExample = `  # the rights of every access method, for a group of people

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestManifestsForServe wants flags that only say how 'serve' is set up refused without --serve,

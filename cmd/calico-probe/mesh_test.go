@@ -15,10 +15,10 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/live"
-	"github.com/calico-probe/calico-probe/mesh"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/live"
+	"github.com/calico-probe/calico-probe/internal/mesh"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 // TestMeshUnfinished wants a mesh without a verdict to leave files that say so.

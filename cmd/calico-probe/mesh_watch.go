@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/calico-probe/calico-probe/fleet"
-	"github.com/calico-probe/calico-probe/live"
-	"github.com/calico-probe/calico-probe/mesh"
+	"github.com/calico-probe/calico-probe/internal/fleet"
+	"github.com/calico-probe/calico-probe/internal/live"
+	"github.com/calico-probe/calico-probe/internal/mesh"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/prompt"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // watchFlags are those of mesh --watch.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/install"
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestAccessMethodsEverywhere wants each access method of the table in injector/method.go wherever CONTRIBUTING
@@ -35,7 +35,7 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 			missing("CONTRIBUTING.md has no row that names its tests in e2e/: that it goes onto a node, fails, and is killed")
 		}
 		if worksInPod(method) && !takesRights(method) {
-			missing("install/rights.go has no use of that name with the rights it takes, so nobody can be granted it")
+			missing("internal/install/rights.go has no use of that name with the rights it takes, so nobody can be granted it")
 		}
 		root := (&app{flags: genericclioptions.NewConfigFlags(true)}).command()
 		for _, flag := range flagsOf(t, root, "run", method) {
@@ -45,7 +45,7 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 			for _, verb := range []string{"run --node a", "preflight --node a"} {
 				exit, _, errs := call(t, append(strings.Fields(verb), "--"+flag, "\x1b;")...)
 				if exit != report.ExitUsage || !strings.Contains(errs, "--"+flag) {
-					missing("Options.Validate in examine/options.go does not refuse --" + flag + " with an escape in it: " + errs)
+					missing("Options.Validate in internal/examine/options.go does not refuse --" + flag + " with an escape in it: " + errs)
 				}
 			}
 		}

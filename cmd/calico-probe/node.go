@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 // nodeFlag adds --node, which takes one name, also as 'kubectl get nodes -o name' prints it.

@@ -18,8 +18,8 @@ import (
 	"github.com/joshdk/go-junit"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 func read(t *testing.T, name string) string {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/install"
-	"github.com/calico-probe/calico-probe/output"
-	"github.com/calico-probe/calico-probe/preflight"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/output"
+	"github.com/calico-probe/calico-probe/internal/preflight"
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 // preflightLimit bounds the whole verb.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"github.com/calico-probe/calico-probe/diagnose"
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // man writes the manual pages, for packages of the program.

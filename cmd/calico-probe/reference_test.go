@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/calico-probe/calico-probe/diagnose"
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/examine"
 )
 
 var update = flag.Bool("update", false, "write the references")

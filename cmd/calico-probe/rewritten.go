@@ -7,9 +7,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/prompt"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // rewritten is what a person reads on, with a text that takes the place of the one before

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestMistyped wants one line about what was mistyped, with what was probably meant.

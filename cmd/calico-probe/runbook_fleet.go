@@ -5,13 +5,13 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/fleet"
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/runbook"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/fleet"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 // manyNodes are the options that a runbook's look at many nodes stands for.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/ui"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
 // kubeconfig leads a runbook's commands to the cluster that was chosen here, as the user who was

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/runbook"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // stopwatch calls over when what is left has gone by while it ran. The time of a person

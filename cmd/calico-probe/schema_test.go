@@ -52,7 +52,7 @@ type night struct{ name, file string }
 // nights are the recorded runs of the rules' tests.
 func nights(t *testing.T) []night {
 	t.Helper()
-	files, err := filepath.Glob("../../diagnose/testdata/*.txtar")
+	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
 	if err != nil || len(files) < 100 {
 		t.Fatalf("only %d recorded nights, %v", len(files), err)
 	}
@@ -154,7 +154,7 @@ func TestSchemasTakeWhatIsNewer(t *testing.T) {
 // TestRunbooksFitTheSchema has the built-in runbooks read by an editor's eyes.
 func TestRunbooksFitTheSchema(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../runbook/builtin/*.yaml")
+	files, err := filepath.Glob("../../internal/runbook/builtin/*.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%v, %v", files, err)
 	}

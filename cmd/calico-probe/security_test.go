@@ -69,7 +69,7 @@ func TestEveryPromiseHasATest(t *testing.T) {
 				}
 			}
 			if len(mutants[number]) == 0 {
-				t.Errorf("%s has no mutant in e2e/mutants/mutants.txtar", number)
+				t.Errorf("%s has no mutant in test/e2e/mutants/mutants.txtar", number)
 			}
 			for _, killer := range mutants[number] {
 				if !slices.ContainsFunc(named, func(n []string) bool { return n[1] == killer }) {
@@ -118,7 +118,7 @@ func blocksOf(body string) (blocks []string) {
 // everyMutant is the tests that must kill the mutants of each row.
 func everyMutant(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../e2e/mutants/mutants.txtar")
+	text, err := os.ReadFile("../../test/e2e/mutants/mutants.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

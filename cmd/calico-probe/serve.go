@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
-	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/gate"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/alerts"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/gate"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/runbook"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // serveOptions are the flags of the serve verb.

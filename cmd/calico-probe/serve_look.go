@@ -15,15 +15,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/page"
+	"github.com/calico-probe/calico-probe/internal/alerts"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/runbook"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // servant is who runs a runbook for an alert.

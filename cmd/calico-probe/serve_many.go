@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/fleet"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/alerts"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/fleet"
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 // lookAtMany looks at all nodes once, for alerts about many: what the API says of each, and probes on a few of each

@@ -19,12 +19,12 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/alerts"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/runbook"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestServeRefuses wants bad flags and files refused in a line before anything listens.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/calico-probe/calico-probe/examine"
-	"github.com/calico-probe/calico-probe/session"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/session"
 )
 
 const shellExample = `  # choose a node, the worst first, and look around

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // lookups are the commands that ask nobody.

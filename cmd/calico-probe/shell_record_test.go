@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestAnalyzeTranscript reads a session back: its last answers, and what was done.

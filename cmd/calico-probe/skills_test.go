@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/internal/runbook"
 )
 
 // TestDocsSkills wants the skills to be what the built-in runbooks say, one each, and right: a head that can be read,
@@ -31,7 +31,7 @@ func TestDocsSkills(t *testing.T) {
 		}
 		name := runbook.SkillName(it.Name)
 		want = append(want, name)
-		file := filepath.Join("../../skills", name, "SKILL.md")
+		file := filepath.Join("../../deploy/skills", name, "SKILL.md")
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
@@ -42,12 +42,12 @@ func TestDocsSkills(t *testing.T) {
 		}
 		is, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(is, b.Bytes()) {
-			t.Errorf("skills/%s is not what the runbook says (%v): 'make docs' writes it", name, err)
+			t.Errorf("deploy/skills/%s is not what the runbook says (%v): 'make docs' writes it", name, err)
 		}
 		lintSkill(t, name, b.String())
 	}
 	var got []string
-	folders, err := os.ReadDir("../../skills")
+	folders, err := os.ReadDir("../../deploy/skills")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // failingAt is a kubeconfig of a server in front of another one, which fails one of all calls: with error 500, in the

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // TestTraces sends the spans of a run to an endpoint. The path of the API server's address, which may be a secret, is

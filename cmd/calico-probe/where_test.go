@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/examine"
 )
 
 const threeContexts = `{"apiVersion": "v1", "kind": "Config", "current-context": "prod", "clusters": [

@@ -105,15 +105,15 @@ func TestWhatTravels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for forbidden, why := range map[string]string{
-		"k8s.io/client-go":                              "the probe never talks to the Kubernetes API",
-		"k8s.io/apimachinery":                           "nothing the probe reads is a Kubernetes object",
-		"k8s.io/kubectl":                                "belongs to the client",
-		"k8s.io/cli-runtime":                            "belongs to the client",
-		"github.com/spf13/cobra":                        "two verbs need no framework",
-		"github.com/prometheus/client_golang":           "the probe exports nothing",
-		"github.com/calico-probe/calico-probe/injector": "writing belongs to the client",
-		"github.com/calico-probe/calico-probe/cluster":  "reading the API belongs to the client",
-		"github.com/calico-probe/calico-probe/report":   "the client reports",
+		"k8s.io/client-go":                                      "the probe never talks to the Kubernetes API",
+		"k8s.io/apimachinery":                                   "nothing the probe reads is a Kubernetes object",
+		"k8s.io/kubectl":                                        "belongs to the client",
+		"k8s.io/cli-runtime":                                    "belongs to the client",
+		"github.com/spf13/cobra":                                "two verbs need no framework",
+		"github.com/prometheus/client_golang":                   "the probe exports nothing",
+		"github.com/calico-probe/calico-probe/injector":         "writing belongs to the client",
+		"github.com/calico-probe/calico-probe/internal/cluster": "reading the API belongs to the client",
+		"github.com/calico-probe/calico-probe/internal/report":  "the client reports",
 	} {
 		for dep := range strings.Lines(string(out)) {
 			if dep = strings.TrimSpace(dep); dep == forbidden || strings.HasPrefix(dep, forbidden+"/") {

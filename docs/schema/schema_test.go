@@ -14,9 +14,9 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/runbook"
 )
 
 var update = flag.Bool("update", false, "write the schemas")
@@ -68,7 +68,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		version = runbook.APIVersion[strings.LastIndexByte(runbook.APIVersion, '/')+1:]
 		r.AllowAdditionalProperties = false // what it would not read is a slip
 	}
-	for _, folder := range []string{"probe", "report", "runbook"} {
+	for _, folder := range []string{"probe", "internal/report", "internal/runbook"} {
 		if err := r.AddGoComments("github.com/calico-probe/calico-probe", folder, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/calico-probe/calico-probe/filelock"
+	"github.com/calico-probe/calico-probe/internal/filelock"
 	"github.com/calico-probe/calico-probe/probe"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // use runs a tool on a made-up node, whose files are below root.

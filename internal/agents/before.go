@@ -1,0 +1,111 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Names of nodes, of what can be explained, and IDs of causes and checks; what is none is not passed on.
+var (
+	nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	ownName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./-]{0,99}$`)
+	plainID  = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+func checkNodes(names ...string) error {
+	for _, n := range names {
+		if !nodeName.MatchString(n) {
+			return refuse("%q is no name of a node", probe.Cut(probe.Line(n), 60))
+		}
+	}
+	return nil
+}
+
+func checkNodesOf(in nodesArguments) error { return checkNodes(in.Nodes...) }
+
+func (s *Server) checkRun(in runArguments) error {
+	if err := checkNodes(in.Node); err != nil {
+		return err
+	}
+	if !s.world.Probes && in.Via != viaAPI && in.Via != "" {
+		return refuse("no probe may be put on a node: calico-probe mcp was started without --allow-probes; via=api works")
+	}
+	return nil
+}
+
+// usable is which of the runbooks has a name, -1 where none that is right has.
+func (s *Server) usable(name string) int {
+	return slices.IndexFunc(s.world.Runbooks, func(it runbook.Item) bool { return it.Name == name && it.Err == nil })
+}
+
+func (s *Server) checkRunbook(in runbookArguments) error {
+	switch {
+	case in.Name == "":
+		return nil
+	case s.usable(in.Name) < 0:
+		return refuse("there is no runbook %q that can be used: call runbook without a name for the list",
+			probe.Cut(probe.Line(in.Name), 60))
+	case in.Node == "":
+		return nil
+	case !s.world.Probes || s.world.Follow == nil:
+		return refuse("no runbook may be carried out: calico-probe mcp was started without --allow-probes")
+	}
+	return checkNodes(in.Node)
+}
+
+// What a person is asked before something is created; "" = nothing is. The arguments were checked before.
+
+func (s *Server) confirmRun(in runArguments) string {
+	if in.Via == viaAPI || !s.world.Probes {
+		return ""
+	}
+	return fmt.Sprintf("Put a read-only probe pod on node %s, and where something is wrong there on a few healthy nodes to "+
+		"compare? Each ends automatically.", in.Node)
+}
+
+func confirmMesh(in nodesArguments) string {
+	const most = 10
+	where := "every node of the cluster"
+	if n := len(in.Nodes); n > 0 {
+		where = "node " + strings.Join(in.Nodes[:min(n, most)], ", ")
+		if n > most {
+			where += fmt.Sprintf(" and %d more", n-most)
+		}
+	}
+	if in.Selector != "" {
+		where += fmt.Sprintf(" with the labels %q", probe.Cut(probe.Line(in.Selector), 200))
+	}
+	return "Put a read-only probe pod on " + where + "? Each ends automatically."
+}
+
+// scopeLimit bounds how long the nodes of a question may take to count.
+const scopeLimit = 30 * time.Second
+
+// scopeMesh names the nodes that a mesh is about, as part of its question: "" if the world does not count them.
+func (s *Server) scopeMesh(ctx context.Context, in nodesArguments) (string, error) {
+	if s.world.Scope == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, scopeLimit)
+	defer cancel()
+	scope, err := s.world.Scope(ctx, in.Nodes, in.Selector)
+	if err != nil {
+		return "", err
+	}
+	return " That is " + scope + ".", nil
+}
+
+func confirmRunbook(in runbookArguments) string {
+	if in.Name == "" || in.Node == "" {
+		return ""
+	}
+	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
+		"It notifies the webhooks that it names.", in.Name, in.Node)
+}

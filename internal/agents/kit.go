@@ -1,0 +1,343 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// The arguments of the tools.
+type (
+	nodesArguments struct {
+		Nodes    []string `json:"nodes,omitempty" jsonschema:"names of nodes; leave out for all"`
+		Selector string   `json:"selector,omitempty" jsonschema:"labels of nodes, as kubectl's -l"`
+	}
+	runArguments struct {
+		Node    string   `json:"node" jsonschema:"name of the node"`
+		Profile string   `json:"profile,omitempty" jsonschema:"quick, standard (default) or deep"`
+		Via     string   `json:"via,omitempty" jsonschema:"access method: auto (default), or api to create nothing"`
+		Checks  []string `json:"checks,omitempty" jsonschema:"only these checks: IDs or families, as bgp"`
+	}
+	resultArguments struct {
+		ID    string `json:"id,omitempty" jsonschema:"id that an earlier answer began with; leave out to list them"`
+		Check string `json:"check,omitempty" jsonschema:"ID of a check: its answers with their evidence"`
+	}
+	explainArguments struct {
+		ID string `json:"id" jsonschema:"ID of a cause or a check"`
+	}
+	diffArguments struct {
+		A string `json:"a" jsonschema:"id of a run, the good one"`
+		B string `json:"b" jsonschema:"id of a run, the bad one"`
+	}
+	runbookArguments struct {
+		Name string `json:"name,omitempty" jsonschema:"name of a runbook; leave out to list them"`
+		Node string `json:"node,omitempty" jsonschema:"carry it out on this node; leave out to read it"`
+	}
+)
+
+// addTools offers what the world can do.
+func (s *Server) addTools() error {
+	w, probes := s.world, s.world.Probes
+	var errs []error
+	add := func(err error) { errs = append(errs, err) }
+	if w.Triage != nil {
+		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes by the API", asks: true, do: s.triage,
+			check: checkNodesOf,
+			text:  "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
+	}
+	if w.Run != nil {
+		text := "Examines one node and names the cause, its evidence and the fix, which is never run. "
+		if probes {
+			text += "Puts a read-only probe pod on the node for some seconds, and on healthy ones to compare; via=api creates nothing."
+		} else {
+			text += "Only by the API (via=api): no probe may be put on a node here."
+		}
+		add(offer(s, tool[runArguments]{name: "run", title: "Examine one node", text: text, creates: probes, asks: true,
+			do: s.run, check: s.checkRun, confirm: s.confirmRun}))
+	}
+	if w.Mesh != nil && probes {
+		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Try the paths between nodes", creates: true, asks: true,
+			do: s.mesh, text: "Puts a probe pod on every node (or some), which try the paths to each other, and says what those " +
+				"that fail have in common.",
+			check: checkNodesOf, confirm: confirmMesh, scope: s.scopeMesh}))
+	}
+	if len(w.Runbooks) > 0 {
+		text := "Lists the runbooks, or shows one: what to ask, in which order, and what to make of it."
+		if probes && w.Follow != nil {
+			text += " With a node it is carried out there, without its actions and commands; webhooks that it names are told."
+		}
+		add(offer(s, tool[runbookArguments]{name: "runbook", title: "Written procedures", text: text, creates: probes,
+			asks: true, do: s.runbook, check: s.checkRunbook, confirm: confirmRunbook}))
+	}
+	add(offer(s, tool[resultArguments]{name: "result", title: "Look at an earlier answer", do: s.resultOf,
+		text: "Shows an earlier or saved report again, or all answers of one check with their evidence."}))
+	add(offer(s, tool[explainArguments]{name: "explain", title: "Explain a cause or a check", do: s.explain,
+		text: "Says how a cause comes about, how it is told from others and mended, or what a check's answers mean."}))
+	add(offer(s, tool[diffArguments]{name: "diff", title: "Compare two runs", do: s.diff,
+		text: "Says what is worse or better in run b than in run a: two nodes, or one node before and after."}))
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// viaAPI is the access method that creates nothing.
+const viaAPI = "api"
+
+func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) {
+	f, err := s.world.Triage(ctx, in.Nodes, in.Selector)
+	if err != nil {
+		return answer{}, err
+	}
+	own := []string{fmt.Sprintf("verdict: %s, by the API alone, of %d nodes", verdictWord(f.Verdict), len(f.Nodes))}
+	for _, word := range slices.Backward(report.Verdicts()) {
+		if n := f.Verdicts[word]; n > 0 {
+			own = append(own, fmt.Sprintf("%d nodes: %s", n, word))
+		}
+	}
+	var causes []string
+	for _, g := range f.Groups {
+		causes = append(causes, s.known(g.Cause, g.Confidence)...)
+	}
+	own = append(own, listed("causes", causes)...)
+	if len(f.Groups) == 0 {
+		own = append(own, "The API shows nothing wrong. A fault that only the node shows takes the tool run.")
+	}
+	return answer{own: own, quoted: f.Brief(), keep: &kept{kind: kindFleet, doc: f}, short: defanged(f.Shortened())}, nil
+}
+
+func (s *Server) run(ctx context.Context, in runArguments) (answer, error) {
+	if !s.world.Probes {
+		in.Via = viaAPI
+	}
+	run, doc, err := s.world.Run(ctx, in.Node, How{Profile: in.Profile, Via: in.Via, Checks: in.Checks})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{own: append([]string{"node: " + in.Node}, s.ofDocument(doc)...), quoted: doc.Brief(),
+		keep: &kept{kind: kindRun, doc: doc, run: &run}, short: defanged(doc.Shortened())}, nil
+}
+
+// ofDocument is what a run came to, in own words.
+func (s *Server) ofDocument(d report.Document) []string {
+	out := []string{"verdict: " + verdictWord(d.Verdict)}
+	var causes, bad []string
+	for _, c := range d.Causes {
+		causes = append(causes, s.known(c.ID, c.Confidence)...)
+	}
+	for _, status := range probe.Statuses()[:3] { // fail, unknown, warn
+		for _, r := range d.Results {
+			if r.Status == status && r.Node == "" {
+				for _, one := range s.known(r.Check, status) {
+					if !slices.Contains(bad, one) {
+						bad = append(bad, one)
+					}
+				}
+			}
+		}
+	}
+	out = append(out, listed("causes, the likeliest first", causes)...)
+	return append(out, listed("checks that are not good", bad)...)
+}
+
+// known is a cause or a check with its confidence or status, where it is one of calico-probe's: a saved run may name
+// anything, and Explain takes patterns too.
+func (s *Server) known(id string, how any) []string {
+	if !plainID.MatchString(id) || s.world.Explain == nil {
+		return nil
+	}
+	if _, err := s.world.Explain(id); err != nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s (%s)", id, how)}
+}
+
+func listed(what string, items []string) []string {
+	const most = 12
+	if len(items) == 0 {
+		return nil
+	}
+	text := strings.Join(items[:min(len(items), most)], ", ")
+	if n := len(items) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return []string{what + ": " + text}
+}
+
+// verdictWord is a verdict's word, of those that there are.
+func verdictWord(v *probe.Verdict) string {
+	if v == nil || !slices.Contains(report.Verdicts(), v.Word) {
+		return "none"
+	}
+	return v.Word
+}
+
+func (s *Server) mesh(ctx context.Context, in nodesArguments) (answer, error) {
+	r, err := s.world.Mesh(ctx, in.Nodes, in.Selector)
+	if err != nil {
+		return answer{}, err
+	}
+	var text bytes.Buffer
+	if err := r.Write(&text, 0); err != nil {
+		return answer{}, err
+	}
+	own := []string{fmt.Sprintf("%d nodes", len(r.Nodes))}
+	for _, p := range r.Planes {
+		own = append(own, fmt.Sprintf("%d of %d paths fail, plane %d", p.Failed, p.Tried, len(own)))
+	}
+	return answer{own: own, quoted: lines(text.String()), keep: &kept{kind: kindMesh, doc: r}}, nil
+}
+
+func (s *Server) runbook(ctx context.Context, in runbookArguments) (answer, error) {
+	if in.Name == "" {
+		var out []string
+		for _, it := range s.world.Runbooks {
+			out = append(out, it.Name+": "+probe.OneLine(it.Title))
+		}
+		return answer{own: out}, nil
+	}
+	if in.Node == "" {
+		return answer{own: cutLines(lines(string(s.world.Runbooks[s.usable(in.Name)].Text)))}, nil
+	}
+	r, err := s.world.Follow(ctx, in.Name, in.Node)
+	if err != nil {
+		return answer{}, err
+	}
+	var text bytes.Buffer
+	for _, e := range r.Steps {
+		if err := runbook.WriteEntry(&text, e); err != nil {
+			return answer{}, err
+		}
+	}
+	own := []string{"runbook " + in.Name + " on node " + in.Node}
+	if o := r.Outcome; o != nil {
+		if slices.Contains(report.Verdicts(), o.Verdict) {
+			own = append(own, "verdict: "+o.Verdict)
+		}
+		if err := runbook.WriteOutcome(&text, *o); err != nil {
+			return answer{}, err
+		}
+	}
+	return answer{own: own, quoted: lines(text.String()), keep: &kept{kind: kindRunbook, doc: r}}, nil
+}
+
+func (s *Server) explain(_ context.Context, in explainArguments) (answer, error) {
+	id := strings.TrimSpace(in.ID)
+	if !ownName.MatchString(id) || s.world.Explain == nil {
+		return answer{}, refuse("explain takes the ID of a cause or a check, as an answer names it")
+	}
+	text, err := s.world.Explain(id)
+	if err != nil {
+		return answer{}, refuse("there is no cause and no check %q", id)
+	}
+	return answer{own: cutLines(lines(text))}, nil
+}
+
+func (s *Server) diff(_ context.Context, in diffArguments) (answer, error) {
+	var runs [2]report.Run
+	for i, id := range []string{in.A, in.B} {
+		k, ok := s.runs.get(id)
+		if !ok || k.run == nil {
+			return answer{}, refuse("there is no run with id %q: call result for the list", probe.Cut(probe.Line(id), 60))
+		}
+		runs[i] = *k.run
+	}
+	d := report.Diff(in.A, runs[0], in.B, runs[1])
+	var text bytes.Buffer
+	if err := report.WriteDiff(&text, "table", d); err != nil {
+		return answer{}, err
+	}
+	said := "b is no worse than a"
+	if d.Worse() {
+		said = "b is worse than a"
+	}
+	return answer{own: []string{said}, quoted: lines(text.String()), keep: &kept{kind: kindDiff, doc: d}}, nil
+}
+
+func (s *Server) resultOf(_ context.Context, in resultArguments) (answer, error) {
+	if in.ID == "" {
+		return s.listResults(), nil
+	}
+	k, ok := s.runs.get(in.ID)
+	if !ok {
+		return answer{}, refuse("there is no report with id %q: call result without one for the list", probe.Cut(probe.Line(in.ID), 60))
+	}
+	doc, isRun := k.doc.(report.Document)
+	switch f, isFleet := k.doc.(report.Fleet); {
+	case isRun && in.Check == "":
+		return answer{own: append([]string{"id: " + k.id}, s.ofDocument(doc)...), quoted: doc.Brief()}, nil
+	case isRun:
+		return evidence(k.id, in.Check, doc.Results)
+	case isFleet && in.Check == "":
+		return answer{own: []string{"id: " + k.id}, quoted: f.Brief()}, nil
+	case isFleet:
+		var all []report.Located
+		for _, n := range f.Nodes {
+			for _, r := range n.Results {
+				r.Node = n.Node
+				all = append(all, r)
+			}
+		}
+		return evidence(k.id, in.Check, all)
+	}
+	return answer{}, refuse("of %s there is the resource %s alone", k.kind, uri(k.id))
+}
+
+func (s *Server) listResults() answer {
+	a := answer{}
+	for _, k := range s.runs.list() {
+		a.own = append(a.own, fmt.Sprintf("%s: %s, %s", k.id, k.kind, k.at.UTC().Format("15:04:05 UTC")))
+		if d, ok := k.doc.(report.Document); ok {
+			a.quoted = append(a.quoted, fmt.Sprintf("%s is of node %s", k.id, d.Node))
+		}
+	}
+	if len(a.own) == 0 {
+		a.own = []string{"There is no report yet: call triage or run."}
+	}
+	return a
+}
+
+// evidence are the answers of one check with all that is known of them.
+func evidence(id, check string, all []report.Located) (answer, error) {
+	a := answer{own: []string{"id: " + id}}
+	for _, r := range all {
+		if r.Check != check {
+			continue
+		}
+		of := slices.DeleteFunc([]string{string(r.Status), r.Target, r.From, r.Node}, func(s string) bool { return s == "" })
+		head := strings.Join(of, " ")
+		a.quoted = append(a.quoted, head+": "+r.Saw)
+		for _, name := range slices.Sorted(maps.Keys(r.Facts)) {
+			a.quoted = append(a.quoted, fmt.Sprintf("  %s = %v", name, r.Facts[name]))
+		}
+		for _, line := range r.Lines {
+			a.quoted = append(a.quoted, "  "+line)
+		}
+	}
+	if len(a.quoted) == 0 {
+		return answer{}, refuse("%s has no answer of a check %q", id, probe.Cut(probe.Line(check), 60))
+	}
+	return a, nil
+}
+
+func lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
+
+// cutLines are own words, as far as there is room for them.
+func cutLines(all []string) []string {
+	size := 0
+	for i, line := range all {
+		if size += len(line) + 1; size > mostText-100 {
+			return append(all[:i:i], fmt.Sprintf("... %d more lines", len(all)-i))
+		}
+	}
+	return all
+}

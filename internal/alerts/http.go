@@ -1,0 +1,263 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/calico-probe/calico-probe/internal/gate"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// PathAlerts is where Alertmanager posts.
+const PathAlerts = "/v1/alerts"
+
+// How long one request may take: to wait for its turn, to be read, and to ask the cluster
+// about its pods, which takes the most of it.
+const (
+	turnLimit    = 10 * time.Second
+	readLimit    = 15 * time.Second
+	placeLimit   = 25 * time.Second
+	requestLimit = gate.HeaderLimit + turnLimit + readLimit + placeLimit + 5*time.Second
+	pageLimit    = 20 * time.Second // to send a page: a slow reader holds one of few turns
+	healthLimit  = 10 * time.Second // of a request whether this lives
+)
+
+// How many requests have their body or their page in memory at once. Each may take some MB.
+const (
+	maxTaking  = 4
+	maxReading = 4
+)
+
+// What tells whether this lives and can take alerts.
+const (
+	checkEvery = 5 * time.Second // the store: anybody may ask
+	silent     = 2 * time.Minute // without a beat: something holds all up
+	overdue    = 5 * time.Minute // that a job which should have ended goes on
+)
+
+// Serve answers on the listener, and on the other one whether this lives, and has jobs done
+// until ctx ends and they have, too.
+func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
+	server, main := s.access.Server(l, s.Handler(), s.observer())
+	server.ReadTimeout, server.WriteTimeout = gate.HeaderLimit+turnLimit, requestLimit
+	beside := s.access.Bound(health, s.observer())
+	living := &http.Server{
+		Handler: s.HealthHandler(), Protocols: server.Protocols, ReadTimeout: gate.HeaderLimit, WriteTimeout: healthLimit,
+		MaxHeaderBytes: gate.MaxHeader, ErrorLog: server.ErrorLog,
+	}
+	living.SetKeepAlivesEnabled(false)
+	failed := probe.Async(func() error {
+		if server.TLSConfig != nil {
+			return server.ServeTLS(main, "", "")
+		}
+		return server.Serve(main)
+	})
+	failedBeside := probe.Async(func() error { return living.Serve(beside) })
+	defer living.Close() // the last: until then it tells that this stops
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := probe.Async(func() error { s.Run(working); return nil })
+	var err, crash error
+	select {
+	case err = <-failed: // while it should not
+	case err = <-failedBeside:
+	case crash = <-ended: // nothing would carry out jobs any more
+		ended = nil
+	case <-ctx.Done():
+	}
+	stop()
+	if ended != nil {
+		crash = <-ended
+	}
+	if err == nil {
+		err = crash
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), gate.HeaderLimit)
+	defer cancel()
+	if err != nil {
+		return fmt.Errorf("serving: %w", errors.Join(err, server.Close()))
+	}
+	if err := server.Shutdown(closing); err != nil {
+		return fmt.Errorf("stopping to serve: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// observer counts what the gate keeps out.
+func (s *Server) observer() gate.Observer {
+	return gate.Observer{Refused: s.metrics.unauthorized.Inc, Crowded: s.metrics.crowded.Inc}
+}
+
+// HealthHandler tells everybody whether this lives and is ready.
+func (s *Server) HealthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthy)
+	mux.HandleFunc("GET /readyz", s.ready)
+	return mux
+}
+
+// Handler answers requests of those who have credentials.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+PathAlerts, s.post)
+	mux.Handle("GET /metrics", s.paged(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
+	mux.Handle("GET /{$}", s.paged(http.HandlerFunc(s.overview)))
+	mux.Handle("GET /reports/{file}", s.paged(http.HandlerFunc(s.report)))
+	guarded := s.access.Guard(mux, s.observer())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// await waits for a turn among requests of a kind; its holder gives it back.
+func await(ctx context.Context, turns chan struct{}) error {
+	select {
+	case turns <- struct{}{}:
+		return nil
+	case <-time.After(turnLimit):
+		return errors.New("too many requests at once")
+	case <-ctx.Done():
+		return errors.New("the sender has gone")
+	}
+}
+
+// paged has only so many pages in memory at once.
+func (s *Server) paged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := await(r.Context(), s.reading); err != nil {
+			refuse(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		defer func() { <-s.reading }()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageLimit)) // what is no connection has no deadline
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, code int, why error) {
+	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
+}
+
+// healthy tells whether jobs are seen to: where they are not, a start helps.
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
+	if since := time.Since(time.Unix(s.beat.Load(), 0)); since > silent {
+		http.Error(w, fmt.Sprintf("nothing has moved for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	s.mu.Lock()
+	late := 0
+	for _, j := range s.jobs {
+		if j.State == Running && time.Since(j.Started) > s.limits.Job+overdue {
+			late++
+		}
+	}
+	s.mu.Unlock()
+	if late > 0 {
+		http.Error(w, fmt.Sprintf("jobs that should have ended go on: %d", late), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	no := s.stopping || time.Now().Before(s.held)
+	s.mu.Unlock()
+	if s.checking.TryLock() { // who asks while another one tries the store has to do with what it was
+		if time.Since(s.checked) >= checkEvery {
+			s.broken, s.checked = s.store.check(), time.Now()
+		}
+		no = no || s.broken != nil
+		s.checking.Unlock()
+	}
+	if no {
+		// Anybody may ask, so the answer does not name the file.
+		http.Error(w, "not ready: the store cannot be written, or the program stops", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// post takes a notification. Alertmanager sends it again after a 5xx, and only then.
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	answer := func(code int, why error) {
+		s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()
+		if why == nil {
+			w.WriteHeader(code)
+			return
+		}
+		s.log.Warn("a notification is not accepted, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
+		if code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "10")
+		}
+		refuse(w, code, why)
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != contentTypeJSON {
+		answer(http.StatusUnsupportedMediaType, errors.New("the content type is not "+contentTypeJSON))
+		return
+	}
+	if err := await(r.Context(), s.taking); err != nil {
+		answer(http.StatusServiceUnavailable, err)
+		return
+	}
+	defer func() { <-s.taking }()
+	// From now on: it may have waited long. What is no connection has no deadline.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
+		return
+	}
+	if err != nil { // a line that stalls is no fault of the notification
+		answer(http.StatusServiceUnavailable, errors.New("the notification did not arrive whole"))
+		return
+	}
+	n, err := parse(b)
+	if err != nil {
+		answer(http.StatusBadRequest, err)
+		return
+	}
+	if n.truncated > 0 {
+		s.log.Warn("Alertmanager left alerts out of a notification: take max_alerts out of its receiver", "alerts", n.truncated)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), placeLimit)
+	defer cancel()
+	if _, err := s.take(ctx, n); err != nil {
+		answer(http.StatusServiceUnavailable, err)
+		return
+	}
+	answer(http.StatusOK, nil)
+}
+
+// served are the forms of a report that is no page.
+var served = map[string]string{".json": contentTypeJSON, ".md": "text/markdown; charset=utf-8"}
+
+// file answers with a report as it is in the store.
+func (s *Server) file(w http.ResponseWriter, id, suffix string) {
+	b, err := s.store.read(id, suffix)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "there is no such report, or it is not done", http.StatusNotFound)
+	case err != nil:
+		s.log.Error(err.Error())
+		http.Error(w, "the report cannot be read now", http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", served[suffix])
+		_, _ = w.Write(b)
+	}
+}

@@ -1,0 +1,335 @@
+package alerts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/filelock"
+)
+
+// store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and
+// work/ID while a job is not done. A file is whole or not there. Methods may not be
+// called at the same time, but for read, check, and what is of a job's own work/ID.
+type store struct {
+	dir   string
+	lock  *os.File             // no other process has the folder while it is open
+	flush func(*os.File) error // Sync, which tests have fail
+}
+
+const (
+	folderJobs    = "jobs"
+	folderReports = "reports"
+	folderWork    = "work"
+	fileLock      = "lock"
+	fileUnmapped  = "unmapped.json"
+	fileFirings   = "firings.ndjson"
+	partial       = ".partial-" // how a file begins while it is written
+)
+
+// openStore takes a folder, which it makes where there is none, for this process alone:
+// two would do each other's jobs.
+func openStore(dir string) (_ *store, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, fileLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	if !filelock.Lock(lock) {
+		return nil, fmt.Errorf("store: another calico-probe serve works in %s: each takes a folder of its own", dir)
+	}
+	s := &store{dir, lock, (*os.File).Sync}
+	for _, sub := range []string{folderJobs, folderReports, folderWork} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+	}
+	for _, sub := range []string{".", folderJobs, folderReports} { // what a killed program was writing
+		left, err := filepath.Glob(filepath.Join(dir, sub, partial+"*"))
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		for _, name := range left {
+			if err := os.Remove(name); err != nil {
+				return nil, fmt.Errorf("store: %w", err)
+			}
+		}
+	}
+	return s, s.check()
+}
+
+// close leaves the folder to others.
+func (s *store) close() error {
+	if err := filelock.Close(s.lock); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// check tells whether something can be written.
+func (s *store) check() error {
+	f, err := os.CreateTemp(s.dir, partial)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	_, err = f.WriteString("ok\n")
+	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// write puts a file there, on the disk when it returns but for its name: sync sees to that.
+func (s *store) write(name string, b []byte) (err error) {
+	name = filepath.Join(s.dir, name)
+	f, err := os.CreateTemp(filepath.Dir(name), partial) // of mode 0600
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("store: %w", errors.Join(err, os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// sync has the names of the files in a folder on the disk.
+func (s *store) sync(folder string) error {
+	d, err := os.Open(filepath.Join(s.dir, folder))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := errors.Join(syncFolder(d), d.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// writeJobs has jobs on the disk when it returns.
+func (s *store) writeJobs(jobs ...Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	for _, j := range jobs {
+		b, err := json.Marshal(j)
+		if err != nil {
+			return fmt.Errorf("store: job %s: %w", j.ID, err)
+		}
+		if err := s.write(filepath.Join(folderJobs, j.ID+".json"), b); err != nil {
+			return err
+		}
+	}
+	return s.sync(folderJobs)
+}
+
+// jobs are those in the store, the oldest first. What cannot be read is told to odd.
+func (s *store) jobs(odd func(error)) ([]Job, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, folderJobs)) // sorted, and so are IDs
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	var out []Job
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(s.dir, folderJobs, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		var j Job
+		if err := json.Unmarshal(b, &j); err != nil || j.ID != id || !j.sound() {
+			odd(fmt.Errorf("store: %s is no job and left alone", e.Name()))
+			continue
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
+// sound tells whether what was read is a job, as the workers rely on.
+func (j Job) sound() bool {
+	state := slices.Contains([]string{Queued, Running, Done}, j.State)
+	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 &&
+		(j.State != Done || slices.Contains(verdicts(), j.Verdict))
+}
+
+// tidy removes what is left of jobs that need no folder any more.
+func (s *store) tidy(needed func(id string) bool) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, folderWork))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, e := range entries {
+		if !needed(e.Name()) {
+			if err := s.doneWith(e.Name()); err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// heard is that an alert has had a job, which may be forgotten by now.
+type heard struct {
+	Key  string    `json:"key"` // of the alert
+	Job  string    `json:"job"`
+	Last time.Time `json:"last"` // when it was heard of
+}
+
+// addFirings has them on the disk when it returns, behind those that are there; where it
+// cannot, it takes away again what it wrote, if that goes.
+func (s *store) addFirings(list []heard) error {
+	if len(list) == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, fileFirings), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Write(append([]byte("\n"), lines(list)...)) // behind a line that was cut
+		if err = errors.Join(err, s.flush(f)); err != nil {
+			err = errors.Join(err, f.Truncate(size))
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+func lines(list []heard) []byte {
+	var out bytes.Buffer
+	for _, f := range list {
+		b, _ := json.Marshal(f) // never fails: texts and a time
+		out.Write(append(b, '\n'))
+	}
+	return out.Bytes()
+}
+
+// rewriteFirings has just these.
+func (s *store) rewriteFirings(list []heard) error {
+	if err := s.write(fileFirings, lines(list)); err != nil {
+		return err
+	}
+	return s.sync(".")
+}
+
+// firings are those that were written, the latest last; what was cut is left out.
+func (s *store) firings() ([]heard, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, fileFirings))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	var out []heard
+	for line := range bytes.Lines(b) {
+		var f heard
+		if json.Unmarshal(line, &f) == nil && f.Key != "" {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (s *store) writeReport(id string, r Report) error {
+	for suffix, b := range map[string][]byte{".json": r.JSON, ".md": r.Markdown} {
+		if err := s.write(filepath.Join(folderReports, id+suffix), b); err != nil {
+			return err
+		}
+	}
+	return s.sync(folderReports)
+}
+
+// read is a report; fs.ErrNotExist where there is none, or none any more.
+func (s *store) read(id, suffix string) ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, folderReports, id+suffix))
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return b, nil
+}
+
+// work is the folder of a job that is not done.
+func (s *store) work(id string) (string, error) {
+	dir := filepath.Join(s.dir, folderWork, id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	return dir, nil
+}
+
+// doneWith removes what only a job that is not done needs.
+func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.dir, folderWork, id)) }
+
+// forget removes a job: its report first, so that none is left without a job.
+func (s *store) forget(id string) error {
+	if err := s.doneWith(id); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, name := range []string{
+		folderReports + "/" + id + ".json", folderReports + "/" + id + ".md", folderJobs + "/" + id + ".json",
+	} {
+		if err := os.Remove(filepath.Join(s.dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
+	return nil
+}
+
+// Unmapped is an alert about which nothing was done.
+type Unmapped struct {
+	Alert  Alert     `json:"alert"`
+	Reason string    `json:"reason"`
+	Times  int       `json:"times"` // how often it was sent
+	Last   time.Time `json:"last"`
+}
+
+func (s *store) writeUnmapped(list []Unmapped) error {
+	b, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := s.write(fileUnmapped, b); err != nil {
+		return err
+	}
+	return s.sync(".")
+}
+
+func (s *store) unmapped(odd func(error)) ([]Unmapped, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, fileUnmapped))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	var out []Unmapped
+	if err := json.Unmarshal(b, &out); err != nil {
+		odd(fmt.Errorf("store: %s cannot be read and is begun anew", fileUnmapped))
+		return nil, nil
+	}
+	return out, nil
+}

@@ -1,0 +1,170 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// The folders of troubleshoot.sh's support bundles.
+const (
+	resourcesFolder = "cluster-resources"
+	infoFolder      = "cluster-info"
+)
+
+// versionFile tells readers of such bundles that this is one.
+func versionFile() []byte {
+	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
+}
+
+// addObjects adds the files of the API objects.
+func (b *Bundle) addObjects(g Given) error {
+	if g.Version != nil {
+		text, err := indented(map[string]any{"info": g.Version, "string": g.Version.GitVersion})
+		if err != nil {
+			return err
+		}
+		b.add(File{Name: path.Join(infoFolder, "cluster_version.json"), Data: text})
+	}
+	for _, of := range g.Objects {
+		for _, gap := range of.Gaps {
+			b.Gaps = append(b.Gaps, of.Resource+": "+gap)
+		}
+		if err := b.addKind(of, g.Own); err != nil {
+			return err
+		}
+	}
+	return b.addDiscovery(g.Objects)
+}
+
+// addKind adds the objects of one kind: a file, or one for each namespace.
+func (b *Bundle) addKind(of cluster.Objects, own []string) error {
+	in := map[string][]map[string]any{} // by namespace
+	objects := map[string][]Object{}
+	odd, size := 0, 0
+	for i, item := range of.Items {
+		namespace := item.GetNamespace()
+		if of.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0 {
+			odd++ // it would be the name of a file
+			continue
+		}
+		kept, out, long, err := bounded(item.Object, keptOf(of.Resource, slices.Contains(own, namespace)))
+		if err != nil {
+			return err
+		}
+		if size += long; size > largestKind {
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, for they have more than %d MiB", of.Resource, len(of.Items)-i,
+				len(of.Items), largestKind>>20))
+			break
+		}
+		name := strings.TrimPrefix(namespace+"/"+item.GetName(), "/")
+		in[namespace] = append(in[namespace], kept)
+		objects[namespace] = append(objects[namespace], Object{strings.ToLower(of.Kind) + " " + probe.Line(name), out})
+	}
+	if odd > 0 {
+		b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d in namespaces whose names are none", of.Resource, odd))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(in)) {
+		text, err := listed(of, in[namespace])
+		if err != nil {
+			return err
+		}
+		b.add(File{Name: fileOf(of, namespace), Data: text, Objects: objects[namespace]})
+	}
+	return nil
+}
+
+// bounded is what is kept of an object, its name alone where that is too much, and how many bytes that has.
+func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Removal, size int, err error) {
+	kept, out = redacted(object, keeps)
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("writing an object: %w", err)
+	}
+	size = len(text)
+	if len(text) > largestObject {
+		kept, _ = redacted(object, fields{"apiVersion": nil, "kind": nil, "metadata": {"name": nil, "namespace": nil}})
+		out = []Removal{{ruleLarge, fmt.Sprintf("all of its %d KiB", size>>10)}}
+		size = longestText
+	}
+	return kept, out, size, nil
+}
+
+// isCustom tells whether a resource is none of Kubernetes' own.
+func isCustom(of cluster.Objects) bool { return strings.HasSuffix(of.Group, "projectcalico.org") }
+
+// fileOf is where objects lie: those of Kubernetes by their resource, others by that and their group.
+func fileOf(of cluster.Objects, namespace string) string {
+	name := of.Resource
+	if isCustom(of) {
+		name = path.Join("custom-resources", of.Resource+"."+of.Group)
+	}
+	return path.Join(resourcesFolder, name, namespace) + ".json"
+}
+
+// listed is the file of objects: a list as the API gives it, of custom resources the objects alone.
+func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
+	if isCustom(of) {
+		return indented(items)
+	}
+	return indented(map[string]any{
+		"kind": of.Kind + "List", "apiVersion": of.GroupVersion().String(), "metadata": map[string]any{}, "items": items,
+	})
+}
+
+// addDiscovery adds what tells a reader that serves the objects which kinds there are: those that were collected.
+func (b *Bundle) addDiscovery(all []cluster.Objects) error {
+	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
+	for _, of := range all {
+		gv := of.GroupVersion()
+		if gv.Version == "" {
+			continue
+		}
+		if resources[gv] == nil {
+			resources[gv] = &metav1.APIResourceList{GroupVersion: gv.String()}
+			resources[gv].Kind = "APIResourceList"
+		}
+		kind := metav1.APIResource{Name: of.Resource, SingularName: strings.ToLower(of.Kind), Kind: of.Kind,
+			Namespaced: of.Namespaced, Verbs: metav1.Verbs{"get", "list"}}
+		resources[gv].APIResources = append(resources[gv].APIResources, kind)
+	}
+	if len(resources) == 0 {
+		return nil
+	}
+	var groups []metav1.APIGroup
+	var lists []*metav1.APIResourceList
+	byName := func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }
+	for _, gv := range slices.SortedFunc(maps.Keys(resources), byName) {
+		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		groups = append(groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: version,
+			Versions: []metav1.GroupVersionForDiscovery{version}})
+		lists = append(lists, resources[gv])
+	}
+	for name, what := range map[string]any{"groups": groups, "resources": lists} {
+		text, err := indented(what)
+		if err != nil {
+			return err
+		}
+		b.add(File{Name: path.Join(resourcesFolder, name+".json"), Data: text})
+	}
+	slices.SortStableFunc(b.Files, func(x, y File) int { return strings.Compare(path.Dir(x.Name), path.Dir(y.Name)) })
+	return nil
+}
+
+func indented(v any) ([]byte, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing objects: %w", err)
+	}
+	return append(text, '\n'), nil
+}

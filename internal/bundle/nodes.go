@@ -1,0 +1,87 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// mostNodes is of how many nodes objects are collected.
+const mostNodes = 20
+
+// Nodes are those whose objects a bundle of runs has: those that the runs are of, the worst first, then the others that
+// answered; and what is left out of that.
+func Nodes(all []report.Saved) (nodes, gaps []string) {
+	var runs []report.Run
+	for _, saved := range all {
+		runs = append(runs, saved.Runs...)
+	}
+	slices.SortStableFunc(runs, func(a, b report.Run) int { return cmp.Compare(badness(b), badness(a)) })
+	odd := 0
+	add := func(name string) {
+		switch {
+		case name == "" || slices.Contains(nodes, name):
+		case len(validation.IsDNS1123Subdomain(name)) > 0: // it would be asked for by that name
+			odd++
+		default:
+			nodes = append(nodes, name)
+		}
+	}
+	for _, run := range runs {
+		add(run.Node)
+	}
+	for _, run := range runs {
+		for _, ev := range run.Events {
+			add(ev.Node)
+		}
+	}
+	if odd > 0 {
+		gaps = append(gaps, "objects of nodes whose names in a saved run are none")
+	}
+	if n := len(nodes) - mostNodes; n > 0 {
+		nodes = nodes[:mostNodes]
+		gaps = append(gaps, fmt.Sprintf("objects of %d more nodes: the %d worst have theirs", n, mostNodes))
+	}
+	return nodes, gaps
+}
+
+// badness orders runs by what they came to.
+func badness(run report.Run) int {
+	if run.Verdict == nil {
+		return slices.Index(report.Verdicts(), report.WordIncomplete)
+	}
+	return slices.Index(report.Verdicts(), run.Verdict.Word)
+}
+
+// Elsewhere is the cluster that a run is of where that is not the one at an address, else "".
+func Elsewhere(all []report.Saved, server string) string {
+	for _, saved := range all {
+		for _, begun := range begins(saved) {
+			if begun.Cluster != nil && begun.Cluster.Server != server {
+				return begun.Cluster.String()
+			}
+		}
+	}
+	return ""
+}
+
+// begins are the starts that a run's client has written.
+func begins(saved report.Saved) []probe.Start {
+	var out []probe.Start
+	if saved.Fleet != nil {
+		out = append(out, *saved.Fleet)
+	}
+	for _, run := range saved.Runs {
+		for _, ev := range run.Events {
+			if ev.Type == probe.EventRun && ev.Start != nil {
+				out = append(out, *ev.Start)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/fleet"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Found is what one run of a bundle came to.
+type Found struct {
+	File    string
+	Node    string // "" of several
+	Word    string // of the verdict
+	Causes  []string
+	several bool
+}
+
+// forms are the files that are made of each run; a format that this program does not have is left out.
+func forms() []struct{ format, file, suffix string } {
+	return []struct{ format, file, suffix string }{
+		{"ndjson", "run", ".ndjson"}, {"json", "report", ".json"}, {"markdown", "report", ".md"}, {"html", "report", ".html"},
+	}
+}
+
+// addRuns adds the files of runs: those of one node, and of several nodes together.
+func (b *Bundle) addRuns(all []report.Saved) error {
+	for _, saved := range all {
+		if saved.Fleet != nil {
+			if err := b.addRun(saved); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, run := range saved.Runs {
+			if err := b.addRun(report.Saved{Runs: []report.Run{run}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addRun adds the files of one run: causes and reports follow from what is left of it, so that who reads it again comes
+// to the same.
+func (b *Bundle) addRun(saved report.Saved) error {
+	saved.Runs = slices.Clone(saved.Runs)
+	var in []Object
+	if saved.Fleet != nil {
+		begun, count, err := cleaned(*saved.Fleet)
+		if err != nil {
+			return fmt.Errorf("leaving secrets out of a saved run: %w", err)
+		}
+		saved.Fleet = &begun
+		in = append(in, Object{"how the run began", slices.Repeat([]Removal{{ruleToken, "run"}}, count)})
+	}
+	for i := range saved.Runs {
+		out, err := masked(&saved.Runs[i])
+		if err != nil {
+			return err
+		}
+		in = append(in, Object{Name: "the answers about " + probe.Line(saved.Runs[i].Node), Removed: out})
+	}
+	number := ""
+	if n := len(b.Runs); n > 0 {
+		number = fmt.Sprintf("-%d", n+1)
+	}
+	found := &Found{File: "run" + number + ".ndjson", several: saved.Fleet != nil}
+	sinks := []report.Sink{found}
+	var names []string
+	var texts []*bytes.Buffer
+	for _, form := range forms() {
+		f, err := report.Find(report.Formats(), form.format)
+		if err != nil {
+			continue
+		}
+		text := &bytes.Buffer{}
+		sink, err := f.Sink(text, report.Options{Fleet: saved.Fleet != nil})
+		if err != nil {
+			return err
+		}
+		sinks, texts = append(sinks, sink), append(texts, text)
+		names = append(names, form.file+number+form.suffix)
+	}
+	if err := replay(saved, sinks); err != nil {
+		return err
+	}
+	for i, name := range names {
+		file := File{Name: name, Data: texts[i].Bytes()}
+		if name == found.File {
+			file.Objects = in
+		}
+		b.add(file)
+	}
+	b.Runs = append(b.Runs, *found)
+	return nil
+}
+
+// replay gives a saved run to sinks, with its causes concluded anew.
+func replay(saved report.Saved, sinks []report.Sink) error {
+	all := report.SinkFunc(func(ev probe.Event) error {
+		for _, s := range sinks {
+			if err := s.Event(ev); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err := fleetOrNode(saved, all)
+	if errors.As(err, new(ui.Exit)) { // its report has the verdict
+		return nil
+	}
+	return err
+}
+
+func fleetOrNode(saved report.Saved, to report.Sink) error {
+	if saved.Fleet != nil {
+		return fleet.Replay(saved, to)
+	}
+	c, err := examine.Replay(saved.Runs[0], to)
+	if err != nil {
+		return err
+	}
+	return c.Conclude()
+}
+
+// Event takes what a run came to.
+func (f *Found) Event(ev probe.Event) error {
+	switch {
+	case ev.Type == probe.EventVerdict:
+		f.Word, f.Node = ev.Verdict.Word, probe.Line(ev.Node) // the last one is that of the whole run
+	case ev.Type == probe.EventCause && !f.several:
+		name := strings.TrimSpace(ev.Cause.ID + " " + probe.Line(ev.Cause.About))
+		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s)", name, ev.Cause.Confidence))
+	case ev.Type == probe.EventGroup && ev.Group.Cause != "":
+		g := ev.Group
+		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s) of %d of %d nodes", g.Cause, g.Confidence, len(g.Nodes), g.Of))
+	}
+	return nil
+}
+
+// String is what a run came to, in one line.
+func (f *Found) String() string {
+	of, causes := f.Node, strings.Join(f.Causes, ", ")
+	if f.several {
+		of = "several nodes"
+	}
+	if causes == "" {
+		causes = "no cause"
+	}
+	return fmt.Sprintf("%s: %s, %s", of, f.Word, causes)
+}
+
+// masked leaves the secrets that are sure to be some out of a run. Checks leave out what they know to be secret; this
+// is for what somebody wrote where no check looks for it.
+func masked(run *report.Run) ([]Removal, error) {
+	var out []Removal
+	events := make([]probe.Event, 0, len(run.Events))
+	for _, ev := range run.Events {
+		clean, count, err := cleaned(ev)
+		if err != nil {
+			return nil, fmt.Errorf("leaving secrets out of a saved run: %w", err)
+		}
+		what := string(ev.Type)
+		if ev.Result != nil {
+			what = ev.Result.Check
+		}
+		for range count {
+			out = append(out, Removal{ruleToken, probe.Line(what)})
+		}
+		events = append(events, clean)
+	}
+	run.Events = events
+	return out, nil
+}
+
+// cleaned is a value without secrets that are sure to be some, and how many of its texts had one. Its texts are looked
+// at as they are: JSON writes some signs in another way, which would hide where a word begins.
+func cleaned[T any](v T) (clean T, count int, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return v, 0, err
+	}
+	var tree any
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.UseNumber()
+	if err := read.Decode(&tree); err != nil {
+		return v, 0, err
+	}
+	if tree, count = withoutSure(tree); count == 0 {
+		return v, 0, nil
+	}
+	if text, err = json.Marshal(tree); err != nil {
+		return v, 0, err
+	}
+	return clean, count, json.Unmarshal(text, &clean)
+}
+
+// withoutSure is a value without secrets that are sure to be some, and how many texts had one.
+func withoutSure(v any) (any, int) {
+	count := 0
+	switch v := v.(type) {
+	case string:
+		if clean, had := probe.WithoutSecrets(v, false); had {
+			return clean, 1
+		}
+		return v, 0
+	case []any:
+		for i := range v {
+			clean, n := withoutSure(v[i])
+			v[i], count = clean, count+n
+		}
+	case map[string]any:
+		for name := range v {
+			clean, n := withoutSure(v[name])
+			v[name], count = clean, count+n
+		}
+	}
+	return v, count
+}

@@ -1,0 +1,69 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/calico-probe/calico-probe/internal/ui"
+)
+
+// A Target is the file that a bundle is written to. Until all of it is written it has another name.
+type Target struct{ f *os.File }
+
+// Reserve makes the file below its temporary name in a folder, for its owner alone: that it can be written is known
+// before anything is asked.
+func Reserve(folder string) (*Target, error) {
+	f, err := os.CreateTemp(folder, ".calico-probe-bundle-*.tmp")
+	if pe, is := errors.AsType[*fs.PathError](err); is { // without the temporary name
+		err = pe.Err
+	}
+	if err != nil {
+		return nil, ui.BadUsage("the bundle cannot be written into %s: %w", folder, err)
+	}
+	return &Target{f}, nil
+}
+
+// Free wants no file of a name to be there.
+func Free(name string) error {
+	switch _, err := os.Lstat(name); {
+	case err == nil:
+		return ui.BadUsage("%s is there already: name another file", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return ui.BadUsage("the bundle cannot be written: %w", err)
+	}
+	return nil
+}
+
+// Keep writes a bundle, and gives the file its name in its folder.
+func (t *Target) Keep(b *Bundle, name string) error {
+	err := b.Write(t.f)
+	if err == nil {
+		err = t.f.Sync()
+	}
+	if closed := t.f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	to := filepath.Join(filepath.Dir(t.f.Name()), filepath.Base(name))
+	switch err := os.Link(t.f.Name(), to); { // never over a file that somebody made meanwhile
+	case err == nil:
+		return os.Remove(t.f.Name())
+	case errors.Is(err, fs.ErrExist):
+		return Free(to)
+	}
+	if err := Free(to); err != nil { // of what has no links, as FAT
+		return err
+	}
+	return os.Rename(t.f.Name(), to)
+}
+
+// Drop removes what was not kept.
+func (t *Target) Drop() {
+	_ = t.f.Close()
+	_ = os.Remove(t.f.Name()) // which is gone where it was kept
+}

@@ -1,0 +1,339 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/cluster/selector"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// More annotations Calico writes on a Node.
+const (
+	annotationAS      = "projectcalico.org/ASNumber"
+	annotationCluster = "projectcalico.org/RouteReflectorClusterID"
+)
+
+// Calico's defaults (confd, globalDefaults).
+const (
+	defaultAS      = "64512"
+	defaultBGPPort = 179
+)
+
+// peering is what Calico's resources say about BGP, by their names.
+type peering struct {
+	peers   map[string]map[string]any // specs of BGPPeers
+	configs map[string]map[string]any // specs of BGPConfigurations: default, node.NAME
+}
+
+func (c *Client) readPeering(ctx context.Context) (peering, error) {
+	configs, err := c.listSpecs(ctx, "bgpconfigurations", 0)
+	if err != nil {
+		return peering{}, err
+	}
+	peers, err := c.listSpecs(ctx, "bgppeers", 0)
+	return peering{peers, configs}, err
+}
+
+// port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
+func (p peering) port(n *corev1.Node) int {
+	out := 0
+	for _, name := range []string{"default", "node." + n.Name} {
+		if port, _ := p.configs[name]["listenPort"].(int64); port > 0 {
+			out = int(port)
+		}
+	}
+	return out
+}
+
+// speaker is a node as BGP sees it.
+type speaker struct {
+	node    *corev1.Node
+	addrs   []netip.Addr
+	as      string
+	cluster string // of route reflectors, "" on others
+	port    int
+}
+
+func (s speaker) speaks(to netip.Addr) bool {
+	return slices.ContainsFunc(s.addrs, func(a netip.Addr) bool { return a.Is4() == to.Is4() })
+}
+
+// sessions collects targets as confd collects peers: one for each address and port,
+// the first one wins (confd, updatePeersV1).
+type sessions struct {
+	own     speaker
+	secret  bool   // those added now have a password
+	filters string // BGPFilters of those added now
+	targets []probe.Target
+	have    map[netip.AddrPort]bool // the addresses and ports of them
+}
+
+// add takes a peer that is a node, or is none: nil.
+func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
+	at := netip.AddrPortFrom(addr, uint16(port))
+	if !l.own.speaks(addr) || slices.Contains(l.own.addrs, addr) || l.have[at] {
+		return
+	}
+	if l.have == nil {
+		l.have = map[netip.AddrPort]bool{}
+	}
+	l.have[at] = true
+	t := probe.Target{
+		Kind: probe.KindSession, Name: name, Addr: addr, Port: port,
+		Attrs: map[string]string{probe.AttrScope: scope, probe.AttrAS: as},
+	}
+	if node != nil {
+		t.Node = node.Name
+		maps.Copy(t.Attrs, stateOf(node))
+	}
+	if l.secret {
+		t.Attrs[probe.AttrPassword] = "true"
+	}
+	if l.filters != "" {
+		t.Attrs[probe.AttrFilters] = l.filters
+	}
+	l.targets = append(l.targets, t)
+}
+
+func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) bool) {
+	for _, a := range peer.addrs {
+		if wanted(a) {
+			l.add(scope, peer.node.Name, peer.node, a, peer.port, peer.as)
+		}
+	}
+}
+
+// sessionTargets are the BGP sessions that confd makes for a node out of what the
+// API says, and why some are missing. Peers among the node's own workloads are left out: they come and
+// go with pods.
+func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
+	if s.peeringErr != nil {
+		return nil, s.peeringErr
+	}
+	if s.backend == "vxlan" || s.backend == "none" {
+		return nil, nil
+	}
+	known := s.known()
+	l := &sessions{}
+	for _, n := range known.speakers() {
+		if n.node.Name == of.Name {
+			l.own = n
+		}
+	}
+	global := s.peering.configs["default"]
+	both := func(netip.Addr) bool { return true }
+	_, l.secret = global["nodeMeshPassword"].(map[string]any)
+	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
+		for _, n := range known.speakers() {
+			if n.cluster == "" {
+				l.addNode("mesh", n, both)
+			}
+		}
+	}
+	peers, err := known.peers()
+	l.addPeers(peers, func(n speaker) bool { return n.node.Name == of.Name })
+	return l.targets, err
+}
+
+// globalAS is the AS number of nodes that have none of their own.
+func (p peering) globalAS() string {
+	return cmp.Or(textOfAS(p.configs["default"]["asNumber"]), defaultAS)
+}
+
+// speakersOf are all nodes as BGP sees them.
+func speakersOf(s *Survey) []speaker {
+	globalAS := s.peering.globalAS()
+	out := make([]speaker, 0, len(s.Nodes))
+	for i := range s.Nodes {
+		out = append(out, speakerOf(&s.Nodes[i], s.peering, globalAS))
+	}
+	return out
+}
+
+// bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
+func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
+	globalAS := s.peering.globalAS()
+	var peers []peer
+	var errs []error
+	for name, spec := range s.peering.peers {
+		p, err := peerOf(name, spec, all, globalAS)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		peers = append(peers, p)
+	}
+	slices.SortFunc(peers, func(a, b peer) int {
+		if a.scope != b.scope {
+			return strings.Compare(a.scope, b.scope) // "global" before "node"
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return peers, errors.Join(errs...)
+}
+
+// addPeers adds the sessions that BGPPeers make on a node: those it opens, and the other ends of
+// those that are told to peer with it.
+func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
+	for _, p := range peers {
+		if !slices.ContainsFunc(p.here, isOwn) {
+			continue
+		}
+		l.secret, l.filters = p.secret, p.filters
+		for _, n := range p.there {
+			l.addNode(p.scope, n, p.wanted)
+		}
+		if p.addr.IsValid() {
+			var node *corev1.Node
+			if len(p.behind) > 0 {
+				node = p.behind[0].node
+			}
+			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
+		}
+	}
+	// A node that another one is told to peer with peers back, unless told not to.
+	for _, p := range peers {
+		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
+			continue
+		}
+		l.secret, l.filters = p.secret, p.filters
+		for _, n := range p.here {
+			l.addNode("node", n, p.wanted)
+		}
+	}
+}
+
+func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {
+	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster],
+		port: cmp.Or(by.port(n), defaultBGPPort)}
+	if s.as == "" {
+		s.as = globalAS
+	}
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
+		if p, ok := registered(n, key); ok {
+			s.addrs = append(s.addrs, p.Addr())
+		}
+	}
+	return s
+}
+
+// peer is a BGPPeer with its selectors answered.
+type peer struct {
+	name, scope string
+	here        []speaker             // the nodes that are to have it
+	there       []speaker             // the nodes it selects as peers
+	behind      []speaker             // the nodes behind the one address it names
+	addr        netip.Addr            // that address
+	port        int                   //
+	as          string                // the AS expected there
+	wanted      func(netip.Addr) bool // families
+	secret      bool                  // there is a password
+	filters     string                // names of its BGPFilters
+	oneSided    bool                  // the other end is set up by a resource of its own
+}
+
+func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (peer, error) {
+	text := func(key string) string { v, _ := spec[key].(string); return v }
+	p := peer{name: name, scope: "node", as: textOfAS(spec["asNumber"]), wanted: func(netip.Addr) bool { return true },
+		oneSided: text("reversePeering") == "Manual"}
+	if text("localWorkloadSelector") != "" {
+		return p, nil // a peer among the node's own pods
+	}
+	_, p.secret = spec["password"].(map[string]any)
+	if names, _ := spec["filters"].([]any); len(names) > 0 {
+		p.filters = probe.Quoted(strings.Trim(fmt.Sprint(names), "[]"))
+	}
+	var err error
+	switch {
+	case text("nodeSelector") != "":
+		p.here, err = matching(all, text("nodeSelector"))
+	case text("node") != "":
+		p.here = slices.DeleteFunc(slices.Clone(all), func(n speaker) bool { return n.node.Name != text("node") })
+	default:
+		p.scope, p.here = "global", all
+	}
+	if err != nil {
+		return p, fmt.Errorf("BGPPeer %s: %w", name, err)
+	}
+	if text("peerSelector") != "" {
+		if p.there, err = matching(all, text("peerSelector")); err != nil {
+			return p, fmt.Errorf("BGPPeer %s: %w", name, err)
+		}
+		return p, nil
+	}
+	host, port := text("peerIP"), 0
+	if h, after, err := net.SplitHostPort(host); err == nil {
+		if n, err := strconv.ParseUint(after, 10, 16); err == nil {
+			host, port = h, int(n)
+		}
+	}
+	if p.addr, err = netip.ParseAddr(host); err != nil {
+		return p, fmt.Errorf("BGPPeer %s: peerIP %q is no address", name, text("peerIP"))
+	}
+	p.addr = p.addr.Unmap()
+	p.wanted = func(a netip.Addr) bool { return a.Is4() == p.addr.Is4() }
+	if p.as == "" {
+		p.as = globalAS
+	}
+	for _, n := range all {
+		if slices.Contains(n.addrs, p.addr) && n.as == p.as && (port == 0 || port == n.port) {
+			p.behind = append(p.behind, n)
+		}
+	}
+	if p.port = port; port == 0 {
+		p.port = defaultBGPPort
+		if len(p.behind) > 0 {
+			p.port = p.behind[0].port
+		}
+	}
+	return p, nil
+}
+
+func matching(all []speaker, text string) ([]speaker, error) {
+	selects, err := selector.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []speaker
+	for _, n := range all {
+		if selects(n.node.Labels) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// textOfAS gives an AS number in its plain form: resources have a number, or a text
+// such as "64512" or "1.10"; "" and 0 are none.
+func textOfAS(v any) string {
+	switch v := v.(type) {
+	case int64:
+		if v > 0 {
+			return strconv.FormatInt(v, 10)
+		}
+	case string:
+		high, low, dotted := strings.Cut(v, ".")
+		h, err := strconv.ParseUint(high, 10, 32)
+		if !dotted {
+			if err == nil && h > 0 {
+				return strconv.FormatUint(h, 10)
+			}
+			return ""
+		}
+		if l, bad := strconv.ParseUint(low, 10, 16); err == nil && bad == nil && h < 1<<16 {
+			return strconv.FormatUint(h<<16|l, 10)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/internal/suggest"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// readLimit bounds a try of Read as a whole. What is read first may take its share of that:
+// one list that hangs must not take the time of what is read after it.
+const (
+	readLimit  = 15 * time.Second
+	firstShare = 8.0 / 15
+)
+
+// Snapshot is what the API said of one node at one moment, and of the cluster around it. The checks turn the error of
+// a part that could not be read into unknown.
+type Snapshot struct {
+	Survey
+	together bool    // other nodes are judged by themselves: what is wrong with them is not said of this one
+	asRead   *Survey // the same before what does not hold for this node was left out
+
+	Now  time.Time // by the API server's clock, when the lease was read
+	Read time.Time // that moment by our own clock
+	Node *corev1.Node
+
+	Lease    *coordinationv1.Lease
+	LeaseErr error
+
+	Calico     *corev1.Pod // the node's calico-node pod, verified; nil when there is none
+	configMaps configMaps  // that its environment is from
+	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
+	CalicoErr error
+	unplaced  *corev1.Pod  // the one that is made for the node and not bound to it
+	told      told         // what the kubelet says of a calico-node pod that is not ready
+	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
+	ignored   []corev1.Pod // pods on the node that claim to be it and are not
+
+	Pods    []corev1.Pod // one running workload pod on each sampled peer
+	PodsErr error
+
+	felix    map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr error
+	placed   placement
+	rights   rights
+	accounts []calicoAccount // of Calico's parts
+	// why these are not known
+	accountsErr error
+	local       []corev1.Pod // running workload pods on the node itself, some of them
+	localErr    error
+	logs        []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
+	kubeProxy   []string       // names of the node's running kube-proxy pods, nil = not known
+	// the same of a silent node, where the API calls no pod ready
+	unready     []corev1.Pod
+	proxyRights rights         // of kube-proxy's account
+	proxySure   bool           // it surely is that
+	services    []probe.Target // one TCP service with ready endpoints, at its addresses
+	typha       []probe.Target // Typha's endpoints
+	typhaErr    error
+	typhaWhy    string         // why its service has no ready endpoint, where that is so
+	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
+	etcd        []probe.Target // etcd's, where Calico keeps its data there
+	etcdErr     error
+	backendErr  error
+	backend     string // Calico's networking backend: bird, vxlan, none; "" = not known
+}
+
+// UnknownNodeError says that the cluster has no node of that name.
+type UnknownNodeError struct {
+	Name string
+	Have []string // the names there are, the most alike first
+	// Removed is when the cluster's controller saw its Node object deleted, and what that event says; without a text
+	// where it did not within the hour for which the API keeps events.
+	Removed probe.Statement
+	now     time.Time
+}
+
+func (e *UnknownNodeError) Error() string {
+	const few = 5
+	have := e.Have
+	more := ""
+	if len(have) > few {
+		have, more = have[:few], ", …"
+	}
+	have = slices.Sorted(slices.Values(have))
+	text := fmt.Sprintf("no node %q in this cluster%s; it has %s%s", e.Name, suggest.DidYouMean(e.Name, e.Have),
+		strings.Join(have, ", "), more)
+	if e.Removed.Text == "" {
+		return text
+	}
+	return fmt.Sprintf("%s. Its Node object was deleted (event: %s). Its pods are deleted with it, and Calico removes its routes and BGP peers. Where the machine is to stay, find out who deleted the object, then restart its kubelet, which registers the node again",
+		text, e.Removed.Aged(e.now))
+}
+
+// Read takes a snapshot around one node. An error means that nothing useful
+// could be read: the API does not answer, refuses to list nodes, or has no such
+// node (*UnknownNodeError).
+func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
+	s, err := patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*Snapshot, error) {
+		return c.read(ctx, limit, node, nil)
+	})
+	if slow, is := errors.AsType[*slowError](err); is {
+		slow.oneNode = true
+	}
+	return s, err
+}
+
+// Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
+// read again.
+func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
+	return c.read(ctx, readLimit, node, s.asRead)
+}
+
+// read takes a snapshot around a node in a cluster, which is read too where it is nil.
+func (c *Client) read(ctx context.Context, limit time.Duration, node string, of *Survey) (*Snapshot, error) {
+	whole, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ctx, cancelFirst := firstOf(whole)
+	defer cancelFirst()
+	s, c := &Snapshot{}, c.once(whole)
+	var all parts
+	if of == nil {
+		of = c.newSurvey()
+		all.read(&of.nodesErr, func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
+		c.readShared(ctx, of, &all)
+	}
+	all.read(&s.LeaseErr, func() { c.readLease(ctx, s, node) })
+	all.read(&s.CalicoErr, func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
+	all.read(&s.placed.err, func() { s.placed = c.readPlaced(ctx, node) })
+	all.Wait()
+	if s.Read.IsZero() { // reading the lease crashed
+		s.Read = time.Now()
+		s.Now, _ = c.clock.Now()
+	}
+	if err := s.around(node, of); err != nil {
+		if unknown, is := errors.AsType[*UnknownNodeError](err); is {
+			unknown.Removed, unknown.now = c.removed(whole, node), s.Now
+		}
+		return nil, err
+	}
+	c.readRest(whole, s)
+	return s, nil
+}
+
+// readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
+func (c *Client) readRest(ctx context.Context, s *Snapshot) {
+	var all parts
+	s.configMaps = c.readConfigMaps(ctx, s.Calico)
+	env := s.environment()
+	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
+		c.readCalico(ctx, &s.Survey, &all)
+		all.Wait()
+		s.memo = newMemo(&s.Survey)
+	}
+	s.configured(env)
+	all.read(&s.PodsErr, func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
+	all.read(&s.localErr, func() { c.readLocal(ctx, s) })
+	if KubeletSilent(s) {
+		s.unready = slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !ownAddress(p) })
+	}
+	if s.serviceErr == nil {
+		all.read(&s.serviceErr, func() {
+			s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
+		})
+	}
+	if len(s.placed.waiting) > 0 {
+		all.read(&s.placed.eventsErr, func() { c.readEvents(ctx, &s.placed) })
+		all.read(&s.ipam.missing, func() { c.readIPAM(ctx, &s.ipam) })
+	}
+	if len(s.placed.ending) > 0 {
+		all.read(&s.placed.endsErr, func() { c.readEnds(ctx, &s.placed) })
+	}
+	all.read(&s.rights.err, func() { s.rights = c.readRights(ctx, s) })
+	all.read(&s.accountsErr, func() { s.accounts = c.readAccounts(ctx, s) })
+	all.read(&s.noControllersErr, func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, &s.Survey) })
+	if s.Calico == nil && s.CalicoErr == nil {
+		s.setsRead = true
+		all.read(&s.setsErr, func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
+	}
+	all.read(&s.typhaErr, func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
+	all.read(&s.told.err, func() { c.readStart(ctx, s, env) })
+	all.Wait()
+	guarded(&s.typhaErr, func() { s.typhaWhy = c.whyNoTypha(ctx, s) })
+	s.hideEtcd()
+	s.forgetRegistered()
+}
+
+// whyNoTypha says why the Service of Typha has no Pod.
+func (c *Client) whyNoTypha(ctx context.Context, s *Snapshot) string {
+	svc := s.typhaSvc()
+	if svc == nil || !errors.Is(s.typhaErr, errNoTypha) {
+		return ""
+	}
+	why, _ := c.whyEmpty(ctx, svc)
+	return why
+}
+
+func (c *Client) readLease(ctx context.Context, s *Snapshot, node string) {
+	s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+	if s.LeaseErr != nil {
+		s.Lease = nil
+	}
+	s.Read = time.Now()
+	s.Now, _ = c.clock.Now()
+}
+
+// hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// of its own. A cluster without a single pool would have no pods.
+func (s *Snapshot) hideEtcd() {
+	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
+		return
+	}
+	elsewhere := errors.New(probe.GapEtcd)
+	s.poolErr, s.blockErr, s.peeringErr, s.tunnelErr = elsewhere, elsewhere, elsewhere, elsewhere
+	s.peering, s.memo = peering{}, nil
+	if len(s.felix) == 0 {
+		s.felixErr = elsewhere
+	}
+}
+
+// forgetRegistered drops what is left on Nodes where Calico registers nothing: it is no proof.
+func (s *Snapshot) forgetRegistered() {
+	if s.unregistered() == "" {
+		return
+	}
+	s.Nodes, s.memo = s.known().unannotated(), nil
+	s.Node = &s.Nodes[slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == s.Node.Name })]
+}
+
+// readNodes lists all nodes, by name.
+func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
+	// resourceVersion 0 is answered from the API server's cache: cheap, and it
+	// still answers while etcd has lost its leader.
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// alike orders the nodes' names by how much of the wanted name they share.
+func alike(nodes []corev1.Node, want string) []string {
+	score := func(have string) int {
+		switch {
+		case strings.Contains(have, want) || strings.Contains(want, have):
+			return 1000
+		}
+		n := 0
+		for n < len(have) && n < len(want) && have[n] == want[n] {
+			n++
+		}
+		return n
+	}
+	names := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return score(b) - score(a) })
+	return names
+}
+
+// readCalicoPod finds the node's calico-node pod, and those that only claim to be it.
+func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Pod, ignored []corev1.Pod, err error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing calico-node pods: %w", err)
+	}
+	of := claimsOf(list.Items, c.calicoIn)
+	return of.pod, of.ignored, of.err
+}
+
+// readPods finds running pods with addresses of their own, at most n on each of
+// the nodes.
+func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
+	found := make([][]corev1.Pod, len(nodes))
+	errs := make([]error, len(nodes))
+	var all parts
+	for i, node := range nodes {
+		all.read(&errs[i], func() {
+			running, err := c.Running(ctx, node.Name)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			if found[i] = pingable(running, n, under); found[i] == nil {
+				errs[i] = noneReady(&node, running)
+			}
+		})
+	}
+	all.Wait()
+	return slices.Concat(found...), errors.Join(errs...)
+}
+
+// loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no
+// tenant made.
+func loggedBy(p *corev1.Pod) (probe.Target, bool) {
+	name := map[string]string{"kube-proxy": "kube-proxy", "kube-dns": "coredns"}[p.Labels["k8s-app"]]
+	if name == "" || p.Namespace != metav1.NamespaceSystem || metav1.GetControllerOf(p) == nil {
+		return probe.Target{}, false
+	}
+	return probe.Target{Kind: probe.KindLogs, Name: name, Node: p.Spec.NodeName, Host: p.Name,
+		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
+}
+
+// noneReady says that no pod of a node is ready, nil where there is none, or none is expected to be: of a node that is
+// not ready itself.
+func noneReady(node *corev1.Node, running []corev1.Pod) error {
+	if !slices.ContainsFunc(running, ownAddress) || !readyNow(node) {
+		return nil
+	}
+	return notReady(node.Name)
+}
+
+func notReady(node string) error { return fmt.Errorf("no workload pod on node %s is ready", node) }
+
+// Running lists the pods that run on a node.
+func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "status.phase=Running,spec.nodeName=" + node, ResourceVersion: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
+}
+
+// ownAddress tells whether a pod has an address that is not its node's.
+func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
+
+// denied tells whether err is the API refusing for lack of rights.
+func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// failed reports whether err, or one of the errors it joins, is a call that failed: one that the user may make, and
+// that another time may answer.
+func failed(err error) bool {
+	if all, joined := err.(interface{ Unwrap() []error }); joined {
+		return slices.ContainsFunc(all.Unwrap(), failed)
+	}
+	return err != nil && !denied(err) && !errors.Is(err, errNotWorkedOut)
+}

@@ -1,0 +1,220 @@
+// Package conditions makes what a run over nodes found a condition of each Node, for what acts on conditions: a
+// scheduler's controller, an alert, a person at 'kubectl describe node'. It decides which are written, and writes none.
+package conditions
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// Type is the condition's.
+const Type = facts.ConditionHealthy
+
+// The values of a condition's status.
+const (
+	True    = "True"
+	False   = "False"
+	Unknown = "Unknown"
+)
+
+// Condition is what a node is said to be.
+type Condition struct {
+	Status    string    // True, False or Unknown
+	Reason    string    // the cause in one word: SwapOn
+	Message   string    // what the cause says of this node, and in which run that was found
+	Heartbeat time.Time // when it was last written
+	Since     time.Time // when its status was last another one
+}
+
+// longestMessage bounds a message, in bytes: it is in every list of nodes.
+const longestMessage = 400
+
+// Of is the condition of a node of a run: True while nothing is broken, Unknown where too little could be asked.
+func Of(n report.FleetNode, run string) Condition {
+	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too little could be asked"
+	switch n.Word {
+	case report.WordHealthy, report.WordWarnings:
+		c.Status, c.Reason, says = True, "NothingBroken", "nothing is broken"
+	case report.WordFault:
+		c.Status, c.Reason, says = False, "NoKnownCause", "no known cause explains what is broken"
+	}
+	if len(n.Causes) > 0 && c.Status != True {
+		first := n.Causes[0]
+		c.Reason, says = inOneWord(first.ID), fmt.Sprintf("%s (%s)", first.Says, first.Confidence)
+	}
+	c.Message = probe.Cut(probe.OneLine(says), longestMessage) + ": run " + probe.OneLine(run)
+	return c
+}
+
+// inOneWord writes an ID as conditions have their reasons: swap-on is SwapOn.
+func inOneWord(id string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(id, "-") {
+		b.WriteString(strings.ToUpper(part[:min(1, len(part))]) + part[min(1, len(part)):])
+	}
+	return cmp.Or(b.String(), "NotKnown")
+}
+
+// same reports whether two conditions say the same, whichever run found it.
+func (c Condition) same(other Condition) bool {
+	said := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
+	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)
+}
+
+// A Pending is a status that one round found and no second round has confirmed yet.
+type Pending struct {
+	Status string    // False or Unknown; empty = nothing is pending
+	Since  time.Time // when a round found it first
+}
+
+// PendingKey is the annotation of a Node that keeps a Pending between rounds. Nothing acts on it, unlike a condition,
+// and every later round sees it, whichever process and machine runs it.
+const PendingKey = facts.PendingCondition
+
+// String returns the annotation's value.
+func (p Pending) String() string {
+	if p.Status == "" {
+		return ""
+	}
+	return p.Status + " since " + p.Since.UTC().Format(time.RFC3339)
+}
+
+// ParsePending reads an annotation's value. It returns the zero value for anything that String does not write.
+func ParsePending(text string) Pending {
+	status, at, _ := strings.Cut(text, " since ")
+	since, err := time.Parse(time.RFC3339, at)
+	if err != nil || status != False && status != Unknown {
+		return Pending{}
+	}
+	return Pending{status, since}
+}
+
+// Two rounds agree if at least minApart lies between them: two answers of the same second share their cause, such as
+// one bad moment of the API server. After maxApart the first round is history, and counts no more.
+const (
+	minApart = 30 * time.Second
+	maxApart = 48 * time.Hour
+)
+
+// isConfirmed reports whether a round that finds a status now confirms what is pending.
+func (p Pending) isConfirmed(status string, now time.Time) bool {
+	age := now.Sub(p.Since)
+	return p.Status == status && age >= minApart && age <= maxApart
+}
+
+// isFresh reports whether the same status was found so recently that this round neither confirms nor replaces it.
+func (p Pending) isFresh(status string, now time.Time) bool {
+	age := now.Sub(p.Since)
+	return p.Status == status && age >= 0 && age < minApart
+}
+
+// Standing is what earlier rounds left on a node.
+type Standing struct {
+	Condition // the zero value if the node has none
+	Pending   Pending
+}
+
+// isReached reports whether a controller that acts on the condition already treats the node as bad.
+func (s Standing) isReached() bool { return s.Status != "" && s.Status != True }
+
+// Reached counts the nodes that are False or Unknown.
+func Reached(had map[string]Standing) int {
+	n := 0
+	for _, was := range had {
+		if was.isReached() {
+			n++
+		}
+	}
+	return n
+}
+
+// A Change is what a round writes on a node.
+type Change struct {
+	Condition      // what this round found
+	Write     bool // whether it becomes the node's condition; if not, the old one stays
+	Pending   Pending
+}
+
+// Round is what a round does.
+type Round struct {
+	Changes map[string]Change
+	Held    []string // nodes that two rounds agree on and that Limits.Most holds back
+	Fresh   []string // nodes with a pending status that is too young to be confirmed
+	Pending int      // nodes that turn if the next round agrees: the fresh ones and those that this round found first
+	Above   bool     // whether these would be more than Limits.Most, so that the next round would hold them back
+	Turning int      // those of them that are True or have no condition
+}
+
+// pend counts a node with a pending status.
+func (r *Round) pend(was Standing) {
+	r.Pending++
+	if !was.isReached() {
+		r.Turning++
+	}
+}
+
+// Limits bound what a round writes.
+type Limits struct {
+	Beat time.Duration // how old a condition may get before a round writes the same again
+	Most int           // how many nodes of the whole cluster may be False or Unknown
+}
+
+// Plan decides what a round writes. had has every node of the cluster, found the nodes that this round judged.
+//
+//   - A node turns True at once. It turns False or Unknown only if two rounds agree (isConfirmed); the first of them
+//     leaves a Pending.
+//   - Nodes that are False or Unknown already count towards Most together with those that would turn. If they are more,
+//     no node turns, and Held names those that would have. A controller that requires True treats False and Unknown
+//     alike, so they share the limit. Nodes that turn True in this round make room for the next one only: writing
+//     them may fail.
+//   - A condition that says the same is written again after Beat, so that a reader can recognize an old one. Since
+//     changes with the status alone.
+func Plan(had map[string]Standing, found map[string]Condition, limits Limits, now time.Time) Round {
+	changes, r := map[string]Change{}, Round{}
+	var held []string
+	for _, node := range slices.Sorted(maps.Keys(found)) {
+		was, is := had[node], found[node]
+		if is.Heartbeat, is.Since = now, was.Since; is.Status != was.Status {
+			is.Since = now
+		}
+		old := now.Sub(was.Heartbeat).Abs() >= limits.Beat // Abs: a heartbeat may come from a clock that is ahead
+		switch {
+		case is.Status == True || is.Status == was.Status:
+			if old || !is.same(was.Condition) || was.Pending != (Pending{}) {
+				changes[node] = Change{Condition: is, Write: true}
+			}
+		case was.Pending.isFresh(is.Status, now):
+			r.Fresh = append(r.Fresh, node)
+			r.pend(was)
+		case !was.Pending.isConfirmed(is.Status, now):
+			changes[node] = Change{Condition: is, Pending: Pending{is.Status, now}}
+			r.pend(was)
+		case was.isReached(): // from Unknown to False, or back: no further node is affected
+			changes[node] = Change{Condition: is, Write: true}
+		default:
+			held = append(held, node)
+			changes[node] = Change{Condition: is, Write: true}
+		}
+	}
+	r.Changes = changes
+	r.Above = Reached(had)+len(held)+r.Turning > limits.Most
+	if Reached(had)+len(held) <= limits.Most {
+		return r
+	}
+	for _, node := range held {
+		delete(changes, node)
+		if now.Sub(had[node].Pending.Since) >= limits.Beat { // or it would expire while the node is held back
+			changes[node] = Change{Condition: found[node], Pending: Pending{found[node].Status, now}}
+		}
+	}
+	r.Held = held
+	return r
+}

@@ -1,0 +1,311 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// Config is what a verb knows of the cluster and of this program.
+type Config struct {
+	Rest    func() (*rest.Config, error)     // how to reach the API server
+	Cluster func() (*probe.Cluster, error)   // which cluster that is, for reports
+	Probe   func(architecture string) []byte // the embedded probe for nodes of an architecture, nil = none
+	Ours    func(image string) bool          // tells whether an image is one of this release's
+
+	Verbose bool // progress is written to any stream, and its lines stay
+
+	Namespace       string // where probe pods go, "" = beside calico-node
+	CalicoNamespace string // the only namespace in which calico-node is looked for, "" = the usual ones
+
+	// Consent is called before probes are placed on more than MostUnasked nodes; an error refuses. nil = always refuse.
+	Consent func(ctx context.Context, nodes int) error
+}
+
+// Client is what the examinations of one program share: the cluster, and the person who
+// reads their messages.
+type Client struct {
+	Config
+	messages io.Writer
+	quiet    bool
+	// installed says that the namespace beside calico-node has refused a pod, and that the
+	// one of 'manifests' has taken it.
+	installed *atomic.Bool
+}
+
+// NewClient returns a Client that writes messages to a writer.
+func NewClient(config Config, messages io.Writer) *Client {
+	return &Client{Config: config, messages: messages, installed: new(atomic.Bool)}
+}
+
+// MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
+const MostUnasked = 20
+
+// Agree returns an error unless probes may be placed on so many nodes.
+func (c *Client) Agree(ctx context.Context, nodes int) error {
+	switch {
+	case nodes <= MostUnasked:
+		return nil
+	case c.Consent == nil:
+		return fmt.Errorf("this would place probes on %d nodes: without a person to ask, %d are the most", nodes, MostUnasked)
+	}
+	return c.Consent(ctx, nodes)
+}
+
+// Writing is the same Client with messages to another writer.
+func (c *Client) Writing(messages io.Writer) *Client {
+	own := *c
+	own.messages = messages
+	return &own
+}
+
+// Quiet is the same Client without progress.
+func (c *Client) Quiet() *Client {
+	own := *c
+	own.quiet = true
+	return &own
+}
+
+// Busy is the same Client with a rate of requests that suits many nodes at once, and that is held back where the API
+// server says so.
+func (c *Client) Busy() *Client {
+	const perSecond = 300
+	own, pace := *c, &pacer{}
+	own.Rest = func() (*rest.Config, error) {
+		config, err := c.Rest()
+		if err != nil {
+			return nil, err
+		}
+		config = rest.CopyConfig(config)
+		config.QPS, config.Burst = perSecond, perSecond
+		config.Wrap(pace.transport)
+		return config, nil
+	}
+	return &own
+}
+
+// Progress is for a person who waits; nobody else needs it.
+func (c *Client) Progress(format string, args ...any) {
+	if c.Verbose && !c.quiet {
+		c.Note(format, args...)
+		return
+	}
+	if ui.IsTerminal(c.messages) && !c.quiet {
+		ui.Progress(c.messages, format, args...)
+	}
+}
+
+// Note says what the user must know on any stream.
+func (c *Client) Note(format string, args ...any) { ui.Say(c.messages, format, args...) }
+
+// Reader is the reading half of the API.
+func (c *Client) Reader() (*cluster.Client, error) {
+	config, err := c.Rest()
+	if err != nil {
+		return nil, err
+	}
+	client, err := cluster.NewClient(config, c.CalicoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	client.Slow = func(waited, more time.Duration) {
+		c.Note("the API server is slow: no answer for %s; waiting up to %s more", probe.Age(waited), probe.Age(more))
+	}
+	return client, nil
+}
+
+// Resolve makes an address that o.Node gives the name of the node that has it. What no node has stays as it
+// is: reading the cluster says so next, with the names there are.
+func (c *Client) Resolve(ctx context.Context, o *Options) error {
+	addr, err := netip.ParseAddr(o.Node)
+	if err != nil || o.Via == injector.MethodLocal {
+		return nil
+	}
+	reader, err := c.Reader()
+	if err != nil {
+		return err
+	}
+	switch names, err := reader.NodesAt(ctx, addr); {
+	case err != nil:
+		return err
+	case len(names) > 1:
+		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
+	case len(names) == 1:
+		c.Note("%s is node %s, by what its kubelet reports", o.Node, names[0])
+		o.Node = names[0]
+	}
+	return nil
+}
+
+// Asked is the cluster that is asked, nil with the access method that asks none.
+func (c *Client) Asked(o Options) (*probe.Cluster, error) {
+	if o.Via == injector.MethodLocal {
+		return nil, nil
+	}
+	return c.Cluster()
+}
+
+// Read is what the API says of the node; nil with the access method that asks none.
+func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster.Snapshot, error) {
+	if o.Via == injector.MethodLocal {
+		return nil, nil, nil
+	}
+	client, err := c.Reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Progress("asking the API about %s", o.Node)
+	snap, err := client.Read(ctx, o.Node)
+	if err != nil {
+		return nil, nil, NoSuchNode(err)
+	}
+	return client, snap, nil
+}
+
+// Writer is the writing half of the API.
+func (c *Client) Writer() (*injector.Client, error) {
+	config, err := c.Rest()
+	if err != nil {
+		return nil, err
+	}
+	return injector.NewClient(config)
+}
+
+// runningOn lists the pods that run on a node, for exec, which enters one.
+func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	client, err := c.Reader()
+	if err != nil {
+		return nil, err
+	}
+	return client.Running(ctx, node)
+}
+
+// PodNamespace is where the probe pod goes: where the user says, else beside calico-node,
+// whose namespace must admit privileged pods, unless it was seen not to.
+func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
+	switch {
+	case c.Namespace != "":
+		return c.Namespace
+	case c.installed.Load():
+		return install.Namespace
+	case snap != nil:
+		return namespaceOf(snap.Calico)
+	}
+	return namespaceOf(nil)
+}
+
+// namespaceOf is the namespace of calico-node's pod, which is verified; nil = none is known.
+// A pod that only claims to be calico-node never says where a privileged one goes.
+func namespaceOf(calico *corev1.Pod) string {
+	if calico == nil {
+		return metav1.NamespaceSystem
+	}
+	return calico.Namespace
+}
+
+// InEitherNamespace makes the access method pod try the namespace of 'manifests' where the user
+// named none and the one beside calico-node refuses the pod: somebody with the rights that
+// 'manifests' prints may make it there and nowhere else, and the next access method needs more
+// rights. The namespace that took the pod is asked first from then on.
+func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
+	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+		session, err := open(ctx, opts)
+		refused := refusedByNamespace(err)
+		if refused != nil && c.Namespace != "" {
+			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
+				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
+			}
+			return nil, err
+		}
+		first, other := opts.Namespace, install.Namespace
+		if first == other {
+			other = namespaceOf(opts.Calico)
+		}
+		if refused == nil || first == other {
+			return session, err
+		}
+		opts.Namespace = other
+		session, err = open(ctx, opts)
+		if both := bothRefused(refused, first, err, other); both != nil {
+			return nil, both
+		}
+		if c.installed.Swap(other == install.Namespace) != (other == install.Namespace) {
+			c.Note("%s: namespace %s does not take it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
+		}
+		return session, err
+	}
+}
+
+// bothRefused is the error of a pod that neither namespace has taken; nil = the other one has,
+// whatever became of the pod there.
+func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
+	there, _ := errors.AsType[*injector.PlacementError](err)
+	before := "and namespace " + first + " does not take it: " + refused.Text
+	switch {
+	case err == nil || there != nil && slices.Contains(admitted(), there.Reason):
+		return nil
+	case refusedByNamespace(err) != nil:
+		name, why := other, there.Text
+		if other == install.Namespace {
+			name += ", which 'calico-probe manifests' prints"
+		}
+		if there.Reason == facts.ReasonRBAC {
+			why = "no right there either"
+		}
+		return refused.And("nor in namespace " + name + ": " + why)
+	case there == nil: // nobody knows whether it takes it
+		return fmt.Errorf("%w; %s", err, before)
+	}
+	return there.And(before)
+}
+
+// admitted are the reasons for which a pod fails that a namespace has taken.
+func admitted() []facts.Reason {
+	return []facts.Reason{
+		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
+		facts.ReasonSilent, facts.ReasonUnasked,
+	}
+}
+
+// refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
+func refusedByNamespace(err error) *injector.PlacementError {
+	ofNamespace := []facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}
+	pe, _ := errors.AsType[*injector.PlacementError](err)
+	if pe != nil && slices.Contains(ofNamespace, pe.Reason) {
+		return pe
+	}
+	return nil
+}
+
+// wrongNamespace is what is wrong with the namespace that the user named for the pod, which
+// no other access method mends; nil = nothing is.
+func (c *Client) wrongNamespace(err error) error {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
+		return nil
+	case apierrors.IsNotFound(pe.Err):
+		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
+	case strings.Contains(pe.Text, "being terminated"):
+		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
+	}
+	return nil // kube-controller-manager, perhaps, has not made what a pod needs there
+}

@@ -1,0 +1,162 @@
+package examine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Collector takes the events of one run, live or saved: it cleans and stamps them, counts
+// them for the verdict, keeps them for the causes, and passes them to the report.
+type Collector struct {
+	Node    string
+	Sink    report.Sink
+	Tally   *report.Tally
+	Seen    diagnose.Findings
+	Strict  bool           // warnings have an exit code of their own
+	Elapsed *time.Duration // of a saved run
+	Causes  []probe.Cause  // once concluded
+
+	rules []*diagnose.Rule
+}
+
+// NewCollector returns a Collector of what is seen of a node.
+func NewCollector(node string, sink report.Sink) *Collector {
+	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
+		rules: diagnose.Rules()}
+}
+
+// Add takes an event of the node.
+func (c *Collector) Add(method string, ev probe.Event) error {
+	ev = ev.Cleaned()
+	ev.Node, ev.Way = c.Node, method
+	c.Tally.Add(ev)
+	c.Seen.Add(ev)
+	return c.Sink.Event(ev)
+}
+
+// AddOf takes an event of another node. Causes may rest on it; the verdict about this node
+// does not count it.
+func (c *Collector) AddOf(node, method string, ev probe.Event) error {
+	ev = ev.Cleaned()
+	ev.Node, ev.Way = node, method
+	c.Seen.Add(ev)
+	return c.Sink.Event(ev)
+}
+
+// Conclude reports the comparison with baseline nodes, the causes and the verdict. Its error
+// carries the exit code.
+func (c *Collector) Conclude() error {
+	show := func(ev probe.Event) error {
+		ev.Node = c.Node
+		return c.Sink.Event(ev)
+	}
+	compared, found, failed := conclusions(c.Seen, c.rules)
+	for _, why := range failed {
+		ev := crashed(why)
+		c.Tally.Add(ev)
+		if err := show(ev); err != nil {
+			return err
+		}
+	}
+	for _, line := range compared {
+		if err := show(probe.Event{Type: probe.EventComparison, Text: line}); err != nil {
+			return err
+		}
+	}
+	c.Causes = found.Causes
+	for _, cause := range found.Causes {
+		ev := probe.Event{Type: probe.EventCause, Cause: &cause}
+		c.Tally.Add(ev)
+		if err := show(ev); err != nil {
+			return err
+		}
+	}
+	v := c.Tally.Verdict(c.Strict)
+	v.Unexplained = found.Unexplained
+	if v.Word == report.WordHealthy || v.Word == report.WordWarnings {
+		v.Outside = diagnose.Unseen(c.Seen)
+	}
+	if c.Elapsed != nil {
+		v.Elapsed = *c.Elapsed
+	}
+	if err := show(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
+		return err
+	}
+	if v.Exit != report.ExitHealthy {
+		return ui.Exit(v.Exit)
+	}
+	return nil
+}
+
+// conclusions are what the rules and the comparison make of what was seen, and what failed at that.
+func conclusions(seen diagnose.Findings, rules []*diagnose.Rule) (compared []string, found diagnose.Diagnosis,
+	failed []string,
+) {
+	crash := probe.Recovered(func() error { compared = diagnose.Comparison(seen); return nil })
+	if crash != nil {
+		failed = append(failed, fmt.Sprintf("the comparison with other nodes failed: it %v", crash))
+	}
+	crash = probe.Recovered(func() error { found = diagnose.Explain(seen, rules); return nil })
+	if crash != nil {
+		failed = append(failed, fmt.Sprintf("the search for causes failed: it %v", crash))
+	}
+	return compared, found, append(failed, found.Failed...)
+}
+
+// crashed is the result of a part of this client that failed: what it would have found is unknown.
+func crashed(why string) probe.Event {
+	r := probe.Found(probe.Unknown, "%s", why).With(probe.FactReason, probe.ReasonCrashed)
+	r.Check = probe.CheckAnswered
+	return probe.Event{Type: probe.EventResult, Result: &r}
+}
+
+// Replay reports the events of a saved run and returns what its causes follow from.
+func Replay(run report.Run, sink report.Sink) (*Collector, error) {
+	c := NewCollector(run.Node, sink)
+	events := run.Events
+	if run.Lacks != "" {
+		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
+		r.Check = probe.CheckAnswered
+		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
+	}
+	for _, ev := range events {
+		if r := ev.Result; r != nil && ev.Way == "" && r.Check == probe.CheckAnswered &&
+			r.Facts.Str(probe.FactReason) == probe.ReasonCrashed {
+			continue // a conclusion, which is drawn again
+		}
+		if ev.Node == run.Node {
+			c.Tally.Add(ev)
+		}
+		c.Seen.Add(ev)
+		if err := sink.Event(ev); err != nil {
+			return nil, err
+		}
+	}
+	if v := run.Verdict; v != nil {
+		c.Elapsed, c.Strict = &v.Elapsed, v.Strict || v.Exit == report.ExitWarnings // which older versions did not record
+	}
+	return c, nil
+}
+
+// Recorder is a sink that keeps a run as if it had been saved.
+type Recorder struct {
+	Run    report.Run
+	Others []report.Sink // which are shown each event as it comes
+}
+
+// Event keeps an event.
+func (r *Recorder) Event(ev probe.Event) error {
+	r.Run.Add(ev)
+	for _, s := range r.Others {
+		if err := s.Event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

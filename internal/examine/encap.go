@@ -1,0 +1,188 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// ProvesEncap tells whether the proof of encapsulation is wanted, which takes a second probe.
+func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
+	return snap != nil && slices.Contains(r.picked, checks.EncapProof)
+}
+
+// ProveEncap puts a probe on another node too and lets the two prove to each other which
+// packets pass between them. The error is one of writing the report.
+func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
+	began, counts := time.Now(), probe.Counts{}
+	start := probe.Start{
+		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
+		Checks: []string{checks.EncapProof.ID}, FollowUp: slices.Contains(r.followed, checks.EncapProof),
+	}
+	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
+		return err
+	}
+	say := func(res probe.Result) error {
+		res.Check = checks.EncapProof.ID
+		counts[res.Status]++
+		return r.Add(wayPair, probe.Event{Type: probe.EventResult, Result: &res})
+	}
+	if err := r.proof(ctx, here, snap, say); err != nil {
+		return err
+	}
+	return r.Add(wayPair, probe.Event{
+		Type: probe.EventEnd, End: &probe.End{Results: counts.Total(), Counts: counts, Elapsed: time.Since(began)},
+	})
+}
+
+// wayPair is the name under which two probes that talk to each other report.
+const wayPair = "pair"
+
+// proof is what ProveEncap reports; say reports one result.
+func (r *Run) proof(
+	ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error,
+) error {
+	peer := cluster.Opposite(snap, r.about)
+	if peer == nil {
+		return say(probe.Found(probe.Skip, "the cluster has no other node to prove it with"))
+	}
+	if len(cluster.Ways(snap, snap.Node, peer, "", "")) == 0 {
+		return say(probe.Found(probe.Skip, "Calico has registered no addresses of one family for this node and for %s", peer.Name))
+	}
+	r.client.Progress("putting a second probe on %s", peer.Name)
+	there, err := r.placeOn(ctx, snap, peer, []*probe.Check{checks.EncapProof}, injector.StartUsual)
+	if err != nil {
+		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, cluster.Explain(err)))
+	}
+	defer r.closing(peer.Name, there)
+	near, far := end{snap.Node, here}, end{peer, there}
+	for _, d := range [][2]end{{near, far}, {far, near}} {
+		got, err := r.direction(ctx, snap, d[0], d[1])
+		if err != nil {
+			r := probe.Found(probe.Unknown, "from %s to %s: %s", d[0].node.Name, d[1].node.Name, cluster.Explain(err))
+			got = append(got, r)
+		}
+		for _, res := range got {
+			if err := say(res); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// placeOn puts a probe on another node, by a pod of its own.
+func (r *Run) placeOn(
+	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
+) (*injector.Session, error) {
+	client, err := r.client.Writer()
+	if err != nil {
+		return nil, err
+	}
+	opts := r.opts.placement(r.client, injector.MethodPod, nil)
+	// A run ID of its own: the pod of an earlier probe there may still be ending.
+	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
+	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico, start
+	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
+	return r.client.InEitherNamespace(injector.Opener(injector.MethodPod, client))(ctx, opts)
+}
+
+// end is one of the two nodes and the probe on it.
+type end struct {
+	node    *corev1.Node
+	session *injector.Session
+}
+
+// direction lets one end listen and, once it does, the other send. What was seen
+// comes back also beside an error.
+func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to end) ([]probe.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	token := injector.NewRunID()
+	plan := func(at, other end, role string) probe.Request {
+		return probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{
+			Run: r.ID, Node: at.node.Name, Checks: []string{checks.EncapProof.ID}, Limit: r.opts.CheckTimeout,
+			Targets: append(cluster.Self(at.node), cluster.Ways(snap, at.node, other.node, role, token)...),
+		}}
+	}
+	var heard, sent []probe.Result
+	listening := make(chan struct{})
+	ended := probe.Async(func() error {
+		ready := false
+		return to.session.Ask(ctx, plan(to, from, probe.RoleListen), func(ev probe.Event) bool {
+			switch res := ev.Result; {
+			case res == nil:
+			case res.Facts[checks.FactReady] == true && !ready:
+				ready = true
+				close(listening)
+			default:
+				heard = append(heard, *res)
+			}
+			return true
+		})
+	})
+	select {
+	case <-listening:
+	case err := <-ended: // it never listened, and says why
+		return heard, err
+	}
+	err := from.session.Ask(ctx, plan(from, to, probe.RoleSend), func(ev probe.Event) bool {
+		if ev.Result != nil {
+			sent = append(sent, *ev.Result)
+		}
+		return true
+	})
+	if err != nil {
+		cancel() // the listener need not wait
+		return sent, errors.Join(fmt.Errorf("the sender: %w", err), <-ended)
+	}
+	select {
+	case err = <-ended: // before the sender had: what it has not heard may have been sent later
+		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
+			return r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP"
+		})
+	default:
+		err = <-ended
+	}
+	if err != nil {
+		err = fmt.Errorf("the listener: %w", err)
+	}
+	return joined(sent, heard), err
+}
+
+// joined puts the two halves of an answer together: that a token left says nothing
+// without the listener, and what did not arrive was lost only if it was sent.
+func joined(sent, heard []probe.Result) []probe.Result {
+	key := func(r probe.Result) string {
+		f, _ := r.Facts.Num(checks.FactFamily)
+		return fmt.Sprintf("%s %v", r.Facts.Str(checks.FactPath), f)
+	}
+	left := map[string]bool{}
+	var out []probe.Result
+	for _, r := range sent {
+		if r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP" {
+			left[key(r)] = true
+		} else {
+			out = append(out, r)
+		}
+	}
+	for _, r := range heard {
+		switch {
+		case r.Status == probe.OK || r.Status == probe.Unknown || left[key(r)]:
+			out = append(out, r)
+		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // else the sender says why
+			r.Status, r.Saw = probe.Unknown, "nothing came in, and whether it was sent in time is not known"
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package examine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// followUp adds to the run what the causes found so far want to know and was not asked, where
+// something is bad and not everything is explained yet: a person would look there now. It returns
+// the plan for the probe that is on the node, nil where it has nothing to add for it. Nothing is
+// asked that takes more privileges than the probe has, nor what the user left out.
+func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
+	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
+		return nil
+	}
+	found := diagnose.Explain(r.Seen, diagnose.Rules())
+	open := found.Open()
+	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
+		open = append(open, diagnose.Cover{Check: checks.NodeState.ID})
+	}
+	if !found.Settled() && silent(r.Seen) {
+		open = append(open, diagnose.Cover{Check: checks.PacketDrops.ID})
+	}
+	more := r.mayAsk(open, snap)
+	if len(more) == 0 {
+		return nil
+	}
+	if slices.Contains(more, checks.EncapProof) {
+		r.about = aboutProof(open, snap)
+	}
+	r.picked = append(r.picked, more...)
+	r.followed = append(r.followed, more...)
+	r.client.Progress("not everything is explained yet: asking %s too", strings.Join(CheckIDs(more), ", "))
+	plan := r.Plan(method, snap)
+	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool {
+		return !slices.Contains(plan.Checks, c.ID)
+	}))
+	if len(plan.Checks) == 0 {
+		return nil
+	}
+	return &plan
+}
+
+// silent tells whether the node sent packets of which nothing came back, so that it is worth asking where they end.
+func silent(seen diagnose.Findings) bool {
+	paths := []*probe.Check{checks.NodePing, checks.PodPing, checks.PodTCP}
+	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+		is := func(c *probe.Check) bool { return c.ID == r.Check }
+		return r.Node == seen.Node && r.Status == probe.Fail && slices.ContainsFunc(paths, is) &&
+			!probe.SomebodyAnswered(r.Facts.Str(probe.FactReason))
+	})
+}
+
+// mayAsk are those of some checks that the run may still ask.
+func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Check {
+	allowed, err := probe.Select(Suite(), nil, r.opts.Skip)
+	if err != nil {
+		return nil // the run itself could not have begun
+	}
+	have := r.Capabilities()
+	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
+		wanted := slices.ContainsFunc(open, func(w diagnose.Cover) bool { return w.Check == c.ID })
+		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == checks.NeighbourReach ||
+			r.opts.Via == injector.MethodKubelet && !checks.KubeletAnswers(c) ||
+			c == checks.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
+			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
+				return !slices.Contains(have, need)
+			})
+	})
+}
+
+// aboutProof is the node that the proof of encapsulation is wanted for, "" = any that will do.
+func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
+	for _, want := range open {
+		if want.Check != checks.EncapProof.ID || want.About == "" || snap == nil {
+			continue
+		}
+		for i := range snap.Nodes {
+			if n := &snap.Nodes[i]; n.Name == want.About && cluster.NoProbeOn(n) == "" {
+				return n.Name
+			}
+		}
+	}
+	return ""
+}
+
+// mayUseSecondPod tells whether a pod may be put on another node though nobody asked for one: that
+// takes pods among the access methods, the leave to ask other nodes, and more than a quick look.
+func (o Options) mayUseSecondPod() bool {
+	via := strings.Split(o.Via, ",")
+	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
+		(slices.Contains(via, ViaAuto) || slices.Contains(via, injector.MethodPod))
+}

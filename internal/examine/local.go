@@ -1,0 +1,151 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// machine is what the machine this program runs on says of its own name.
+type machine struct {
+	hostname string
+	nodename string // as calico-node wrote it here; "" = there is none
+	unsure   string // why a name that is not here proves nothing; "" = it does
+	alien    bool   // nothing here is a node's
+	has      func(name string) bool
+}
+
+// signs are what a node has one or the other of, however Kubernetes came onto it and however
+// little of it runs: the kubelet's, kubeadm's, that of distributions which keep all they have
+// in one place, and Calico's. Of CNI itself podman and containerd make a folder too.
+func signs() []string {
+	return []string{
+		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // which a message names
+		"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/etc/systemd/system/kubelet.service",
+		"/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s",
+		"/run/calico", "/etc/cni/net.d/10-calico.conflist", "/etc/cni/net.d/calico-kubeconfig",
+	}
+}
+
+// thisMachine looks at this machine under root.
+func thisMachine(root string) (machine, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return machine{}, fmt.Errorf("asking for this host's name: %w", err)
+	}
+	m := machine{hostname: host, has: addressHere}
+	node := &probe.Host{Root: root}
+	file := checks.NodenameFile(node)
+	text, err := node.ReadFile(file)
+	m.nodename = strings.TrimSpace(string(text))
+	if _, kubelet := node.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
+		m.unsure = "a kubelet has been at work here, and " + file + " does not say under which name"
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.unsure = file + " cannot be read"
+	}
+	m.alien = !slices.ContainsFunc(signs(), func(sign string) bool {
+		_, err := node.Stat(sign)
+		return !errors.Is(err, fs.ErrNotExist) // what may not be looked at may be there
+	})
+	return m, nil
+}
+
+// is tells whether the machine is the node: nil where something says so. unsure is why
+// nobody can tell, "" where they can.
+func (m machine) is(node string) (unsure string, err error) {
+	short, _, _ := strings.Cut(m.hostname, ".")
+	bare, _, _ := strings.Cut(node, ".")
+	switch {
+	case strings.EqualFold(node, m.hostname), strings.EqualFold(node, m.nodename), // which knows of --hostname-override
+		strings.EqualFold(short, bare) && (short == m.hostname || bare == node):
+		return "", nil
+	case m.has(node):
+		return "", nil
+	case m.unsure != "":
+		return m.unsure, nil
+	}
+	name := m.hostname
+	if m.nodename != "" && m.nodename != m.hostname {
+		name += ", node " + m.nodename + " to Calico"
+	}
+	return "", ui.BadUsage("--via local asks the machine it runs on, which is %s and not %s: "+
+		"run it on %s itself, or use another access method", name, node, node)
+}
+
+// ThisNode refuses --via local for a node that is not this machine.
+func (o Options) ThisNode() error {
+	if o.Via != injector.MethodLocal {
+		return nil
+	}
+	m, err := thisMachine("/")
+	if err != nil {
+		return err
+	}
+	_, err = m.is(o.Node)
+	return err
+}
+
+// local is the access method for this machine. One that is no node has neither kubelet nor
+// Calico, which is no fault of it: a run does not ask it, and a session says so.
+func (r *Run) local(m machine) (injector.Method, error) {
+	unsure, err := m.is(r.Node)
+	if err != nil {
+		return injector.Method{}, err
+	}
+	host := &probe.Host{Node: r.Node, Root: "/", Proc: "/proc"}
+	runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: host, Version: probe.Release}
+	method := injector.Method{Name: injector.MethodLocal, Open: injector.Local(runner.Serve)}
+	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
+		m.hostname, strings.Join(signs()[:3], ", "))
+	switch {
+	case m.alien && r.opts.InSession:
+		r.client.Note("%s: %s", injector.MethodLocal, alien)
+	case m.alien:
+		method.Open = func(context.Context, injector.Options) (*injector.Session, error) {
+			return nil, &injector.PlacementError{Reason: facts.ReasonNoNode, Text: alien}
+		}
+	case unsure != "":
+		r.client.Note("%s: make sure that this machine is %s: %s", injector.MethodLocal, r.Node, unsure)
+	}
+	return method, nil
+}
+
+// lookupLimit is how long a name may take: on a node whose DNS is broken too, somebody waits.
+const lookupLimit = time.Second
+
+// addressHere tells whether a name is or leads to an address of this machine.
+func addressHere(name string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, name)
+	if err != nil {
+		return false
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, address := range found {
+		ip := net.ParseIP(address)
+		for _, a := range own {
+			if n, ok := a.(*net.IPNet); ok && ip != nil && !ip.IsLoopback() && n.IP.Equal(ip) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package examine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// Options say which node is examined, what it is asked, and how.
+type Options struct {
+	Node    string
+	Via     string   // auto, an access method, or a list of those that may be tried
+	Profile string   // how much is asked where Checks is empty
+	Checks  []string // only these: IDs, prefixes, globs or tags
+	Skip    []string // all but these
+	FailOn  string   // fail, or warn: warnings have an exit code of their own
+
+	Image      string
+	PullSecret string
+	Privileged bool
+	SSH        string // [USER@]HOST with {node} and {ip}, "" = the node's InternalIP
+	SSHConfig  string
+	Reason     string // why this is run, for auditors
+
+	Timeout      time.Duration // of the whole run
+	StartTimeout time.Duration // for a probe to start, 0 = what suits method and node
+	CheckTimeout time.Duration // of each check, 0 = its own
+	Baselines    int           // how many healthy nodes are asked for comparison
+	NoFollowUp   bool          // ask nothing that the causes found want, beyond Profile
+	OnlyNamed    bool          // ask baseline nodes only where Checks names what they are asked
+
+	InSession bool // the probe outlives a connection that is cut
+	RootShell bool // the probe starts a root shell, and answers no check
+	ForTool   bool // the probe is for calls of tools, and answers no check
+}
+
+// The values of Options with a meaning of their own.
+const (
+	FailOnFail = "fail"
+	FailOnWarn = "warn"
+)
+
+// Deadline is a context that ends with the time of the whole run.
+func (o Options) Deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, o.Timeout, TimeoutError(o.Timeout))
+}
+
+// TimeoutError says that the time of the whole run is over.
+type TimeoutError time.Duration
+
+func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
+
+// Sentence marks it as written for the user (cluster.Sentence).
+func (e TimeoutError) Sentence() {}
+
+// Complete names the node where the access method does, and validates the rest.
+func (o *Options) Complete() error {
+	if o.Node == "" && o.Via == injector.MethodLocal {
+		var err error
+		if o.Node, err = os.Hostname(); err != nil {
+			return fmt.Errorf("asking for this host's name: %w", err)
+		}
+	}
+	if o.Node == "" {
+		return ui.BadUsage("no node is named: add NODE or --node NODE ('kubectl get nodes' lists them)")
+	}
+	return o.Validate()
+}
+
+// Validate checks the options against each other before anything is asked. It does not need
+// a node. Every error is a ui.UsageError.
+func (o Options) Validate() error {
+	if err := validateVia(o.Via); err != nil {
+		return err
+	}
+	if err := o.validateSSH(); err != nil {
+		return err
+	}
+	if err := CheckImage("image", o.Image); err != nil {
+		return err
+	}
+	switch {
+	case o.FailOn != FailOnFail && o.FailOn != FailOnWarn:
+		return ui.BadUsage("unknown level %q: --fail-on takes fail or warn", o.FailOn)
+	case o.Timeout < time.Second:
+		return ui.BadUsage("--timeout must be a second or more")
+	case o.CheckTimeout < 0 || o.StartTimeout < 0:
+		return ui.BadUsage("--check-timeout and --start-timeout must not be negative")
+	case !slices.Contains(probe.Profiles(), probe.Profile(o.Profile)):
+		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
+	case o.Baselines < 0 || o.Via == injector.MethodNeighbour && o.Baselines == 0:
+		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
+	case o.Baselines >= MostUnasked:
+		return ui.BadUsage("--peers must be less than %d", MostUnasked)
+	}
+	_, err := o.pick()
+	return err
+}
+
+// validateSSH refuses a destination that ssh refuses, and a configuration that is not there.
+func (o Options) validateSSH() error {
+	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.SSH)
+	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
+		return ui.BadUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.SSH)
+	}
+	if o.SSHConfig == "" || o.SSHConfig == "none" { // which is ssh's word for no file
+		return nil
+	}
+	file, err := os.Stat(o.SSHConfig)
+	switch {
+	case err != nil:
+		return ui.BadUsage("--ssh-config: %w", err)
+	case file.IsDir():
+		return ui.BadUsage("--ssh-config: %s is a folder", o.SSHConfig)
+	}
+	return nil
+}
+
+// CheckImage checks what a flag names as an image the way a kubelet does.
+func CheckImage(flag, image string) error {
+	if _, err := reference.ParseNormalizedNamed(image); err != nil {
+		return ui.BadUsage("--%s %q is no name of an image", flag, image)
+	}
+	return nil
+}
+
+// ProfileNames lists what --profile takes.
+func ProfileNames() []string {
+	var out []string
+	for _, p := range probe.Profiles() {
+		out = append(out, string(p))
+	}
+	return out
+}
+
+// pick is the list of checks that Checks, Skip and Profile stand for.
+func (o Options) pick() ([]*probe.Check, error) {
+	picked, err := Select(o.Checks, o.Skip, o.Profile)
+	if err != nil {
+		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
+	}
+	if len(picked) == 0 {
+		return nil, ui.BadUsage("--checks and --skip leave no check to run")
+	}
+	switch {
+	case len(o.Checks) > 0:
+	case o.Via == injector.MethodNeighbour:
+		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() })
+		picked = append(picked, checks.BGPSession, checks.NeighbourReach)
+	case o.Via == injector.MethodKubelet:
+		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !checks.KubeletAnswers(c) })
+	}
+	return picked, o.askable(picked)
+}
+
+// Places reports whether the access method creates something on a node.
+func (o Options) Places() bool {
+	return !slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodKubelet}, o.Via)
+}
+
+// askable refuses checks named by the user that the access method named by the user cannot
+// ask: a report without them would pass for a good one.
+func (o Options) askable(picked []*probe.Check) error {
+	asksLess := slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodNeighbour,
+		injector.MethodKubelet}, o.Via)
+	var cannot []string
+	for _, c := range picked {
+		if !o.canAsk(c) {
+			cannot = append(cannot, c.ID)
+		}
+	}
+	switch {
+	case len(cannot) == len(picked) && !asksLess:
+		return ui.BadUsage("%s is answered by every run that puts a probe on the node; name other checks too", strings.Join(cannot, ", "))
+	case len(o.Checks) > 0 && len(cannot) > 0 && asksLess:
+		return ui.BadUsage("--via %s cannot ask %s: use another access method, or leave them out", o.Via, strings.Join(cannot, ", "))
+	}
+	return nil
+}
+
+// canAsk tells whether the access method can ask a check.
+func (o Options) canAsk(c *probe.Check) bool {
+	fromBaselines := c == checks.NeighbourReach || o.Via == injector.MethodNeighbour && c == checks.BGPSession
+	switch {
+	case c.From == probe.FromClient:
+		return false
+	case o.Via == injector.MethodAPI:
+		return !c.OnNode()
+	case o.Via == injector.MethodNeighbour:
+		return !c.OnNode() || fromBaselines
+	case o.Via == injector.MethodKubelet:
+		return !c.OnNode() || checks.KubeletAnswers(c)
+	case o.Via == injector.MethodLocal:
+		return c.From != probe.FromAPI && c != checks.NeighbourReach
+	}
+	return true
+}

@@ -1,0 +1,132 @@
+package examine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// view is what one healthy node sees of the node in question. It is taken while the node's own probe works, because a
+// node that is closed to others only looks healthy from inside:
+//
+//	look --> view --report, before follow-up checks--> Findings --> fromOutside --> one result about the node
+type view struct {
+	node     *corev1.Node
+	asked    []*probe.Check
+	wait     func() baseline
+	sameRole bool // of the control plane, or not, as the node in question
+	reported bool
+}
+
+// look starts the view from outside. It returns nil where no other node is ready, or none may be asked.
+func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
+	if !r.looksFromOutside() || !r.Compares(snap) || !r.opts.mayUseSecondPod() {
+		return nil
+	}
+	witness := cluster.Witness(snap)
+	if witness == nil {
+		return nil
+	}
+	v := &view{node: witness, sameRole: cluster.SameRole(witness, snap.Node)}
+	for _, c := range []*probe.Check{checks.NeighbourReach, checks.ServiceNodePort} {
+		if slices.Contains(r.picked, c) {
+			v.asked = append(v.asked, c)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
+	var asking probe.Workers
+	var out baseline
+	asking.Go(func() { out = r.askSafely(ctx, client, snap, v.node, v.asked) })
+	v.wait = sync.OnceValue(func() baseline {
+		defer cancel()
+		asking.Wait()
+		return out
+	})
+	return v
+}
+
+// without are the checks that are left to ask a node, which may be the one that has the view.
+func (v *view) without(node *corev1.Node, asked []*probe.Check) []*probe.Check {
+	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
+		return asked
+	}
+	return slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return slices.Contains(v.asked, c) })
+}
+
+// reportView waits for the view from outside and reports it, once. Follow-up checks depend on it.
+func (r *Run) reportView() error {
+	if r.view == nil || r.view.reported {
+		return nil
+	}
+	r.view.reported = true
+	for _, ev := range r.view.wait().events {
+		if err := r.AddOf(r.view.node.Name, injector.MethodNeighbour, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromOutside are the results about the node that follow from what others saw: from has the nodes that answered, failed
+// why others did not.
+func (r *Run) fromOutside(from, failed []string) []probe.Result {
+	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
+	switch {
+	case len(from)+len(failed) == 0:
+		res.Status, res.Saw = probe.Skip, "no other node is ready"
+		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
+	case len(from) == 0:
+		if slices.Contains(r.opts.Checks, checks.NeighbourReach.ID) {
+			res.Status = probe.Unknown
+		}
+		res.Saw = "no probe on another node answered: " + strings.Join(failed, "; ")
+		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
+	}
+	res.Check = checks.NeighbourReach.ID
+	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
+		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
+		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
+		return []probe.Result{res}
+	}
+	out := []probe.Result{res}
+	closed := diagnose.Closed(diagnose.Unreached(r.Seen))
+	for _, kind := range slices.Sorted(maps.Keys(closed)) {
+		status := diagnose.Grade(r.Seen, kind, closed[kind], r.view != nil && r.view.sameRole)
+		one := probe.Found(status, "not reachable: %s", diagnose.Places(r.Seen, closed[kind]))
+		one.Check, one.Target = checks.NeighbourReach.ID, kind
+		out = append(out, one)
+	}
+	return out
+}
+
+// looksFromOutside reports whether a run is one that has a view from outside.
+func (r *Run) looksFromOutside() bool {
+	return len(r.opts.Checks) == 0 && r.entersNode() && slices.Contains(r.picked, checks.NeighbourReach)
+}
+
+// unseen is the result of such a run that used no other node, and why.
+func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
+	why := "no other node is ready"
+	switch {
+	case r.opts.Baselines == 0:
+		why = "--peers 0"
+	case snap == nil:
+		why = "the API was not read"
+	case !r.opts.mayUseSecondPod():
+		why = "--via " + r.opts.Via + " creates no pod on another node"
+	}
+	res := probe.Found(probe.Skip, "%s", why).With(probe.FactReason, diagnose.ReasonUnseen)
+	res.Check = checks.NeighbourReach.ID
+	return probe.Event{Type: probe.EventResult, Result: &res}
+}

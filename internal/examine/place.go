@@ -1,0 +1,237 @@
+package examine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// Place puts a probe on the node by the first access method that works, and has talk speak
+// with it. wrap changes how each method opens a session, nil = not at all. That no method
+// works is a result too. The error is talk's, or one of writing the report.
+func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bool,
+	wrap func(injector.Open) injector.Open, talk func(injector.Placed) error,
+) error {
+	methods, err := r.methods()
+	if err != nil {
+		return err
+	}
+	if wrap != nil {
+		for i := range methods {
+			methods[i].Open = wrap(methods[i].Open)
+		}
+	}
+	return r.placeBy(ctx, methods, snap, alive, talk)
+}
+
+func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *cluster.Snapshot, alive func() bool,
+	talk func(injector.Placed) error,
+) error {
+	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
+		if why := cluster.NoProbeOn(snap.Node); why != "" {
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
+			return r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
+		}
+	}
+	f := &injector.Fallback{
+		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Talk: talk, Fatal: r.client.wrongNamespace,
+		Silent:  snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap)),
+		Options: func(method string) injector.Options { return r.Placement(method, snap) },
+		Trying:  func(method string) { r.client.Progress("%s: putting a probe on %s", method, r.Node) },
+		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, cluster.Explain(err)) },
+	}
+	failed, err := f.Do(ctx)
+	if err != nil {
+		return err
+	}
+	return r.notPlaced(failed, snap)
+}
+
+// methods are the access methods that --via lets be tried, in that order.
+func (r *Run) methods() ([]injector.Method, error) {
+	if r.opts.Via == injector.MethodLocal {
+		m, err := thisMachine("/")
+		if err != nil {
+			return nil, err
+		}
+		method, err := r.local(m)
+		return []injector.Method{method}, err
+	}
+	if r.opts.Via == injector.MethodKubelet {
+		method, err := r.kubelet()
+		return []injector.Method{method}, err
+	}
+	client, err := r.client.Writer()
+	if err != nil {
+		return nil, err
+	}
+	var out []injector.Method
+	for _, name := range fallbacks(r.opts.Via) {
+		open := injector.Opener(name, client)
+		if name == injector.MethodPod {
+			open = r.client.InEitherNamespace(open)
+		}
+		out = append(out, injector.Method{Name: name, Open: open})
+	}
+	return out, nil
+}
+
+// Placement says what an access method is to put on the node.
+func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options {
+	opts := r.opts.placement(r.client, method, snap)
+	opts.Node, opts.Run, opts.Checks, opts.Needed = r.Node, r.ID, r.NodeChecks(), r.Capabilities()
+	opts.Keep, opts.Shell = r.opts.InSession, r.opts.RootShell
+	return opts
+}
+
+// placement is what does not depend on the checks.
+func (o Options) placement(client *Client, method string, snap *cluster.Snapshot) injector.Options {
+	opts := injector.Options{
+		Namespace: client.PodNamespace(snap), Image: o.Image, PullSecret: o.PullSecret,
+		Who: ui.Whoami(), Reason: o.Reason, Privileged: o.Privileged, Whole: o.Timeout, SSHConfig: o.SSHConfig,
+		Progress: func(text string) { client.Progress("%s: %s", method, text) },
+		Note:     func(text string) { client.Note("%s: %s", method, text) },
+	}
+	if snap == nil {
+		return opts
+	}
+	opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
+	// The API has answered: other access methods through it are worth a try.
+	if errors.As(snap.CalicoErr, new(*cluster.UnverifiedError)) {
+		opts.CalicoErr = injector.NoCalico(snap.CalicoErr)
+	}
+	opts.Arch = snap.Node.Status.NodeInfo.Architecture
+	opts.Embedded = client.Probe(opts.Arch)
+	opts.Destination, opts.Named = o.destination(snap.Node), o.SSH != "" && !strings.Contains(o.SSH, "{ip}")
+	opts.Machine = machineIDOf(snap.Node, snap.Nodes)
+	opts.Running = func(ctx context.Context) ([]corev1.Pod, error) { return client.runningOn(ctx, snap.Node.Name) }
+	return opts
+}
+
+// destination is where ssh is to go: what the user says, else the node's address.
+func (o Options) destination(node *corev1.Node) string {
+	ip := internalIP(node)
+	if ip == "" && (o.SSH == "" || strings.Contains(o.SSH, "{ip}")) {
+		return ""
+	}
+	return strings.NewReplacer("{node}", node.Name, "{ip}", ip).Replace(cmp.Or(o.SSH, "{ip}"))
+}
+
+// internalIP is the first InternalIP of a node that another machine can have, "" = none.
+// The kubelet writes that status: what is no IP address would be a user, a host or a
+// terminal's escapes of its own choice.
+func internalIP(node *corev1.Node) string {
+	for _, ip := range cluster.InternalIPs(node) {
+		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
+			return ip.String()
+		}
+	}
+	return ""
+}
+
+// machineIDOf is the machine-id that the API has of a node, "" where another node has the
+// same: machines made from one image are not told apart by it.
+func machineIDOf(node *corev1.Node, all []corev1.Node) string {
+	id := node.Status.NodeInfo.MachineID
+	shared := func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }
+	if slices.ContainsFunc(all, shared) {
+		return ""
+	}
+	return id
+}
+
+// notPlaced reports which access methods were tried in vain.
+func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error {
+	last := len(failed) - 1
+	for last > 0 && failed[last].Skip != "" {
+		last--
+	}
+	unasked := "; the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
+	switch n := len(r.NodeChecks()); {
+	case r.opts.RootShell || r.opts.ForTool:
+		unasked = ""
+	case n != 1:
+		unasked = fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
+	}
+	for i, f := range failed {
+		ev := r.eventOf(f, r.client.PodNamespace(snap))
+		if i == last {
+			ev.Result.Saw += unasked
+		}
+		if err := r.Add(f.Method, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventOf is the result of an access method that did not work; namespace is that of the pod.
+func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
+	switch {
+	case f.Skip != "":
+		return notTried(f)
+	case f.Lost:
+		return Unanswered(f.Err)
+	case f.Method != injector.MethodPod:
+		namespace = ""
+	}
+	return unplaced(f.Method, namespace, f.Err)
+}
+
+// notTried is the result of an access method that is not worth trying.
+func notTried(f injector.Failure) probe.Event {
+	res := probe.Found(probe.Skip, "not tried: %s", f.Skip).On(f.Method)
+	if f.Reason != "" {
+		res = res.With(probe.FactReason, string(f.Reason))
+	}
+	res.Check = probe.CheckPlaced
+	return probe.Event{Type: probe.EventResult, Result: &res}
+}
+
+// unplaced is the result of an access method that put no probe there; namespace is that of
+// the pod it was to make, if any.
+func unplaced(method, namespace string, err error) probe.Event {
+	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: cluster.Explain(err)}
+	if namespace != "" {
+		res = res.With(probe.FactNamespace, namespace)
+	}
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
+		res = because(res, pe)
+	}
+	return probe.Event{Type: probe.EventResult, Result: &res}
+}
+
+// Unanswered is the result of a probe whose answer did not arrive whole.
+func Unanswered(err error) probe.Event {
+	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: cluster.Explain(err)}
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
+		res = because(res, pe)
+	}
+	if errors.Is(err, probe.ErrTooMuch) {
+		res = res.With(probe.FactReason, probe.ReasonTooMuch)
+	}
+	return probe.Event{Type: probe.EventResult, Result: &res}
+}
+
+// because adds why an access method did not work.
+func because(res probe.Result, pe *injector.PlacementError) probe.Result {
+	res = res.With(probe.FactReason, string(pe.Reason))
+	if pe.Answered {
+		res = res.With(facts.Answered, true)
+	}
+	if said := pe.Sandbox; said != nil {
+		res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))
+	}
+	return res
+}

@@ -1,0 +1,177 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// MostStreams is how many logs of a wave are read at a time, or probes kept: each is a connection that goes through the
+// API server to a kubelet.
+const MostStreams = 48
+
+// waveStart is how long a probe of a wave may take to start; --start-timeout gives it longer.
+const waveStart = 40 * time.Second
+
+// A Wave is where the answers of many nodes come from: what the API says of all of them, and a pod on each that answers
+// its plan and ends.
+type Wave struct {
+	reader *cluster.Client
+	survey *cluster.Survey
+	pods   *injector.Wave
+	space  string // the namespace of the pods
+	logs   chan struct{}
+}
+
+// StartWave prepares what the probes of many nodes have in common. r is the run of the first of them. It returns an
+// *injector.PlacementError if no namespace takes their pods, and that of Agree before it creates anything.
+func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
+	nodes []*corev1.Node,
+) (*Wave, error) {
+	if err := c.Agree(ctx, len(nodes)); err != nil {
+		return nil, err
+	}
+	writer, err := c.Writer()
+	if err != nil {
+		return nil, err
+	}
+	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams)}
+	common := r.Placement(injector.MethodPod, s.Of(nodes[0]))
+	spaces := []string{common.Namespace}
+	if c.Namespace == "" && common.Namespace != install.Namespace {
+		spaces = append(spaces, install.Namespace)
+	}
+	var refused []error
+	for _, w.space = range spaces {
+		common.Namespace = w.space
+		if err = writer.RehearsePod(ctx, common); err == nil || !injector.Decided(err) {
+			break
+		}
+		refused = append(refused, err)
+	}
+	if len(refused) == len(spaces) {
+		return nil, refused[0]
+	}
+	common.Node = "fleet"
+	w.pods, err = writer.StartWave(ctx, common)
+	return w, err
+}
+
+// Close removes what was created.
+func (w *Wave) Close() error { return w.pods.Close() }
+
+// Source is where the answers of one of the nodes come from. The survey of the wave must be by ReadShared too.
+func (w *Wave) Source(n *corev1.Node) Source { return waveSource{w, n} }
+
+type waveSource struct {
+	*Wave
+	node *corev1.Node
+}
+
+func (w waveSource) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
+	return w.reader, w.reader.About(ctx, w.survey, w.node), nil
+}
+
+func (w waveSource) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, _ func() bool) error {
+	if refused := w.notWorthTrying(snap); refused != nil {
+		return r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: refused}}, snap)
+	}
+	o := r.Placement(injector.MethodPod, snap)
+	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
+	plan := r.Plan(injector.MethodPod, snap)
+	plan.Targets = thinned(plan.Targets, snap.Node.Name)
+	var writing error
+	err := w.pods.Ask(ctx, o, plan, func(a injector.Answer) error {
+		writing = w.take(ctx, r, a, plan)
+		return writing
+	})
+	switch {
+	case writing != nil:
+		return writing
+	case err != nil:
+		return r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: err}}, snap)
+	}
+	return nil
+}
+
+// Try has a probe on a node answer a plan, and shows each event of the answer. r is the run that the probe is put there
+// for. The error says why there is no answer.
+func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
+	snap := w.survey.Of(n)
+	if err := (waveSource{w, n}).notWorthTrying(snap); err != nil {
+		return err
+	}
+	o := r.Placement(injector.MethodPod, snap)
+	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
+	plan.Now = snap.Now.Add(time.Since(snap.Read))
+	return w.pods.Ask(ctx, o, plan, func(a injector.Answer) error {
+		w.logs <- struct{}{}
+		defer func() { <-w.logs }()
+		return a.Events(ctx, plan, each)
+	})
+}
+
+// Keep has a probe stay on a node until its session is closed. r is the run that it is put there for.
+func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Session, error) {
+	if why := cluster.NoProbeOn(n); why != "" { // whether its kubelet was silent once tells nothing of later
+		return nil, &injector.PlacementError{Reason: facts.ReasonSupport, Text: why}
+	}
+	o := r.Placement(injector.MethodPod, w.survey.Of(n))
+	o.Namespace, o.Start = w.space, max(waveStart, r.opts.StartTimeout)
+	return w.pods.Keep(ctx, o)
+}
+
+// notWorthTrying is why no pod is put on a node, nil where one is.
+func (w waveSource) notWorthTrying(snap *cluster.Snapshot) error {
+	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport
+	switch {
+	case why != "":
+	case cluster.KubeletSilent(snap):
+		why, reason = "its kubelet is silent, so no pod would start there", facts.ReasonKubelet
+	default:
+		return nil
+	}
+	return &injector.PlacementError{Reason: reason, Text: why}
+}
+
+// take reports what a probe answered: its summary where all is well, else every answer.
+func (w waveSource) take(ctx context.Context, r *Run, a injector.Answer, plan probe.Plan) error {
+	placed := probe.Found(probe.OK, "probe answered within %s: pod %s", a.Took.Round(10*time.Millisecond), a.Pod)
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, injector.MethodPod, a.Took
+	if a.ImageID != "" {
+		placed = placed.With(probe.FactImageID, a.ImageID)
+	}
+	if err := r.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &placed}); err != nil {
+		return err
+	}
+	if s, err := probe.ReadSummary(a.Summary, plan); err == nil && s.Well() {
+		for _, ev := range s.Events(plan) {
+			if err := r.Add(injector.MethodPod, ev); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.logs <- struct{}{}
+	defer func() { <-w.logs }()
+	var writing error
+	err := a.Events(ctx, plan, func(ev probe.Event) error {
+		writing = r.Add(injector.MethodPod, ev)
+		return writing
+	})
+	if err == nil || writing != nil {
+		return writing
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = context.Cause(ctx)
+	}
+	return r.Add(injector.MethodPod, Unanswered(err))
+}

@@ -1,0 +1,391 @@
+// Package fleet is one examination of several nodes: what the API says of all of them is read by a few lists, each
+// node is judged by the same checks and rules as in a run of its own, and nodes with the same cause are put together.
+//
+//	run, err := fleet.New(client, opts) // a usage error, before anything is asked
+//	run.Sink = sink
+//	err = run.Do(ctx) // a ui.Exit once the verdict is reported
+//
+// The sink sees the events of each node as those of a run of its own, one node after the other, then the groups, and
+// last a verdict without a node, which is that of the fleet.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Options say which nodes are examined, what is asked, and how. One of Nodes, Select and All is set; the Node of the
+// Options of one node is not.
+type Options struct {
+	examine.Options
+	Nodes  []string // these
+	Select string   // those with these labels, as kubectl's -l
+	All    bool     // all there are
+	// Few, with All, puts probes on a few nodes of each zone: of Among, or where that names none of those of which the API
+	// knows something.
+	Few   bool
+	Among []string
+	// Resume is a run that was cut: nodes that are judged there are not asked again.
+	Resume *report.Saved
+	// Whole refuses to judge any node if a list of the whole cluster failed (cluster.Survey.Unread).
+	Whole bool
+}
+
+// ways are the access methods that several nodes can be asked by; auto is a pod on each.
+var ways = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
+
+// Run is one examination of several nodes.
+type Run struct {
+	ID     string
+	client *examine.Client
+	opts   Options
+	picked []string // IDs of checks
+	wanted labels.Selector
+	Sink   report.Sink
+	// Show, where it is set, shows a person how many of these nodes have answered. It begins once nothing asks the person
+	// any more, and is closed before the verdict.
+	Show  func(nodes []string) *ui.Watch
+	shown *ui.Watch // nil = nothing is shown
+	began time.Time
+	done  []judged // and reported
+}
+
+// New returns the Run that options stand for. Its error is a ui.UsageError.
+func New(client *examine.Client, opts Options) (*Run, error) {
+	r, err := choosing(client, opts)
+	if err != nil {
+		return nil, err
+	}
+	r.picked, err = opts.Picked()
+	return r, err
+}
+
+// choosing is a Run of the nodes that are chosen, of which it is not said yet what they are asked.
+func choosing(client *examine.Client, opts Options) (*Run, error) {
+	r := &Run{ID: injector.NewRunID(), client: client, opts: opts, began: time.Now()}
+	said := 0
+	for _, used := range []bool{len(opts.Nodes) > 0, opts.Select != "", opts.All} {
+		if used {
+			said++
+		}
+	}
+	if said != 1 {
+		return nil, ui.BadUsage("--node, --selector and --all-nodes each say which nodes: use one of them")
+	}
+	if !slices.Contains(ways, opts.Via) {
+		return nil, ui.BadUsage("--via %s asks one node: several are asked by %s", opts.Via, strings.Join(ways, " or "))
+	}
+	var err error
+	if r.wanted, err = labels.Parse(opts.Select); err != nil {
+		return nil, ui.BadUsage("--selector %q: %w", opts.Select, err)
+	}
+	return r, nil
+}
+
+// Picked are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
+// that a probe answers by itself.
+func (o Options) Picked() ([]string, error) {
+	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
+	if err != nil {
+		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
+	}
+	asked := cluster.SurveyChecks()
+	if o.probes() {
+		asked = append(cluster.AboutChecks(), examine.CheckIDs(examine.ByOneProbe(picked))...)
+	}
+	var out, cannot []string
+	for _, c := range picked {
+		if slices.Contains(asked, c.ID) {
+			out = append(out, c.ID)
+		} else {
+			cannot = append(cannot, c.ID)
+		}
+	}
+	switch {
+	case len(o.Checks) > 0 && len(cannot) > 0:
+		return nil, ui.BadUsage("%s cannot be asked about several nodes at once: leave it out, or test one node with --node",
+			strings.Join(cannot, ", "))
+	case len(out) == 0:
+		return nil, ui.BadUsage("--checks and --skip leave no check to run")
+	}
+	return out, nil
+}
+
+// probes tells whether nodes are asked themselves.
+func (o Options) probes() bool { return o.Via != injector.MethodAPI }
+
+// Do is the whole run, from the first event to the fleet's verdict.
+func (r *Run) Do(ctx context.Context) error {
+	at, err := r.client.Cluster()
+	if err != nil {
+		return err
+	}
+	own := probe.Start{V: probe.Version, Version: probe.Release, Run: r.ID, Time: r.began.UTC(), Cluster: at,
+		Checks: r.picked}
+	if err := r.Sink.Event(probe.Event{Type: probe.EventRun, Start: &own}); err != nil {
+		return err
+	}
+	client := r.client.Busy()
+	reader, err := client.Reader()
+	if err != nil {
+		return err
+	}
+	client.Progress("asking the API about all nodes")
+	survey, err := reader.ReadAll(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.complete(survey); err != nil {
+		return err
+	}
+	nodes, err := r.choose(survey)
+	if err != nil {
+		return err
+	}
+	if err := r.fits(own); err != nil {
+		return err
+	}
+	before, nodes := r.resumed(nodes)
+	all, err := replay(before, r.Sink)
+	if err != nil {
+		return err
+	}
+	r.done = slices.Clone(all)
+	if len(nodes) > 0 {
+		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
+		r.shown.Close() // the report takes its place
+		if err != nil {
+			return err
+		}
+		all = append(all, asked...)
+	}
+	return conclude(all, r.Sink, time.Since(r.began), false)
+}
+
+// complete returns an error if nodes are judged by all lists only, and one of them failed.
+func (r *Run) complete(survey *cluster.Survey) error {
+	if unread := survey.Unread(); unread != nil && r.opts.Whole {
+		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
+	}
+	return nil
+}
+
+// longAgo is how old a run may be that is gone on with: nodes change.
+const longAgo = 6 * time.Hour
+
+// fits refuses to go on with a run of another cluster, with one that has asked other questions, and with an old one:
+// what it says of a node would pass for what this run found.
+func (r *Run) fits(own probe.Start) error {
+	if r.opts.Resume == nil {
+		return nil
+	}
+	was, server := r.opts.Resume.Fleet, func(c *probe.Cluster) string {
+		if c == nil {
+			return "no cluster"
+		}
+		return c.Server
+	}
+	age := own.Time.Sub(was.Time)
+	switch {
+	case server(was.Cluster) != server(own.Cluster):
+		return ui.BadUsage("--resume: that run asked %s, and this one would ask %s", server(was.Cluster), server(own.Cluster))
+	case !slices.Equal(was.Checks, own.Checks):
+		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
+	case age.Abs() > longAgo:
+		return ui.BadUsage("--resume: that run began %v ago: after %v begin a new one", age.Round(time.Minute), longAgo)
+	}
+	return nil
+}
+
+// resumed are the runs of nodes that were judged before, whole, and the nodes that are left: also those that gave no
+// answer then.
+func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
+	if r.opts.Resume == nil {
+		return nil, nodes
+	}
+	judged := map[string]report.Run{}
+	for _, run := range r.opts.Resume.Runs {
+		if run.Verdict != nil && run.Verdict.Word != report.WordIncomplete && run.Lacks == "" {
+			judged[run.Node] = run
+		}
+	}
+	for _, n := range nodes {
+		if run, is := judged[n.Name]; is {
+			before = append(before, run)
+		} else {
+			left = append(left, n)
+		}
+	}
+	return before, left
+}
+
+// ask judges nodes by what was read of all of them, and by a probe on each where there are to be any.
+func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
+	nodes []*corev1.Node, start probe.Start,
+) (all []judged, err error) {
+	if !r.opts.probes() {
+		return r.judgeAll(ctx, r.byAPI(survey), nodes, 1, start)
+	}
+	probed, rest := nodes, []*corev1.Node(nil)
+	if r.opts.Select != "" || r.opts.Few {
+		if probed, rest, err = r.suspects(ctx, survey, nodes, start); err != nil {
+			return nil, err
+		}
+	}
+	if len(probed) == 0 {
+		return r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
+	}
+	first, err := r.one(client, probed[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := client.Agree(ctx, len(probed)); err != nil {
+		return nil, err
+	}
+	r.show(nodes)
+	reader.ReadShared(ctx, survey)
+	if err := r.complete(survey); err != nil {
+		return nil, err
+	}
+	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
+	wave, err := client.StartWave(ctx, first, reader, survey, probed)
+	if refused, is := errors.AsType[*injector.PlacementError](err); is {
+		err = refused.And("--via api creates nothing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if left := wave.Close(); left != nil {
+			client.Note("cleaning up: %v", left)
+		}
+	}()
+	all, err = r.judgeAll(ctx, r.byProbe(client, wave, survey), probed, inFlight, start)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.judgeAll(ctx, r.byAPI(survey), rest, 1, start)
+	return append(all, others...), err
+}
+
+// Unfinished reports that the run did not come to its end, and what the nodes that are judged come to.
+func (r *Run) Unfinished(why string) error {
+	text := "the run did not come to its end: " + why
+	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
+		return err
+	}
+	if err := conclude(r.done, r.Sink, time.Since(r.began), true); !errors.As(err, new(ui.Exit)) {
+		return err
+	}
+	return nil
+}
+
+// choose are the nodes of a cluster that are wanted.
+func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
+	var out []*corev1.Node
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		is := func(typed string) bool { return meant(n, typed) }
+		if slices.ContainsFunc(r.opts.Nodes, is) || len(r.opts.Nodes) == 0 && r.wanted.Matches(labels.Set(n.Labels)) {
+			out = append(out, n)
+		}
+	}
+	for _, typed := range r.opts.Nodes {
+		if !slices.ContainsFunc(out, func(n *corev1.Node) bool { return meant(n, typed) }) {
+			return nil, examine.NoSuchNode(s.Unknown(typed))
+		}
+	}
+	if len(out) == 0 {
+		return nil, ui.BadUsage("no node of %d has the labels of --selector %s", len(s.Nodes), r.opts.Select)
+	}
+	return out, nil
+}
+
+// meant tells whether a node is meant by what was typed: its name, or an address of its.
+func meant(n *corev1.Node, typed string) bool {
+	addr, err := netip.ParseAddr(typed)
+	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
+}
+
+// replay reports saved runs of single nodes, each concluded anew.
+func replay(runs []report.Run, sink report.Sink) ([]judged, error) {
+	var all []judged
+	for _, run := range runs {
+		j := newJudging(run.Node)
+		c, err := examine.Replay(run, j)
+		if err == nil {
+			err = j.conclude(c)
+		}
+		if err == nil {
+			err = j.report(sink)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, j.judged)
+	}
+	return all, nil
+}
+
+// Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
+func Replay(saved report.Saved, sink report.Sink) error {
+	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
+		return err
+	}
+	all, err := replay(saved.Runs, sink)
+	if err != nil {
+		return err
+	}
+	return conclude(all, sink, saved.Elapsed, saved.Cut)
+}
+
+// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes are
+// missing, no better than incomplete.
+func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
+	for _, g := range group(all) {
+		if err := sink.Event(probe.Event{Type: probe.EventGroup, Group: &g}); err != nil {
+			return err
+		}
+	}
+	v := probe.Verdict{Word: report.WordHealthy, Counts: probe.Counts{}, Elapsed: took}
+	if cut {
+		v.Word, v.Exit = report.WordIncomplete, report.ExitIncomplete
+	}
+	for _, n := range all {
+		for status, count := range n.verdict.Counts {
+			v.Counts[status] += count
+		}
+		v.Strict = v.Strict || n.verdict.Strict
+		v.Exit = examine.WorseExit(v.Exit, n.verdict.Exit)
+		if worse(n.verdict.Word, v.Word) {
+			v.Word = n.verdict.Word
+		}
+	}
+	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
+		return err
+	}
+	if v.Exit != report.ExitHealthy {
+		return ui.Exit(v.Exit)
+	}
+	return nil
+}
+
+// worse tells whether one verdict's word is worse than another's.
+func worse(a, b string) bool {
+	return slices.Index(report.Verdicts(), a) > slices.Index(report.Verdicts(), b)
+}

@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestWitnesses wants what nodes find wrong with another one to stand with what is wrong there, and else by itself.
+func TestWitnesses(t *testing.T) {
+	t.Parallel()
+	cause := func(id, about string) probe.Cause {
+		return probe.Cause{ID: id, About: about, Confidence: probe.High, For: []probe.Clue{{Status: probe.Fail}}}
+	}
+	got := group([]judged{
+		{name: "a", causes: []probe.Cause{cause("peer-pods", "b")}},
+		{name: "b", causes: []probe.Cause{cause("peer-pods", "a"), cause("forwarding-off", "")}},
+		{name: "c", causes: []probe.Cause{cause("peer-pods", "b")}},
+		{name: "d", causes: []probe.Cause{cause("peer-pods", "e")}},
+		{name: "e", causes: []probe.Cause{cause("peer-pods", "d")}},
+	})
+	if len(got) != 2 || got[0].Cause != "peer-pods" || !slices.Equal(got[0].Nodes, []string{"b", "d", "e"}) ||
+		got[1].Cause != "forwarding-off" || !slices.Equal(got[1].Nodes, []string{"b"}) {
+		t.Fatalf("%+v", got)
+	}
+	want := []probe.Witness{{Node: "a", Cause: "peer-pods", About: "b"}, {Node: "c", Cause: "peer-pods", About: "b"}}
+	if !slices.Equal(got[1].Witnesses, want) {
+		t.Errorf("witnesses: %+v", got[1].Witnesses)
+	}
+}
+
+// TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests
+// on them, and nothing else.
+func TestSymptoms(t *testing.T) {
+	t.Parallel()
+	toward := func(check, node string) probe.Result {
+		r := probe.Found(probe.Fail, "no answer").On(node)
+		r.Check = check
+		if node != "" {
+			r = r.With(probe.FactNode, node)
+		}
+		return r
+	}
+	unready := toward("calico-pod", "")
+	node := func(name string, causes []probe.Cause, bad ...probe.Result) judged {
+		n := judged{name: name, causes: causes, bad: bad}
+		for _, r := range bad {
+			n.verdict.Unexplained = append(n.verdict.Unexplained, r.Check)
+		}
+		return n
+	}
+	cause := func(id, about string, c probe.Confidence) []probe.Cause {
+		return []probe.Cause{{ID: id, About: about, Confidence: c, For: []probe.Clue{{Status: probe.Fail}}}}
+	}
+	lost := []probe.Result{toward("bgp-session", "node-b"), toward("node-ping", "node-b"), toward("pod-ping", "node-b"),
+		toward("pod-tcp", "node-b"), toward("service-clusterip", ""), unready}
+	third := []probe.Result{toward("bgp-session", "node-c")}
+	for name, c := range map[string]struct {
+		all       []judged
+		want      []string // CAUSE or CHECK, and its nodes
+		witnesses int
+	}{
+		"the wrong address of node-b": {[]judged{node("node-a", nil, lost...),
+			node("node-b", cause("address-second-nic", "IPv4", probe.High))}, []string{"address-second-nic[node-b]"}, 6},
+		"BIRD on node-b": {[]judged{node("node-a", cause("peer-bird-dead", "node-b 10.0.0.2", probe.Medium)),
+			node("node-b", cause("bird-dead", "", probe.High))}, []string{"bird-dead[node-b]"}, 1},
+		"near: a third node": {[]judged{node("node-a", nil, slices.Concat(lost, third)...),
+			node("node-b", cause("bird-dead", "", probe.High)), node("node-c", nil, toward("bgp-session", "node-b"))},
+			[]string{"bird-dead[node-b]", "bgp-session[node-a]"}, 7},
+		"near: one witness of three": {[]judged{node("node-a", nil, toward("node-ping", "node-b"),
+			toward("bgp-session", "node-b"),
+			toward("dns-cluster", "")), node("node-b", cause("bird-dead", "", probe.High)), node("node-c", nil)},
+			[]string{"bird-dead[node-b]", "dns-cluster[node-a]"}, 2},
+		"near: one witness of DNS each": {[]judged{node("node-a", nil, toward("node-ping", "node-b"), toward("dns-cluster", "")),
+			node("node-b", cause("bird-dead", "", probe.High)), node("node-c", nil, toward("dns-cluster", ""))},
+			[]string{"bird-dead[node-b]", "dns-cluster[node-a node-c]"}, 1},
+		"near: nothing names it": {[]judged{node("node-a", nil, toward("service-clusterip", "")),
+			node("node-b", cause("bird-dead", "", probe.High))},
+			[]string{"service-clusterip[node-a]", "bird-dead[node-b]"}, 0},
+		"near: a cause that is worth a look": {[]judged{node("node-a", nil, toward("node-ping", "node-b")),
+			node("node-b", cause("node-slow", "", probe.Low))}, []string{"node-ping[node-a]", "node-slow[node-b]"}, 0},
+		"near: not by any path": {[]judged{node("node-a", nil, toward("node-ping", "node-b"), toward("node-load", "")),
+			node("node-b", cause("bird-dead", "", probe.High))}, []string{"bird-dead[node-b]", "node-load[node-a]"}, 1},
+	} {
+		var got []string
+		witnesses := 0
+		for _, g := range group(c.all) {
+			got = append(got, g.Cause+g.Check+fmt.Sprint(g.Nodes))
+			witnesses += len(g.Witnesses)
+		}
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) || witnesses != c.witnesses {
+			t.Errorf("%s: %v and %d witnesses, want %v and %d", name, got, witnesses, c.want, c.witnesses)
+		}
+	}
+}
+
+// TestOrder wants the same groups, with the same examples, in whichever order nodes are done.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	var all []judged
+	for i := range 20 {
+		n := judged{name: fmt.Sprintf("node-%02d", i), attributes: []string{fmt.Sprintf("zone=%d", i%3)}}
+		n.causes = []probe.Cause{{ID: fmt.Sprintf("cause-%d", i%2), Confidence: probe.High}}
+		n.bad = []probe.Result{{Check: "felix-live", Saw: n.name}}
+		n.verdict.Unexplained = []string{"felix-live"}
+		all = append(all, n)
+	}
+	want, err := json.Marshal(group(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(all)
+	if got, err := json.Marshal(group(all)); err != nil || string(got) != string(want) {
+		t.Errorf("%v\n%s\n%s", err, got, want)
+	}
+}
+
+// TestManyWitnesses wants a dead node not to make a group as large as the cluster.
+func TestManyWitnesses(t *testing.T) {
+	t.Parallel()
+	all := []judged{{name: "dead", causes: []probe.Cause{{ID: "kubelet-silent"}}}}
+	for i := range 1000 {
+		all = append(all, judged{name: fmt.Sprintf("node-%03d", i), causes: []probe.Cause{{ID: "peer-pods", About: "dead"}}})
+	}
+	got := group(all)
+	if len(got) != 1 || len(got[0].Witnesses) != mostWitnesses || got[0].MoreWitnesses != 1000-mostWitnesses {
+		t.Errorf("%d groups: %d witnesses and %d more", len(got), len(got[0].Witnesses), got[0].MoreWitnesses)
+	}
+	if n := len(got[0].Affected["dead"]); n != 1000 {
+		t.Errorf("%d affected nodes", n)
+	}
+}
+
+// TestAffected lists each node with nothing but symptoms once, and no node that has a fault of its own.
+func TestAffected(t *testing.T) {
+	t.Parallel()
+	cause := func(id, about string) probe.Cause {
+		return probe.Cause{ID: id, About: about, Confidence: probe.High, For: []probe.Clue{{Status: probe.Fail}}}
+	}
+	got := group([]judged{
+		{name: "a", causes: []probe.Cause{cause("peer-bird-dead", "b 10.0.0.2"), cause("peer-pods", "c")}},
+		{name: "b", causes: []probe.Cause{cause("bird-dead", ""), cause("peer-pods", "c")}},
+		{name: "c", causes: []probe.Cause{cause("forwarding-off", "")}},
+		{name: "d"},
+	})
+	var names []string
+	for _, g := range got {
+		for of, nodes := range g.Affected {
+			names = append(names, fmt.Sprint(g.Cause, " ", of, nodes))
+		}
+	}
+	if !slices.Equal(names, []string{"bird-dead b[a]"}) {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestOneDeadOfMany wants one fault, and all other nodes counted as affected, on a terminal and on a page.
+func TestOneDeadOfMany(t *testing.T) {
+	t.Parallel()
+	const size = 5000
+	failed := probe.Found(probe.Fail, "no answer").On("dead").With(probe.FactNode, "dead")
+	failed.Check = "node-ping"
+	all := []judged{{name: "dead", causes: []probe.Cause{{ID: "kubelet-silent", Confidence: probe.High}}}}
+	for i := range size - 1 {
+		n := judged{name: fmt.Sprintf("node-%04d", i), bad: []probe.Result{failed}}
+		n.verdict.Unexplained = []string{failed.Check}
+		all = append(all, n)
+	}
+	for _, format := range []string{"table", "wide", "html"} {
+		f, err := report.Find(report.Formats(), format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		sink, err := f.Sink(&out, report.Options{Fleet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			v := all[i].verdict
+			v.Word, v.Exit = report.WordFault, report.ExitFault
+			all[i].verdict = v
+			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: all[i].name, Verdict: &v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := conclude(all, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitFault)) {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile(`(?s)<[^>]*>`).ReplaceAllString(out.String(), "")
+		text = strings.Join(strings.Fields(text), " ")
+		if !strings.Contains(text, "1 fault") || !strings.Contains(text, "4999 affected") {
+			t.Errorf("%s: %.2000s", format, text)
+		}
+		if at := strings.LastIndex(text, "affected by dead: node-ping"); format != "table" && at < 0 {
+			t.Errorf("%s: %.2000s", format, text)
+		}
+	}
+}
+
+// TestNewNodesFirst has one node with more causes than a report shows, and another one with a single cause.
+func TestNewNodesFirst(t *testing.T) {
+	t.Parallel()
+	cause := func(id string) probe.Cause {
+		return probe.Cause{ID: id, Confidence: probe.High, For: []probe.Clue{{Status: probe.Fail}}}
+	}
+	loud := judged{name: "a"}
+	for i := range 10 {
+		loud.causes = append(loud.causes, cause(fmt.Sprintf("cause-%d", i)))
+	}
+	got := group([]judged{loud, {name: "b", causes: []probe.Cause{cause("forwarding-off")}}})
+	if len(got) != 11 || got[0].Nodes[0] != "a" || got[1].Cause != "forwarding-off" {
+		t.Errorf("%+v", got)
+	}
+}

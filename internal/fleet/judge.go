@@ -1,0 +1,313 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// inFlight is how many nodes are asked at a time: each has a pod that starts, and waits for its kubelet.
+const inFlight = 96
+
+// judged is a node once it is judged.
+type judged struct {
+	name       string
+	attributes []string // NAME=VALUE
+	causes     []probe.Cause
+	bad        []probe.Result // answers that are fail, warn or unknown; of a judged node those left unexplained
+	verdict    probe.Verdict
+}
+
+// maxBad is how many bad answers to one check are kept of a node: of those to its peers any tells which are lost.
+const maxBad = 100
+
+// unexplained are the answers that no cause of the node explains, nor a cause of one of its peers; one for each check.
+func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
+	var out []probe.Result
+	for _, id := range n.verdict.Unexplained {
+		at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
+			return r.Check == id && n.followsFrom(r, lost, proven) == ""
+		})
+		if at >= 0 {
+			out = append(out, n.bad[at])
+		}
+	}
+	return out
+}
+
+// lost are the peers with a cause of their own that a bad answer of this node names.
+func (n judged) lost(all map[string]blamed) []string {
+	var out []string
+	for _, r := range n.bad {
+		peer := r.Facts.Str(probe.FactNode)
+		known := peer != n.name && rank(all[peer].confidence) <= rank(probe.Medium)
+		if known && !slices.Contains(out, peer) && diagnose.FollowsFrom(peer, n.name, r) {
+			out = append(out, peer)
+		}
+	}
+	return out
+}
+
+// followsFrom is the lost peer whose cause explains a bad answer of this node, "" = none. An answer that names no node,
+// such as that of a service or of DNS, may follow from any of the proven ones.
+func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
+	named := r.Facts.Str(probe.FactNode) != ""
+	at := slices.IndexFunc(lost, func(peer string) bool {
+		return (named || proven[peer]) && diagnose.FollowsFrom(peer, n.name, r)
+	})
+	if at < 0 {
+		return ""
+	}
+	return lost[at]
+}
+
+// judging is a sink that keeps what a node is judged by, and all events until they are reported.
+type judging struct {
+	judged
+	events []probe.Event
+	kept   map[string]int // bad answers, by check
+}
+
+func newJudging(name string) *judging {
+	return &judging{judged: judged{name: name}, kept: map[string]int{}}
+}
+
+func (j *judging) Event(ev probe.Event) error {
+	switch {
+	case ev.Type == probe.EventRun:
+		j.attributes = ev.Start.Attributes
+	case ev.Type == probe.EventVerdict:
+		j.verdict = *ev.Verdict
+		j.bad = slices.DeleteFunc(j.bad, func(r probe.Result) bool {
+			return !slices.Contains(j.verdict.Unexplained, r.Check)
+		})
+	case ev.Type == probe.EventResult && bad(ev.Result.Status):
+		if j.kept[ev.Result.Check]++; j.kept[ev.Result.Check] <= maxBad {
+			j.bad = append(j.bad, *ev.Result)
+		}
+	}
+	j.events = append(j.events, ev)
+	return nil
+}
+
+func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn || s == probe.Unknown }
+
+// conclude concludes what was collected of the node.
+func (j *judging) conclude(c *examine.Collector) error {
+	err := c.Conclude()
+	j.causes = c.Causes
+	if errors.As(err, new(ui.Exit)) {
+		return nil
+	}
+	return err
+}
+
+// report passes a node's events on to the fleet's sink.
+func (j *judging) report(to report.Sink) error {
+	for _, ev := range j.events {
+		if err := to.Event(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An asker collects what there is to know of a node.
+type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
+
+// slow is how long a node is waited for until another one is asked beside it: many that hang must not keep the others
+// waiting. More than mostBeside times as many are never asked at once: each holds what it is asked.
+const (
+	slow       = 8 * time.Second
+	mostBeside = 4
+)
+
+// judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done. Once it is stopped,
+// or a report cannot be written, no more nodes are asked, and what is still coming is no verdict.
+func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
+) (all []judged, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stopped := func() bool { return errors.Is(ctx.Err(), context.Canceled) }
+	var turn sync.Mutex // held while a node is reported
+	var running probe.Workers
+	room, most := make(chan struct{}, limit), make(chan struct{}, mostBeside*limit)
+	tell := r.progress(len(nodes))
+	for _, n := range nodes {
+		most <- struct{}{}
+		if room <- struct{}{}; stopped() {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-most }()
+			leave := sync.OnceFunc(func() { <-room })
+			defer leave()
+			defer time.AfterFunc(slow, leave).Stop()
+			own := start
+			own.Attributes = attributesOf(n)
+			began := time.Now()
+			j, failed := r.judge(ctx, ask, n, own)
+			turn.Lock()
+			defer turn.Unlock()
+			if failed == nil && !stopped() {
+				failed = j.report(r.Sink)
+				r.done = append(r.done, j.judged)
+			}
+			if failed != nil {
+				stop(failed)
+			}
+			if !stopped() {
+				all = append(all, j.judged)
+				tell(j, time.Since(began))
+			}
+		})
+	}
+	running.Wait()
+	if stopped() {
+		return nil, context.Cause(ctx)
+	}
+	return all, nil
+}
+
+// judge judges a node. One at which this program crashes is incomplete, and the others go on.
+func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.Start) (j *judging, err error) {
+	err = probe.Recovered(func() error { j, err = ask(ctx, n, start); return err })
+	crash, is := errors.AsType[*probe.Crash](err)
+	if !is {
+		return j, err
+	}
+	j = newJudging(n.Name)
+	c := examine.NewCollector(n.Name, j)
+	err = c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+	err = cmp.Or(err, c.Add("", examine.Unanswered(fmt.Errorf("this node's run %w", crash))))
+	return j, cmp.Or(err, j.conclude(c))
+}
+
+// byAPI judges nodes by what was read of all of them.
+func (r *Run) byAPI(s *cluster.Survey) asker {
+	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		return r.judgeByAPI(ctx, s, n, start, nil)
+	}
+}
+
+// judgeByAPI judges a node by what was read of all; late is why no probe is put there although one was to be, nil where
+// none was. It asks nobody, so that it is done although the time of the run is over.
+func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
+) (*judging, error) {
+	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
+		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
+	})
+	j := newJudging(n.Name)
+	c := examine.NewCollector(n.Name, j)
+	c.Strict = r.opts.FailOn == examine.FailOnWarn
+	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
+	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
+	runner.Run(context.WithoutCancel(ctx), plan, func(ev probe.Event) {
+		failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev))
+	})
+	if late != nil {
+		placed := probe.Found(probe.Unknown, "no probe was put there: %v", late).On(injector.MethodPod)
+		placed.Check = probe.CheckPlaced
+		failed = cmp.Or(failed, c.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &placed}))
+	}
+	return j, cmp.Or(failed, j.conclude(c))
+}
+
+// byProbe judges nodes by that, by their pods, and by what a probe on each of them answers.
+func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Survey) asker {
+	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		if ctx.Err() != nil {
+			return r.judgeByAPI(ctx, s, n, start, context.Cause(ctx))
+		}
+		j := newJudging(n.Name)
+		run, err := r.one(client, n, j)
+		if err == nil {
+			err = run.Add("", probe.Event{Type: probe.EventRun, Start: &start})
+		}
+		if err == nil {
+			err = run.Gather(ctx, wave.Source(n))
+		}
+		if err == nil {
+			err = j.conclude(run.Collector)
+		}
+		return j, err
+	}
+}
+
+// one is the run of one of the nodes.
+func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
+	opts := r.opts.Options
+	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
+	run, err := examine.New(client, opts, sink)
+	if err == nil {
+		run.ID = r.ID
+	}
+	return run, err
+}
+
+// show begins to show which of some nodes have answered.
+func (r *Run) show(nodes []*corev1.Node) {
+	if r.Show == nil {
+		return
+	}
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	r.shown = r.Show(names)
+}
+
+// progress shows a person who waits how many nodes have answered, what is bad there, and which took longest.
+func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
+	const every = 2 * time.Second // between lines
+	done, last, slowest := 0, time.Now(), []string{}
+	longest := time.Duration(0)
+	return func(j *judging, took time.Duration) {
+		done++
+		if took > longest {
+			longest, slowest = took, append(slowest[max(0, len(slowest)-2):], j.name)
+		}
+		text := fmt.Sprintf("the slowest so far: %s (%s)", strings.Join(slowest, ", "), longest.Round(100*time.Millisecond))
+		switch {
+		case r.shown != nil:
+			r.shown.Done(j.name, j.worst())
+			r.client.Progress("%s", text)
+		case r.opts.probes() && time.Since(last) > every && done < nodes:
+			last = time.Now()
+			r.client.Progress("%s", fmt.Sprintf("%d of %d nodes answered; %s", done, nodes, text))
+		}
+	}
+}
+
+// worst is what is wrong with a node in one line, "" = nothing: its first cause, or an answer that none explains.
+func (n judged) worst() string {
+	if n.verdict.Word == report.WordHealthy {
+		return ""
+	}
+	says := "no verdict"
+	switch {
+	case len(n.causes) > 0:
+		says = fmt.Sprintf("%s [%s]", cmp.Or(n.causes[0].Title, n.causes[0].Says), n.causes[0].ID)
+	case len(n.bad) > 0:
+		says = strings.TrimSpace(n.bad[0].Check+" "+n.bad[0].Target) + ": " + n.bad[0].Saw
+	case len(n.verdict.Unexplained) > 0:
+		says = strings.Join(n.verdict.Unexplained, ", ")
+	}
+	return fmt.Sprintf("%-10s %s: %s", n.verdict.Word, n.name, says)
+}

@@ -1,0 +1,273 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// ofMethod is what can be told of one access method but for its rights.
+func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
+	if method == useClean || method == useServe { // of which rights are all that can be told
+		return nil
+	}
+	o := p.run.Placement(method, p.snap)
+	onNode := method != injector.MethodAPI && method != injector.MethodNeighbour
+	if why := cluster.NoProbeOn(p.snap.Node); why != "" && onNode {
+		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
+	}
+	if r, held := cluster.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
+		injector.MethodEphemeral, injector.MethodExec}, method) {
+		if method == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
+			r.Status = probe.Unknown
+		}
+		return []probe.Event{answerOf(method, askNode, r)}
+	}
+	switch method {
+	case injector.MethodNeighbour:
+		near := cluster.BaselineNodes(p.snap, 1, nil)
+		if len(near) == 0 {
+			return []probe.Event{answerOf(method, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.opts.Node))}
+		}
+		o.Node = near[0].Name
+		return p.ofPods(ctx, o, near[0], method)
+	case injector.MethodPod, useShell:
+		return p.ofPods(ctx, o, p.snap.Node, method)
+	case injector.MethodEphemeral:
+		return p.ofEphemeral(ctx, o)
+	case injector.MethodExec:
+		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(method, askContainer, p.container(ctx))}
+	case injector.MethodKubelet:
+		return p.kubelet(ctx)
+	case injector.MethodSSH:
+		return []probe.Event{answerOf(method, askEmbedded, hasEmbedded(o.Embedded, o.Arch)),
+			answerOf(method, askSSH, p.login(ctx, o))}
+	}
+	return nil
+}
+
+// awaited is an access method with what it waits for, in words.
+func (p *Preflight) awaited(method string) string {
+	what := ""
+	switch method {
+	case injector.MethodPod, injector.MethodNeighbour, useShell:
+		what = "dry run of a pod"
+	case injector.MethodEphemeral:
+		what = "dry run of a container"
+	case injector.MethodExec:
+		what = "list of containers"
+	case injector.MethodKubelet:
+		what = "answer of the kubelet"
+	case injector.MethodSSH:
+		what = "host key"
+		if p.asksSSH() {
+			what = "login"
+		}
+	default:
+		return method
+	}
+	return fmt.Sprintf("%s (%s)", method, what)
+}
+
+// ofPods rehearses the pods that an access method creates, and the job that removes them.
+func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
+	var err error
+	o.Namespace, err = p.rehearse(ctx, o)
+	r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
+	if method == useShell && err == nil {
+		root := o
+		root.Shell = true
+		root.Namespace, err = p.rehearse(ctx, root)
+		if r = rehearsed(err, r.Saw+", and the privileged one of 'sh' in namespace "+root.Namespace); err != nil {
+			r.Saw = "the pod of 'sh', which is privileged: " + r.Saw
+		}
+	}
+	if r.Status == probe.OK {
+		if err := p.writer.RehearseJob(ctx, o); err != nil {
+			r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+why(err)
+		}
+	}
+	return []probe.Event{answerOf(method, askAdmission, r), answerOf(method, askImage, imageOn(node, o.Image))}
+}
+
+// ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
+func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe.Event {
+	if p.snap.Calico == nil {
+		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
+		if p.snap.CalicoErr != nil {
+			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
+		}
+		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
+	}
+	admitted := "an ephemeral container in pod " + p.snap.Calico.Namespace + "/" + p.snap.Calico.Name + " is admitted"
+	return []probe.Event{
+		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(p.writer.RehearseEphemeral(ctx, o), admitted)),
+		answerOf(injector.MethodEphemeral, askImage, imageOn(p.snap.Node, o.Image)),
+	}
+}
+
+// container says which container of the node exec could go into.
+func (p *Preflight) container(ctx context.Context) probe.Result {
+	running, err := p.reader.Running(ctx, p.snap.Node.Name)
+	if err != nil {
+		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.opts.Node, why(err))
+	}
+	targets := injector.ExecTargets(running, p.snap.Calico)
+	if len(targets) == 0 {
+		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.opts.Node, p.snap.Calico))
+	}
+	var asks []authorizationv1.ResourceAttributes
+	for _, d := range targets {
+		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create",
+			Resource: "pods", Subresource: "exec"})
+	}
+	may, err := p.reader.May(ctx, asks)
+	if err != nil {
+		return probe.Found(probe.Unknown, "%s", why(err))
+	}
+	return enterable(targets, may)
+}
+
+func namespaceOf(target string) string {
+	namespace, _, _ := strings.Cut(target, "/")
+	return namespace
+}
+
+// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the method exec would go
+// into: the first that one may. They are in other namespaces than calico-node's too, where
+// that does not run.
+func enterable(targets []string, may []bool) probe.Result {
+	if i := slices.Index(may, true); i >= 0 {
+		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", targets[i])
+	}
+	var lack []string
+	for _, d := range targets {
+		if namespace := namespaceOf(d); !slices.Contains(lack, namespace) {
+			lack = append(lack, namespace)
+		}
+	}
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --ways exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
+}
+
+// rehearsed is what the API server said to a dry run.
+func rehearsed(err error, good string) probe.Result {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case err == nil:
+		return probe.Found(probe.OK, "%s", good)
+	// a webhook that takes no dry run, perhaps
+	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused:
+		return probe.Found(probe.Unknown, "the API server does not say: %s", why(err))
+	}
+	r := probe.Found(probe.Fail, "%s", why(err)).With(probe.FactReason, string(pe.Reason))
+	if pe.Reason == facts.ReasonNamespace {
+		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) &&
+			gone.ErrStatus.Details != nil {
+			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
+		}
+		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
+	}
+	return r
+}
+
+// listed is how many images a kubelet reports unless it is told otherwise
+// (nodeStatusMaxImages).
+const listed = 50
+
+func imageOn(node *corev1.Node, image string) probe.Result {
+	if slices.ContainsFunc(node.Status.Images,
+		func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, asListed(image)) }) {
+		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
+	}
+	if n := len(node.Status.Images); n >= listed {
+		return probe.Found(probe.Unknown, "%s is not among the %d images that the kubelet of %s lists, which need not be all; a run shows whether it can be had", image, n, node.Name)
+	}
+	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
+}
+
+// asListed is the name under which a kubelet lists an image: where there is a digest,
+// container runtimes leave out the tag.
+func asListed(image string) string {
+	name, digest, byDigest := strings.Cut(image, "@")
+	if !byDigest {
+		return image
+	}
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else it is a registry's port
+		name = name[:colon]
+	}
+	return name + "@" + digest
+}
+
+// kubelet asks the node's kubelet whether it answers, and which logs it gives.
+func (p *Preflight) kubelet(ctx context.Context) []probe.Event {
+	kubelet, err := p.client.Kubelet(p.opts.Node)
+	if err == nil {
+		if _, bad := kubelet.Greet(ctx); bad != nil {
+			err = examine.Ungreeted(bad)
+		}
+	}
+	if err != nil {
+		return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.Fail, "%s", why(err)))}
+	}
+	logs := probe.Found(probe.OK, "it gives the services' lines of the journal, and files below /var/log")
+	switch files, lines := kubelet.OffersLogs(ctx); {
+	case files != nil:
+		logs = probe.Found(probe.Warn, "it works with less: no logs are read: %s", why(files))
+	case lines != nil:
+		logs = probe.Found(probe.Info, "files below /var/log are read, the journal there among them: %s", why(lines))
+	}
+	return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.OK, "the kubelet answers through the API server")),
+		answerOf(injector.MethodKubelet, askLogs, logs)}
+}
+
+func hasEmbedded(packed []byte, arch string) probe.Result {
+	if len(packed) == 0 {
+		return probe.Found(probe.Fail, "this client has no embedded probe for %s: use a release, or build it with 'make build'", arch)
+	}
+	return probe.Found(probe.OK, "this client has an embedded probe for %s (%d KB)", arch, len(packed)>>10)
+}
+
+// login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and
+// tells what ssh's configuration says: most nodes cannot be reached that method, which takes ten seconds to see.
+func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result {
+	if p.asksSSH() && len(o.Embedded) > 0 {
+		if err := injector.RehearseSSH(ctx, o); err != nil {
+			return probe.Found(probe.Fail, "%s", why(err))
+		}
+		return probe.Found(probe.OK, "logged in to %s", o.Destination)
+	}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return probe.Found(probe.Fail, "there is no program ssh here: install OpenSSH's client")
+	}
+	if err := injector.HostKeyKnown(ctx, o); err != nil {
+		return probe.Found(probe.Fail, "%s", probe.OneLine(err.Error()))
+	}
+	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
+}
+
+// asksSSH tells whether the user has named ssh, or where it is to go.
+func (p *Preflight) asksSSH() bool {
+	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
+}
+
+// why explains an error without the advice to use preflight.
+func why(err error) string {
+	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
+		return probe.OneLine(cluster.Forbidden(err))
+	}
+	return cluster.Explain(err)
+}

@@ -1,0 +1,310 @@
+// Package preflight says which access methods to a node would work before anything is put there: which
+// rights are granted, what policy and quota admit by a dry run, whether the image is on the node. It creates
+// nothing; only where the user asks for ssh does it log in, and leaves again.
+//
+//	p, err := preflight.New(client, opts, []string{"pod"}) // a usage error, before anything is asked
+//	c, err := p.Do(ctx, sink)                              // a ui.Exit once the verdict is reported
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/suggest"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// The checks of preflight, as reports name them.
+const (
+	askVersion   = "api-version"
+	askNode      = "node"
+	askCalico    = "calico"
+	askRights    = "rights"
+	askAdmission = "admission"
+	askImage     = "image"
+	askEmbedded  = "carried-probe"
+	askContainer = "container"
+	askSSH       = "ssh"
+	askKubelet   = "kubelet"
+	askLogs      = "logs"
+)
+
+// Uses that rights are granted for and that are no access method.
+const (
+	useShell = "shell"
+	useClean = "clean"
+	useServe = "serve"
+)
+
+// Preflight asks whether the access methods to one node would work.
+type Preflight struct {
+	client *examine.Client
+	opts   examine.Options
+	named  []string // by the user; none = those of auto, of which one is enough
+
+	reader *cluster.Client
+	writer *injector.Client
+	snap   *cluster.Snapshot // nil = no node could be read
+	run    *examine.Run      // it asks no check: it says what would be put on the node, and reports
+	found  []probe.Event
+	whose  string // the flag of manifests that names the user, "" = the user is not known
+
+	// Show, where it is set, shows a person what is pending. It is closed before the report.
+	Show  func(pending []string) *ui.Watch
+	shown *ui.Watch // nil = nothing is shown
+}
+
+// New returns the Preflight of the node that opts name, "" = the first that is ready, by the uses that
+// methods name (install.Names), none or auto = one access method is enough.
+func New(client *examine.Client, opts examine.Options, methods []string) (*Preflight, error) {
+	if slices.Equal(methods, []string{examine.ViaAuto}) {
+		methods = nil
+	}
+	for i, method := range methods {
+		switch known := install.Names(); {
+		case !slices.Contains(known, method):
+			return nil, ui.BadUsage("unknown access method %q%s; --via takes auto, or a list of %s",
+				method, suggest.DidYouMean(method, known), strings.Join(known, ", "))
+		case slices.Contains(methods[:i], method):
+			return nil, ui.BadUsage("--via names %s twice: name each access method once", method)
+		}
+	}
+	opts.Via = examine.ViaAuto
+	return &Preflight{client: client, opts: opts, named: methods}, opts.Validate()
+}
+
+// Do asks everything there is to ask, and reports it to a sink. What it returns is what the report is written
+// with, also where no node could be named.
+func (p *Preflight) Do(ctx context.Context, sink report.Sink) (*examine.Collector, error) {
+	err := p.do(ctx, sink)
+	if p.run == nil {
+		return examine.NewCollector(p.opts.Node, sink), err
+	}
+	return p.run.Collector, err
+}
+
+func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
+	methods := p.named
+	if len(methods) == 0 {
+		methods = append([]string{injector.MethodAPI}, injector.FallbackNames()...) // as 'run' tries them
+	}
+	if p.Show != nil {
+		p.shown = p.Show(nil)
+		defer p.shown.Close()
+	}
+	p.client.Progress("reading the node from the API")
+	var err error
+	if p.reader, err = p.client.Reader(); err != nil {
+		return err
+	}
+	if p.writer, err = p.client.Writer(); err != nil {
+		return err
+	}
+	if err := p.version(ctx); err != nil {
+		if apierrors.IsForbidden(err) {
+			return errors.New(why(err))
+		}
+		return err
+	}
+	unread := examine.NoSuchNode(p.read(ctx))
+	if errors.As(unread, new(ui.UsageError)) {
+		return unread
+	}
+	p.opts.Node = cmp.Or(p.opts.Node, "none") // nothing could be read of any, and the report is about the cluster
+	if p.run, err = examine.New(p.client, p.opts, sink); err != nil {
+		return err
+	}
+	if err := p.run.Begin(); err != nil {
+		return err
+	}
+	p.client.Progress("checking your rights")
+	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
+		_, _ = p.rehearse(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
+	}
+	p.whose = probe.UserFlag(p.reader.Whoami(ctx))
+	if err := p.rights(ctx, methods); err != nil {
+		return err
+	}
+	if p.snap == nil {
+		p.add("", askCalico, probe.Found(probe.Unknown, "nothing is known of any node: %s", why(unread)))
+		return p.conclude(nil)
+	}
+	p.calico()
+	p.methods(ctx, methods)
+	return p.conclude(methods)
+}
+
+// methods asks about each access method, all at once.
+func (p *Preflight) methods(ctx context.Context, methods []string) {
+	var all probe.Workers
+	found := make([][]probe.Event, len(methods))
+	var pending []string
+	for _, method := range methods {
+		pending = append(pending, p.awaited(method))
+	}
+	p.shown.Expect(pending)
+	for i, method := range methods {
+		all.Go(func() {
+			found[i] = p.ofMethod(ctx, method)
+			p.shown.Done(p.awaited(method), "")
+		})
+	}
+	all.Wait()
+	p.found = append(p.found, slices.Concat(found...)...)
+}
+
+// makesPods tells whether a use has its rights where probe pods go.
+func makesPods(use string) bool {
+	return slices.Contains([]string{injector.MethodPod, injector.MethodNeighbour, useShell, useClean}, use)
+}
+
+// rehearse makes a pod as a run does, but that nothing is created, and tells which namespace was asked last.
+func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace string, err error) {
+	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+		namespace = o.Namespace
+		return nil, p.writer.RehearsePod(ctx, o)
+	})(ctx, o)
+	return namespace, err
+}
+
+// read reads what the API says of the node that was named, or of the first that is ready.
+func (p *Preflight) read(ctx context.Context) error {
+	if err := p.client.Resolve(ctx, &p.opts); err != nil {
+		return err
+	}
+	if p.opts.Node == "" {
+		standings, _, err := p.reader.Standings(ctx)
+		if err != nil {
+			return err
+		}
+		if len(standings) == 0 {
+			return errors.New("the cluster has no nodes")
+		}
+		best := standings[0] // they are sorted
+		p.opts.Node = best.Node
+		if best.Status == probe.OK {
+			p.client.Note("no --node: checking %s, the first node that is ready", best.Node)
+		} else {
+			p.client.Note("no --node: checking %s, since no node is well: %s", best.Node, best.Saw)
+		}
+	}
+	var err error
+	p.snap, err = p.reader.Read(ctx, p.opts.Node)
+	return err
+}
+
+func (p *Preflight) add(method, check string, r probe.Result) {
+	p.found = append(p.found, answerOf(method, check, r))
+}
+
+func answerOf(method, check string, r probe.Result) probe.Event {
+	r.Check, r.Target = check, method
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: method}
+}
+
+// oldest is the first minor version of Kubernetes 1 that has all that is used here as
+// stable: ephemeral containers are the youngest.
+const oldest = 25
+
+func (p *Preflight) version(ctx context.Context) error {
+	v, err := p.reader.Version(ctx)
+	if err != nil {
+		return err
+	}
+	r := probe.Found(probe.OK, "the API server is %s", v.GitVersion)
+	if n, err := strconv.Atoi(strings.TrimRight(v.Minor, "+")); err == nil && v.Major == "1" && n < oldest {
+		r = probe.Found(probe.Warn, "the API server is %s: before 1.%d access method ephemeral does not work everywhere", v.GitVersion, oldest)
+	}
+	p.add("", askVersion, r)
+	return nil
+}
+
+// calico says what is amiss with the node's calico-node pod, and which pods pose as it.
+func (p *Preflight) calico() {
+	switch {
+	case p.snap.CalicoErr != nil:
+		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
+			p.opts.Node, why(p.snap.CalicoErr)))
+	case p.snap.Calico == nil:
+		in := strings.Join(cluster.Namespaces(p.client.CalicoNamespace), " or ")
+		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)",
+			p.opts.Node, cluster.CalicoPods, in))
+	}
+	for _, r := range p.snap.Ignored() {
+		r.Saw = strings.TrimSpace(r.Target + " " + r.Saw)
+		p.add("", askCalico, r)
+	}
+}
+
+// conclude reports what was found and gives the verdict. Where the user named no access method, one
+// that would work is enough, and what the others lack is no more than a warning.
+func (p *Preflight) conclude(methods []string) error {
+	p.shown.Close() // the report takes its place
+	if len(p.named) == 0 {
+		p.oneIsEnough(methods)
+	}
+	for _, ev := range p.found {
+		if err := p.run.Add(ev.Way, ev); err != nil {
+			return err
+		}
+	}
+	v := p.run.Tally.Verdict(false)
+	switch {
+	case v.Counts[probe.Fail] > 0:
+		v.Word, v.Exit = report.WordNotReady, report.ExitFault
+	case v.Counts[probe.Unknown] > 0:
+		v.Word, v.Exit = report.WordIncomplete, report.ExitIncomplete
+	default:
+		v.Word, v.Exit = report.WordReady, report.ExitHealthy
+	}
+	if err := p.run.Sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.opts.Node}); err != nil {
+		return err
+	}
+	if v.Exit != report.ExitHealthy {
+		return ui.Exit(v.Exit)
+	}
+	return nil
+}
+
+// oneIsEnough makes warnings of what access methods lack where another one would work, or may.
+func (p *Preflight) oneIsEnough(methods []string) {
+	worst := map[string]probe.Status{}
+	for _, ev := range p.found {
+		if at, s := ev.Way, ev.Result.Status; s == probe.Fail || s == probe.Unknown && worst[at] != probe.Fail {
+			worst[at] = s
+		}
+	}
+	best := probe.Fail
+	for _, method := range methods {
+		switch {
+		case method == injector.MethodAPI, method == injector.MethodSSH && !p.asksSSH(): // which tries no login
+		case worst[method] == "":
+			best = probe.OK
+		case worst[method] == probe.Unknown && best == probe.Fail:
+			best = probe.Unknown
+		}
+	}
+	for _, ev := range p.found {
+		r := ev.Result
+		if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
+			continue // a run ends at it, whatever else would work
+		}
+		if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail &&
+			(r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
+			r.Status = probe.Warn
+		}
+	}
+}

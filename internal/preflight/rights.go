@@ -1,0 +1,105 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// rights asks for every right of the access methods.
+func (p *Preflight) rights(ctx context.Context, methods []string) error {
+	calico := cmp.Or(p.client.CalicoNamespace, install.CalicoNamespace)
+	if p.snap != nil && p.snap.Calico != nil {
+		calico = p.snap.Calico.Namespace
+	}
+	for _, method := range methods {
+		uses, err := install.Named(method)
+		if err != nil {
+			return err
+		}
+		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
+		if method == injector.MethodSSH {
+			continue
+		}
+		namespace := p.client.PodNamespace(p.snap)
+		in := func(namespace string) (probe.Result, error) {
+			return p.held(ctx, method, own, func(s install.Scope) string { return s.Where(namespace, calico) })
+		}
+		r, err := in(namespace)
+		if err != nil {
+			r = probe.Found(probe.Unknown, "%s", why(err))
+		}
+		if r.Status == probe.Fail && namespace != install.Namespace {
+			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
+				r.Saw, _, _ = strings.Cut(r.Saw, ": apply what ")
+				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
+			}
+		}
+		p.add(method, askRights, r)
+	}
+	return nil
+}
+
+// held tells which of the rights of an access method are granted.
+func (p *Preflight) held(ctx context.Context, method string, rights []install.Right,
+	where func(install.Scope) string) (probe.Result, error) {
+	var asks []authorizationv1.ResourceAttributes
+	for _, r := range rights {
+		for _, group := range r.Groups {
+			resource, sub, _ := strings.Cut(r.Resource, "/")
+			ask := authorizationv1.ResourceAttributes{Namespace: where(r.In), Verb: r.Verb, Group: group,
+				Resource: resource, Subresource: sub}
+			if len(r.Names) > 0 {
+				ask.Name = r.Names[0]
+			}
+			asks = append(asks, ask)
+		}
+	}
+	may, err := p.reader.May(ctx, asks)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	var lacks []install.Right
+	for i, r := 0, 0; r < len(rights); i, r = i+len(rights[r].Groups), r+1 {
+		if !slices.Contains(may[i:i+len(rights[r].Groups)], true) {
+			lacks = append(lacks, rights[r])
+		}
+	}
+	if len(lacks) == 0 {
+		return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
+	}
+	return missing(method, p.whose, lacks, where), nil
+}
+
+// missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
+func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
+	var needed, useful, lines []string
+	ask := "apply the output of: calico-probe manifests --ways " + method + whose
+	beside := func(r install.Right) bool { return r.In == install.Calico }
+	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
+		ask += " --calico-namespace " + probe.Quote(at)
+	}
+	for _, r := range rights {
+		name := r.String()
+		if in := where(r.In); in != "" {
+			name += " in namespace " + in
+		}
+		if r.Without == "" {
+			needed = append(needed, name)
+			continue
+		}
+		useful = append(useful, name)
+		lines = append(lines, "without the right to "+name+": "+r.Without)
+	}
+	if len(needed) > 0 {
+		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...)
+	}
+	return probe.Found(probe.Warn, "optional rights missing: %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
+}

@@ -1,0 +1,114 @@
+package prompt
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/calico-probe/calico-probe/internal/suggest"
+)
+
+// completing is how long Tab may take: what is not known by then is not offered.
+const completing = 400 * time.Millisecond
+
+// completer completes the word at the cursor, as liner wants it. Of several words liner lists
+// all, and types the letters with which all begin: no two words begin with the same word and a
+// blank, so that a description behind the blank is never typed.
+func (s *Shell) completer(ctx context.Context) func(line string, pos int) (string, []string, string) {
+	return func(line string, pos int) (string, []string, string) {
+		runes := []rune(line)
+		words, word, start, ok := unfinished(runes[:pos])
+		if !ok {
+			return "", nil, ""
+		}
+		ctx, cancel := context.WithTimeout(ctx, completing)
+		defer cancel()
+		described := map[string]string{}
+		var texts []string
+		for _, c := range s.candidates(ctx, words) {
+			text, description, _ := strings.Cut(c, "\t")
+			texts, described[text] = append(texts, text), description
+		}
+		found := Matching(readBack(texts), word)
+		if len(found) == 1 {
+			if pos == len(runes) || runes[pos] != ' ' {
+				found[0] += " "
+			}
+			return string(runes[:start]), found, string(runes[pos:])
+		}
+		for i, text := range found {
+			if d := described[text]; d != "" {
+				found[i] += " (" + strings.Map(shown, d) + ")"
+			}
+		}
+		return string(runes[:start]), found, string(runes[pos:])
+	}
+}
+
+// shown is a character of a description as the terminal may have it.
+func shown(r rune) rune {
+	if unicode.IsGraphic(r) {
+		return r
+	}
+	return '?'
+}
+
+// readBack are those of the texts that, put into a line, are one word of it: any other
+// could be a command, or be hidden from the person who presses Enter.
+func readBack(texts []string) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
+		lines, err := Parse("x " + text + " y")
+		return err != nil || len(lines) != 1 || lines[0].Pipe != "" ||
+			!slices.Equal(lines[0].Words, []string{"x", text, "y"}) ||
+			strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) })
+	})
+}
+
+// candidates are what may stand behind the words.
+func (s *Shell) candidates(ctx context.Context, words []string) []string {
+	if len(words) == 0 {
+		return s.names()
+	}
+	c := s.named(words[0])
+	if c == nil || c.Complete == nil {
+		return nil
+	}
+	return c.Complete(ctx, words[1:])
+}
+
+// Matching are those of the texts that begin with what is typed; when none does, the
+// only one that has it somewhere.
+func Matching(texts []string, typed string) []string {
+	var out, within []string
+	for _, t := range texts {
+		switch {
+		case strings.HasPrefix(t, typed):
+			out = append(out, t)
+		case strings.Contains(t, typed):
+			within = append(within, t)
+		}
+	}
+	slices.Sort(out)
+	slices.Sort(within)
+	out, within = slices.Compact(out), slices.Compact(within)
+	if len(out) == 0 && len(within) == 1 {
+		return within
+	}
+	return out
+}
+
+// meant is the one of the texts that was probably meant, "" = none of them.
+func meant(texts []string, typed string) string {
+	best, by := "", len(typed)/3+1 // a letter of three may be wrong
+	for _, t := range texts {
+		if d := suggest.Distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
+			best, by = t, d
+		}
+	}
+	if one := Matching(texts, typed); best == "" && len(one) == 1 {
+		return one[0]
+	}
+	return best
+}

@@ -1,0 +1,358 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Change is one thing that two runs do not have alike.
+type Change struct {
+	Kind   string       `json:"kind"` // ChangeWorse and so on
+	Check  string       `json:"check"`
+	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
+	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way
+	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
+	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
+	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
+	Fact   probe.Fact   `json:"fact,omitempty"`   // of ChangeFact
+	From   any          `json:"from,omitempty"`
+	To     any          `json:"to,omitempty"`
+}
+
+// The kinds of change, in the order they are shown.
+const (
+	ChangeWorse    = "worse"
+	ChangeBetter   = "better"
+	ChangeAppeared = "appeared" // answered by the second run only, and not bad
+	ChangeVanished = "vanished" // answered by the first run only
+	ChangeFollowUp = "followup" // answered by one run only, which asked it because of what it had found
+	ChangeFact     = "fact"     // the same status, and a fact is another
+)
+
+// KindDiff tells a Difference from other JSON.
+const KindDiff = "Diff"
+
+// Difference is what two runs do not have alike.
+type Difference struct {
+	V       int      `json:"v"`
+	Kind    string   `json:"kind"`
+	A       Side     `json:"a"`
+	B       Side     `json:"b"`
+	Changes []Change `json:"changes"`
+	Same    int      `json:"same"` // answers with the same status
+
+	short bool // the second run does not answer what it should
+}
+
+// Side is one of both runs.
+type Side struct {
+	Name    string         `json:"name"` // the file, or the node
+	Node    string         `json:"node"`
+	Cluster *probe.Cluster `json:"cluster,omitempty"`
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the clock of the client
+	Verdict string         `json:"verdict,omitempty"`
+	Lacks   string         `json:"lacks,omitempty"` // what is missing of the run
+}
+
+// Worse tells whether the second run is worse somewhere.
+func (d Difference) Worse() bool { return d.has(ChangeWorse) }
+
+// Short tells whether the second run says too little to be called no worse: it does
+// not answer what the first does, was cut, or could not ask everything. Of two nodes each has targets of its
+// own, and what neither could ask says nothing of the second.
+func (d Difference) Short() bool {
+	unasked := d.B.Verdict == WordIncomplete && (d.A.Node == d.B.Node || d.A.Verdict != WordIncomplete)
+	return d.B.Lacks != "" || unasked || d.short
+}
+
+func (d Difference) has(kind string) bool {
+	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == kind })
+}
+
+// Diff compares what two runs saw of their nodes. Answers about the same target belong
+// together; what is left of a check, those about the same kind of target, the worst
+// standing for all: pods get new names, and of two nodes each has the other for a peer.
+func Diff(nameA string, a Run, nameB string, b Run) Difference {
+	d := Difference{V: probe.Version, Kind: KindDiff, A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
+	left, right := answersIn(a), answersIn(b)
+	nodes := namesIn(a, b)
+	for _, pass := range []struct {
+		group func(probe.Result) string
+		facts bool // of two nodes, addresses and devices are never alike
+	}{
+		{func(r probe.Result) string { return key(r, r.Target) }, a.Node == b.Node},
+		{func(r probe.Result) string { return key(r, kindOf(r.Target, nodes)) }, false},
+	} {
+		inA, inB := grouped(left, pass.group), grouped(right, pass.group)
+		seen := map[string]bool{}
+		for _, r := range left {
+			k := pass.group(r)
+			if len(inB[k]) > 0 && !seen[k] {
+				seen[k] = true
+				d.add(worst(inA[k]), worst(inB[k]), pass.facts)
+			}
+		}
+		left = slices.DeleteFunc(left, func(r probe.Result) bool { return len(inB[pass.group(r)]) > 0 })
+		right = slices.DeleteFunc(right, func(r probe.Result) bool { return len(inA[pass.group(r)]) > 0 })
+	}
+	onlyA, onlyB := followUps(a, b), followUps(b, a)
+	for _, r := range left {
+		if slices.Contains(onlyA, r.Check) {
+			d.change(ChangeFollowUp, r.Status, "", r)
+			continue
+		}
+		d.add(&r, nil, false)
+		other := func(o probe.Result) bool { return o.Check == r.Check }
+		d.short = d.short || a.Node == b.Node || quiet(r.Status) && !slices.ContainsFunc(answersIn(b), other)
+	}
+	for _, r := range right {
+		if slices.Contains(onlyB, r.Check) {
+			d.change(ChangeFollowUp, "", r.Status, r)
+			continue
+		}
+		d.add(nil, &r, false)
+	}
+	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFollowUp, ChangeFact}
+	slices.SortStableFunc(d.Changes, func(x, y Change) int {
+		return cmp.Compare(slices.Index(order, x.Kind),
+			slices.Index(order, y.Kind))
+	})
+	return d
+}
+
+func side(name string, r Run) Side {
+	begun := r.begun()
+	s := Side{Name: name, Node: r.Node, Cluster: begun.Cluster, Time: begun.Time, Lacks: r.Lacks}
+	if r.Verdict != nil {
+		s.Verdict = r.Verdict.Word
+	}
+	return s
+}
+
+// answersIn are the answers about the node in question. What was not asked is no
+// answer, the peers' are about them, and peers are asked only where something is wrong.
+func answersIn(run Run) []probe.Result {
+	var out []probe.Result
+	for _, ev := range run.Events {
+		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip &&
+			ev.Result.Check != probe.CheckPlaced && ev.Way != probe.WayNeighbour {
+			out = append(out, *ev.Result)
+		}
+	}
+	return out
+}
+
+// followUps are the checks that a run asked only because of what it had found before, and the other
+// run not at all.
+func followUps(run, other Run) []string {
+	var out []string
+	for _, ev := range run.Events {
+		if ev.Start != nil && ev.Start.FollowUp && ev.Node == run.Node {
+			out = append(out, ev.Start.Checks...)
+		}
+	}
+	asked := answersIn(other)
+	return slices.DeleteFunc(out, func(id string) bool {
+		return slices.ContainsFunc(asked, func(r probe.Result) bool { return r.Check == id })
+	})
+}
+
+// key is what answers that belong together share. The pod asked from is another one on
+// another day.
+func key(r probe.Result, target string) string {
+	return fmt.Sprintf("%s|%s|%v", r.Check, target, r.From != "")
+}
+
+// factNode is the node a target lives on, as the checks have it.
+const factNode probe.Fact = "node"
+
+// namesIn are the nodes that runs speak of, in order.
+func namesIn(runs ...Run) []string {
+	var out []string
+	for _, run := range runs {
+		for _, ev := range run.Events {
+			out = append(out, ev.Node)
+			if ev.Result != nil {
+				out = append(out, ev.Result.Facts.Str(factNode))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// kindOf is a target without the names and addresses in it.
+func kindOf(target string, nodes []string) string {
+	words := strings.Fields(target)
+	for i, w := range words {
+		_, notAddr := netip.ParseAddr(w)
+		_, notPrefix := netip.ParsePrefix(w)
+		_, notPort := netip.ParseAddrPort(w)
+		_, node := slices.BinarySearch(nodes, w)
+		switch {
+		case notAddr == nil || notPrefix == nil || notPort == nil:
+			words[i] = "ADDRESS"
+		case node:
+			words[i] = "NODE"
+		case strings.Count(w, "/") == 1 && !strings.HasPrefix(w, "/"):
+			words[i] = "POD"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func grouped(of []probe.Result, by func(probe.Result) string) map[string][]probe.Result {
+	out := map[string][]probe.Result{}
+	for _, r := range of {
+		out[by(r)] = append(out[by(r)], r)
+	}
+	return out
+}
+
+// worst is the first of the worst answers.
+func worst(of []probe.Result) *probe.Result {
+	out := of[0]
+	for _, r := range of {
+		if badness(r.Status) > badness(out.Status) {
+			out = r
+		}
+	}
+	return &out
+}
+
+// badness orders statuses; between ok and info there is no difference to act on.
+func badness(s probe.Status) int {
+	if s == probe.OK {
+		s = probe.Info
+	}
+	return len(probe.Statuses()) - slices.Index(probe.Statuses(), s)
+}
+
+// add compares two answers that belong together, nil where a run has none.
+func (d *Difference) add(a, b *probe.Result, facts bool) {
+	good := func(r *probe.Result) bool { return badness(r.Status) == badness(probe.OK) }
+	switch {
+	case a == nil && good(b):
+		d.change(ChangeAppeared, "", b.Status, *b)
+	case a == nil:
+		d.change(ChangeWorse, "", b.Status, *b)
+	case b == nil:
+		d.change(ChangeVanished, a.Status, "", *a)
+	case badness(b.Status) > badness(a.Status):
+		d.change(ChangeWorse, a.Status, b.Status, *b)
+	case badness(b.Status) < badness(a.Status):
+		d.change(ChangeBetter, a.Status, b.Status, *b)
+	default:
+		d.Same++
+		if facts {
+			d.facts(*a, *b)
+		}
+	}
+}
+
+func (d *Difference) change(kind string, was, is probe.Status, r probe.Result) {
+	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Pod: r.From, Was: was, Is: is,
+		Saw: r.Saw})
+}
+
+// facts compares what two answers of one status say in detail.
+func (d *Difference) facts(a, b probe.Result) {
+	if a.Cut || b.Cut {
+		return
+	}
+	for _, name := range sortedFacts(a.Facts) {
+		was := a.Facts[name]
+		is, there := b.Facts[name]
+		if there && notable(name, was, is) {
+			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status,
+				Is: b.Status, Fact: name, From: was, To: is})
+		}
+	}
+}
+
+func sortedFacts(f probe.Facts) []probe.Fact {
+	var out []probe.Fact
+	for name := range f {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// How far a number moves before it is worth a line. Ages grow by themselves; a single
+// slow packet is nothing, and what takes ten times as long is, if a person would feel it.
+const (
+	farther = 2
+	slower  = 10
+	leastMs = 100
+)
+
+func notable(name probe.Fact, was, is any) bool {
+	a, number := probe.Facts{name: was}.Num(name)
+	b, both := probe.Facts{name: is}.Num(name)
+	if number && both {
+		far := max(math.Abs(a), math.Abs(b)) / max(min(math.Abs(a), math.Abs(b)), 1)
+		switch {
+		case strings.HasSuffix(string(name), "_s"), strings.HasSuffix(string(name), "_max_ms"), name == "pid":
+			return false
+		case strings.HasSuffix(string(name), "_ms"):
+			return far >= slower && max(a, b) >= leastMs
+		}
+		return far >= farther && math.Abs(a-b) > 1
+	}
+	switch was.(type) {
+	case string, bool:
+		return was != is
+	}
+	return false // lists and maps: their meaning is in the sentence
+}
+
+// mostRows is how many changes of a kind a table shows.
+const mostRows = 12
+
+// DiffFormats lists the forms of a Difference.
+func DiffFormats() []Format {
+	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"},
+		{Name: "yaml", For: "the same"}, {Name: "html", For: "one page"}}
+}
+
+// WriteDiff writes a difference in one of DiffFormats.
+func WriteDiff(w io.Writer, format string, d Difference) error {
+	switch format {
+	case "json":
+		return WriteJSON(w, "  ", d)
+	case "yaml":
+		return WriteYAML(w, d)
+	case "html":
+		return page.Write(w, d.page())
+	}
+	var b strings.Builder
+	d.A.head(&b, "A")
+	d.B.head(&b, "B")
+	d.rows(&b)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the difference: %w", err)
+	}
+	return nil
+}
+
+// head is what one of both runs came to.
+func (s Side) head(b *strings.Builder, letter string) {
+	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
+	if s.Lacks != "" {
+		text += ", not whole: " + s.Lacks
+	}
+	if s.Name != s.Node {
+		text += " (" + s.Name + ")"
+	}
+	fmt.Fprintf(b, "%s  %s\n", letter, printable(text))
+}

@@ -1,0 +1,396 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Of what a fleet comes to, a table shows so many groups, and of a group so many names of nodes.
+const (
+	shownGroups = 5
+	shownNodes  = 8
+)
+
+// fleetTable is a fleet for people: the groups, each with one example, and what is left.
+type fleetTable struct {
+	paper
+	wide bool
+	all  Fleet
+}
+
+// newFleetTable writes what a table shows of a fleet; a wide one has a line for each node.
+func newFleetTable(w io.Writer, o Options, wide bool) Sink {
+	return newFleet(w, func(w io.Writer, all Fleet) error {
+		t := fleetTable{paper{o.Colour, o.Width}, wide, all}
+		_, err := io.WriteString(w, t.text())
+		return err
+	})
+}
+
+func (t *fleetTable) text() string {
+	var b strings.Builder
+	if len(t.all.Groups) > 0 {
+		lines := t.screen(probe.Cause{}).wrapped(t.all.answer(t.all.Groups[0]))
+		fmt.Fprintf(&b, "%s\n", strings.Join(lines, "\n"))
+	}
+	for i, g := range t.all.Groups {
+		if i == shownGroups {
+			b.WriteString("\n" + t.indented(0, moreGroups(t.all.Groups, i)))
+			break
+		}
+		t.group(&b, g, i)
+	}
+	if t.wide {
+		t.nodes(&b)
+	}
+	for _, line := range t.all.Log {
+		b.WriteString("\n" + t.indented(0, line))
+	}
+	t.fleetVerdict(&b)
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+// moreGroups says how many groups are not shown from one on, and the nodes that no shown one has.
+func moreGroups(groups []probe.Group, from int) string {
+	var shown, left []string
+	for i, g := range groups {
+		for _, name := range g.Nodes {
+			switch {
+			case i < from:
+				shown = append(shown, name)
+			case !slices.Contains(left, name):
+				left = append(left, name)
+			}
+		}
+	}
+	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(shown, name) })
+	text := fmt.Sprintf("%d more groups with -o json", len(groups)-from)
+	if len(left) > 0 {
+		text += ", also on " + firstNodes(left)
+	}
+	return text
+}
+
+// screen is the report of a group's example.
+func (t *fleetTable) screen(c probe.Cause) screen {
+	return screen{Document: Document{Verdict: &probe.Verdict{}, Causes: []probe.Cause{c}}, paper: t.paper}
+}
+
+// title is what a group is about: its cause, or the check that no cause explains.
+func title(g probe.Group) string {
+	if g.Cause == "" {
+		return "no known cause explains " + g.Check
+	}
+	name := ""
+	if c := g.Example.Cause; c != nil {
+		name = cmp.Or(c.Title, c.Says) + "  "
+	}
+	return fmt.Sprintf("%s[%s, %s]", name, g.Cause, g.Confidence)
+}
+
+// answer is a group in one sentence.
+func (f Fleet) answer(g probe.Group) string {
+	if len(g.Nodes) == 1 {
+		return fmt.Sprintf("%s: %s", g.Nodes[0], title(g))
+	}
+	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(g))
+}
+
+// group writes a group: the first has all that its example's report has, the others their evidence and fix.
+func (t *fleetTable) group(b *strings.Builder, g probe.Group, at int) {
+	s := t.screen(probe.Cause{})
+	if at > 0 {
+		lines := s.wrapped(t.all.answer(g))
+		status := confidenceStatus(g.Confidence)
+		if g.Example.Result != nil {
+			status = g.Example.Result.Status
+		}
+		count, rest, _ := strings.Cut(lines[0], ":")
+		lines[0] = t.paint(status, count) + ":" + rest
+		fmt.Fprintf(b, "\n%s", strings.Join(lines, "\n"))
+	}
+	b.WriteString("\n")
+	lines := t.about(s, g)
+	switch {
+	case g.Example.Cause != nil:
+		d := details[2]
+		if t.wide {
+			d = everything
+		}
+		s = t.screen(*g.Example.Cause)
+		lines = append(append(append(lines, s.evidence(d)...), ""), s.actions(d)...)
+	case g.Example.Result != nil:
+		lines = append(lines, s.item("seen", named(*g.Example.Result)+": "+g.Example.Result.Saw, 3)...)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(b, line)
+	}
+}
+
+// about are the nodes of a group, and what they have in common.
+func (t *fleetTable) about(s screen, g probe.Group) []string {
+	var out []string
+	for _, p := range particularsOf(g) {
+		out = append(out, s.item(p.word, p.text, 3)...)
+	}
+	return out
+}
+
+// particular is what a group has beside its example.
+type particular struct{ word, text string }
+
+func particularsOf(g probe.Group) []particular {
+	var out []particular
+	if len(g.Nodes) > 1 {
+		out = append(out, particular{"nodes", firstNodes(g.Nodes)})
+	}
+	if c := g.Common; c != nil {
+		out = append(out, particular{"common", fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute,
+			c.Value, c.Has, len(g.Nodes), c.Others, c.OthersOf)})
+	}
+	if len(g.Abouts) > 0 && len(g.Nodes) > 1 {
+		out = append(out, particular{"about", strings.Join(g.Abouts, ", ")})
+	}
+	if len(g.Witnesses) > 0 {
+		out = append(out, particular{"seen by", witnesses(g)})
+	}
+	if len(g.Nodes) > 1 {
+		out = append(out, particular{"example", g.Example.Node})
+	}
+	return out
+}
+
+// groupLines are the lines about a group in a ticket, with those of its example.
+func groupLines(g probe.Group, width int) []string {
+	var out []string
+	for _, p := range particularsOf(g) {
+		out = append(out, worded(p.word, []string{p.text}, width)...)
+	}
+	switch {
+	case g.Example.Cause != nil:
+		out = append(out, causeLines(*g.Example.Cause, width)...)
+	case g.Example.Result != nil:
+		out = append(out, worded("seen", []string{named(*g.Example.Result) + ": " + g.Example.Result.Saw}, width)...)
+	}
+	return out
+}
+
+// firstNodes are the first of some nodes, and how many more there are.
+func firstNodes(names []string) string {
+	text := strings.Join(names[:min(len(names), shownNodes)], ", ")
+	if n := len(names) - shownNodes; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// witnesses names the nodes that find something wrong with those of a group, and what that is.
+func witnesses(g probe.Group) string {
+	var nodes, causes []string
+	for _, w := range g.Witnesses {
+		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, cmp.Or(w.Cause, w.Check))
+	}
+	text := strings.Join(nodes[:min(len(nodes), shownNodes)], ", ")
+	switch n := len(nodes) - shownNodes; {
+	case n > 0 && g.MoreWitnesses > 0:
+		text += fmt.Sprintf(" and more than %d more", n)
+	case n > 0:
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text + ": " + strings.Join(causes, ", ")
+}
+
+// named is a result's check with its target.
+func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.Target) }
+
+// nodes are all nodes, the worst first, each with its causes.
+func (t *fleetTable) nodes(b *strings.Builder) {
+	affected := t.all.affected()
+	after := func(n FleetNode) int { // affected nodes follow those at fault
+		if n.word(affected) == wordAffected {
+			return 1
+		}
+		return 0
+	}
+	all := slices.SortedStableFunc(slices.Values(t.all.Nodes), func(x, y FleetNode) int {
+		worse := slices.Index(Verdicts(), y.Word) - slices.Index(Verdicts(), x.Word)
+		return cmp.Or(worse, after(x)-after(y))
+	})
+	longest := len("NODE")
+	for _, n := range all {
+		longest = max(longest, len(printable(n.Node)))
+	}
+	fmt.Fprintf(b, "\n%-*s  %-10s  CAUSES\n", longest, "NODE", "VERDICT")
+	for _, n := range all {
+		var causes []string
+		for _, c := range n.Causes {
+			causes = append(causes, fmt.Sprintf("%s (%s)", strings.TrimSpace(c.ID+" "+c.About), c.Confidence))
+		}
+		if len(n.Unexplained) > 0 && (len(causes) == 0 || affected[n.Node] != "") {
+			causes = []string{n.unexplained(affected)}
+		}
+		status := verdictStatus(n.Word)
+		if after(n) > 0 {
+			status = probe.Warn
+		}
+		word := t.paint(status, fmt.Sprintf("%-10s", n.word(affected)))
+		line := fmt.Sprintf("%-*s  %s  %s", longest, printable(n.Node), word, printable(strings.Join(causes, "; ")))
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+}
+
+// fleetVerdict is the last line: how many nodes came to what, and the first group again.
+func (t *fleetTable) fleetVerdict(b *strings.Builder) {
+	v := t.all.Verdict
+	by := ""
+	if ways := t.all.asked(); len(ways) > 0 {
+		by = " via " + strings.Join(ways, ", ")
+	}
+	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", v.Word, t.all.leads(), t.all.count(),
+		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), by))
+	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
+	switch alone := t.all.unasked(); alone {
+	case 0:
+	case len(t.all.Nodes):
+		fmt.Fprintln(b, "the API alone was checked, not the nodes themselves")
+	default:
+		fmt.Fprintf(b, "%s had a probe; of the other %d the API alone was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
+	}
+}
+
+// leads is what the verdict's line begins with: the first group.
+func (f Fleet) leads() string {
+	if len(f.Groups) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(f.Groups) - 1; n > 0 {
+		more = " and " + plural(n, "more group")
+	}
+	g := f.Groups[0]
+	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(g)), len(g.Nodes), g.Of, more)
+}
+
+// affected are the nodes with nothing but symptoms of a fault of other nodes, and one of those.
+func (f Fleet) affected() map[string]string {
+	out := map[string]string{}
+	for _, g := range f.Groups {
+		for of, nodes := range g.Affected {
+			for _, node := range nodes {
+				out[node] = of
+			}
+		}
+	}
+	return out
+}
+
+// unexplained says why a node has bad answers that no cause of its own explains.
+func (n FleetNode) unexplained(affected map[string]string) string {
+	checks := strings.Join(n.Unexplained, ", ")
+	if of := affected[n.Node]; of != "" {
+		return "affected by " + of + ": " + checks
+	}
+	return "no known cause explains " + checks
+}
+
+// count says how many nodes came to what, the worst first.
+func (f Fleet) count() string {
+	var parts []string
+	for _, c := range f.counts(f.affected()) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.N, c.Word))
+	}
+	if len(parts) == 0 {
+		return "no node was judged"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// counts are how many nodes came to what, the worst first. Affected nodes have a count of their own after the faults:
+// otherwise one dead node would read as thousands of faults.
+func (f Fleet) counts(affected map[string]string) []page.Count {
+	var out []page.Count
+	add := func(n int, word string) {
+		if n > 0 {
+			out = append(out, page.Count{N: n, Word: word})
+		}
+	}
+	for _, word := range slices.Backward(Verdicts()) {
+		more := 0
+		for _, node := range f.Nodes {
+			if node.word(affected) == wordAffected && node.Word == word {
+				more++
+			}
+		}
+		add(f.Verdicts[word]-more, word)
+		add(more, wordAffected)
+	}
+	return out
+}
+
+// wordAffected is shown instead of a node's fault where every symptom follows from another node.
+const wordAffected = "affected"
+
+// word is what a node came to, for people.
+func (n FleetNode) word(affected map[string]string) string {
+	if n.Word == WordFault && affected[n.Node] != "" {
+		return wordAffected
+	}
+	return n.Word
+}
+
+// writeFleetMarkdown writes what belongs into a ticket about several nodes.
+func writeFleetMarkdown(w io.Writer, f Fleet) error {
+	var b strings.Builder
+	at := ""
+	if f.Cluster != nil {
+		at = " of " + Code(f.Cluster.String())
+	}
+	fmt.Fprintf(&b, "**%s** on %s%s, %s: %s\n", f.Word, plural(len(f.Nodes), "node"), at,
+		f.Time.UTC().Format(time.RFC3339), f.count())
+	for i, g := range f.Groups {
+		if i == shownGroups {
+			fmt.Fprintf(&b, "\n%d more groups are in the JSON report.\n", len(f.Groups)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n", Code(f.answer(g)))
+		fence(&b, "text", groupLines(g, foldAt))
+		if g.Example.Cause != nil {
+			markdownFix(&b, g.Example.Cause.Fix)
+		}
+	}
+	if len(f.Log) > 0 {
+		fmt.Fprint(&b, "\n")
+		fence(&b, "text", f.Log)
+	}
+	fmt.Fprintf(&b, "\ncalico-probe %s, run %s, via %s, took %v\n", Code(f.Version), Code(f.Run), codes(f.asked()),
+		f.Elapsed.Round(100*time.Millisecond))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeFleetNames writes cause/ID for each group with a cause, check/ID for each other one, and node/NAME for each
+// node that is not healthy. A healthy fleet has no line.
+func writeFleetNames(w io.Writer, f Fleet) error {
+	var b strings.Builder
+	for _, g := range f.Groups {
+		if g.Cause != "" {
+			fmt.Fprintln(&b, "cause/"+printable(g.Cause))
+		} else {
+			fmt.Fprintln(&b, "check/"+printable(g.Check))
+		}
+	}
+	for _, n := range f.Nodes {
+		if n.Word != WordHealthy {
+			fmt.Fprintln(&b, "node/"+printable(n.Node))
+		}
+	}
+	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
+	return err
+}

@@ -1,0 +1,145 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// What a BGP session is told by: the check, and the facts that it has of a session alone.
+const (
+	checkSession               = "bgp-session"
+	factBGPState    probe.Fact = "bgp_state"
+	factFamily      probe.Fact = "family"
+	bgpEstablished             = "Established"
+	shownSlow                  = 12                    // bars of what took longest
+	slowEnough                 = 20 * time.Millisecond // what is shorter has none
+	clockDifference            = time.Second           // between two machines, before it is worth a word
+)
+
+// sessionOf is the session that an answer of a node is about.
+func sessionOf(node string, r probe.Result) (page.Session, bool) {
+	state := r.Facts.Str(factBGPState)
+	if r.Check != checkSession || state == "" {
+		return page.Session{}, false
+	}
+	s := page.Session{A: node, B: cmp.Or(r.Facts.Str(factNode), r.Target), Up: state == bgpEstablished}
+	if family, ok := r.Facts.Num(factFamily); ok {
+		s.Kind = fmt.Sprintf("IPv%.0f", family)
+	}
+	return s, true
+}
+
+// sessions are those of the node, and of baseline nodes.
+func (d Document) sessions() *page.Topology {
+	t := &page.Topology{Places: []page.Place{{Name: d.Node}}}
+	for _, r := range d.Results {
+		if s, is := sessionOf(cmp.Or(r.Node, d.Node), r.Result); is {
+			t.Sessions = append(t.Sessions, s)
+		}
+	}
+	return t
+}
+
+// timeline is when each way was used. The clocks of the machines may differ: then a bar begins with the run.
+func (d Document) timeline() *page.Timeline {
+	began := d.began()
+	out := &page.Timeline{Total: d.Elapsed}
+	for _, s := range d.Ways {
+		bar := page.Bar{Label: strings.TrimSpace(s.Way + " " + s.Node), Word: "info", From: s.Time.Sub(began),
+			Took: s.Elapsed}
+		switch off := bar.From; {
+		case !s.Complete:
+			bar.Word, bar.Note = string(probe.Unknown), "did not come to its end"
+		case off < -clockDifference || off > d.Elapsed+clockDifference:
+			bar.Note = fmt.Sprintf("its clock differs by %v", off.Round(time.Second))
+			bar.From = 0
+		}
+		out.Bars = append(out.Bars, bar)
+	}
+	return out
+}
+
+// slowest is what took longest of what the node answered, from the start of each check.
+func (d Document) slowest() *page.Timeline {
+	out := &page.Timeline{}
+	own := slices.SortedStableFunc(slices.Values(d.own()), func(a, b Located) int {
+		return cmp.Compare(b.Elapsed, a.Elapsed)
+	})
+	for _, r := range own[:min(len(own), shownSlow)] {
+		if r.Elapsed < slowEnough {
+			break
+		}
+		out.Total = max(out.Total, r.Elapsed)
+		out.Bars = append(out.Bars, page.Bar{Label: r.named(), Word: string(r.Status), Took: r.Elapsed})
+	}
+	return out
+}
+
+// page of a difference.
+func (d Difference) page() page.Page {
+	counts := map[string]int{}
+	for _, c := range d.Changes {
+		counts[c.Kind]++
+	}
+	p := page.Page{Kind: "what differs between two runs", Subject: d.B.Node,
+		Verdict: page.Verdict{Word: "no worse"}, Facts: append(d.A.facts("A"), d.B.facts("B")...)}
+	if d.A.Node != d.B.Node {
+		p.Subject = d.A.Node + " and " + d.B.Node
+	}
+	switch {
+	case d.Worse():
+		p.Verdict.Word, p.Verdict.Says = ChangeWorse, fmt.Sprintf("B is worse in %d of %s", counts[ChangeWorse],
+			plural(len(d.Changes)+d.Same, "answer"))
+	case d.Short():
+		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B says too little to be called no worse"
+	}
+	for _, kind := range []struct {
+		kind, title string
+		folded      bool
+	}{{ChangeWorse, "Worse in B", false}, {ChangeBetter, "Better in B", false},
+		{ChangeVanished, "Answered by A only", false}, {ChangeFact, "The same answer with other facts", false},
+		{ChangeAppeared, "Answered by B only, and good", true},
+		{ChangeFollowUp, "Asked by one alone, because of what it had found", true}} {
+		if n := counts[kind.kind]; n > 0 {
+			p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: n, Word: kind.kind})
+			p.Parts = append(p.Parts, page.Part{Title: kind.title, Folded: kind.folded, Table: d.table(kind.kind)})
+		}
+	}
+	p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: d.Same, Word: "alike"})
+	return p
+}
+
+// facts are what is known of one of both runs.
+func (s Side) facts(letter string) []page.Fact {
+	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
+	if s.Lacks != "" {
+		text += ", not whole: " + s.Lacks
+	}
+	if s.Name != s.Node {
+		text += " (" + s.Name + ")"
+	}
+	return []page.Fact{{Name: letter, Value: text}}
+}
+
+// table is the changes of a kind.
+func (d Difference) table(kind string) *page.Table {
+	t := &page.Table{Head: []string{"check", "target", "A", "B", "saw"}}
+	for _, c := range d.Changes {
+		if c.Kind != kind {
+			continue
+		}
+		was, is := cmp.Or(string(c.Was), "-"), cmp.Or(string(c.Is), "-")
+		if kind == ChangeFact {
+			was, is, c.Saw = fmt.Sprint(c.From), fmt.Sprint(c.To), string(c.Fact)
+		}
+		target := strings.TrimSpace(c.Target + " " + fromOf(probe.Result{From: c.Pod}))
+		t.Rows = append(t.Rows, page.Row{Word: kind, Cells: page.Texts(c.Check, target, was, is, c.Saw)})
+	}
+	return t
+}

@@ -1,0 +1,312 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// evidence is what the first cause rests on, or the bad answers where there is none.
+func (s screen) evidence(d detail) []string {
+	if len(s.Causes) == 0 {
+		bad := s.bad()
+		if s.Word == WordNotReady {
+			bad = s.missing()
+		}
+		var out []string
+		for _, r := range bad {
+			out = append(out, r.named()+": "+r.Saw)
+		}
+		return s.items("seen", out, d.clues+2, d.lines)
+	}
+	c := s.Causes[0]
+	var out []string
+	if c.Title != "" { // else the headline has it
+		out = s.item("what", c.Says, d.says)
+	}
+	out = append(out, s.items("evidence", seen(c.For, d.lines > 1), d.clues, d.lines)...)
+	out = append(out, s.items("but", seen(c.Against, d.lines > 1), d.against, d.lines)...)
+	if len(c.Missing) > 0 {
+		out = append(out, s.item("unknown", strings.Join(c.Missing, "; "), d.lines)...)
+	}
+	return out
+}
+
+// seen are observations in words. Where each has one line, the target would leave no room for what was seen.
+func seen(clues []probe.Clue, target bool) []string {
+	var out []string
+	for _, c := range clues {
+		name := c.Check
+		if target && c.Target != "" {
+			name += " " + c.Target
+		}
+		if c.Node != "" {
+			name += " on " + c.Node
+		}
+		out = append(out, name+": "+c.Saw)
+	}
+	return out
+}
+
+// actions are what to check and what to change.
+func (s screen) actions(d detail) []string {
+	if len(s.Causes) == 0 {
+		if len(s.Unexplained) == 0 {
+			return nil
+		}
+		id := printable(s.Unexplained[0])
+		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' says what usually breaks it",
+			"'explain "+probe.Quote(id)+"' says what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
+	}
+	fix := s.Causes[0].Fix
+	check, change := steps(fix)
+	var out []string
+	if len(check) > 0 {
+		out = append(out, s.item("check", readsOnlyWord(check), 1)...)
+		out = append(out, s.commands(check, d.commands)...)
+	}
+	out = append(out, s.item("fix", fix.Says, everything.says)...)
+	hidden, more := 0, 0
+	for _, block := range change {
+		switch {
+		case block.If == "":
+			out = append(out, s.commands(block.Commands, everything.commands)...)
+		case d.followups:
+			out = append(out, s.item("only if", block.If+":", everything.says)...)
+			out = append(out, s.commands(block.Commands, everything.commands)...)
+		default:
+			hidden++
+			more += len(block.Commands)
+		}
+	}
+	touches := d.touches
+	if len(change) > hidden { // who pastes a command that changes something reads all of it
+		touches = everything.touches
+	}
+	if fix.Radius != "" {
+		out = append(out, s.item("touches", fix.Radius, touches)...)
+	}
+	if hidden > 0 {
+		text := plural(more, "more command") + " for certain conditions" + s.hint(": -o wide", "")
+		out = append(out, s.item("only if", text, 1)...)
+	}
+	return out
+}
+
+// readsOnlyWord says what the commands to check touch.
+func readsOnlyWord(check []string) string {
+	placed := func(c string) bool {
+		return strings.HasPrefix(c, "calico-probe run") || strings.HasPrefix(c, "calico-probe shell")
+	}
+	if slices.ContainsFunc(check, placed) {
+		return "reads only; places a probe"
+	}
+	return "reads only"
+}
+
+// steps parts the commands of a fix: those to check first, which only read, and those that change something, under
+// their conditions. What reads after a change stays behind it.
+func steps(fix probe.Fix) (check []string, change []probe.Block) {
+	followups := map[string]bool{}
+	for _, c := range fix.OnlyIf {
+		followups[c.If] = true
+	}
+	for _, block := range fix.Blocks() {
+		rest := block.Commands
+		for !followups[block.If] && len(rest) > 0 && readsOnly(rest[0]) {
+			if !slices.Contains(check, rest[0]) {
+				check = append(check, rest[0])
+			}
+			rest = rest[1:]
+		}
+		if len(rest) > 0 {
+			change = append(change, probe.Block{If: block.If, Commands: rest})
+		}
+	}
+	return check, change
+}
+
+// commands are lines to be copied, so none is broken and none has a comment: zsh would take it for arguments.
+func (s screen) commands(all []string, most int) []string {
+	var out []string
+	for i, c := range all {
+		if i == most {
+			return append(out, s.item("", "… "+plural(len(all)-i, "more command")+s.hint(": -o wide", ""), 1)...)
+		}
+		command, note := noted(c)
+		if note != "" {
+			out = append(out, s.item("", note, 2)...)
+		}
+		if command != "" {
+			out = append(out, fmt.Sprintf("%*s%s", marginText, "", printable(command)))
+		}
+	}
+	return out
+}
+
+// noted parts a command from its comment, which is a note to be read before it. Either may be empty.
+func noted(line string) (command, note string) {
+	if rest, ok := strings.CutPrefix(line, "#"); ok {
+		return "", strings.TrimSpace(rest)
+	}
+	command, note, _ = strings.Cut(line, commentAfter)
+	if note != "" {
+		note = strings.TrimRight(note, ":.") + ":"
+	}
+	return command, note
+}
+
+// commentAfter separates a command from the comment behind it; TestNoted holds the rules to that.
+const commentAfter = "  # "
+
+// pastes are commands under their notes, as pages and tickets have them.
+func pastes(all []string) []page.Paste {
+	var out []page.Paste
+	for _, line := range all {
+		command, note := noted(line)
+		if note != "" || len(out) == 0 {
+			out = append(out, page.Paste{Note: note})
+		}
+		if last := &out[len(out)-1]; command != "" {
+			last.Commands = append(last.Commands, command)
+		}
+	}
+	return out
+}
+
+// rest is what the first cause explains, the other causes, and what no cause explains.
+func (s screen) rest(d detail) []string {
+	var out []string
+	if len(s.Causes) > 0 {
+		out = s.others(d)
+		if text := s.explains(s.Causes[0]); text != "" {
+			out = append(out, s.item("explains", text, d.explains)...)
+		}
+		out = append(out, s.items("unexplained", s.unexplained(d.notes > 1), d.open, d.notes)...)
+	}
+	out = append(out, s.items("compared", s.contrast(), d.compared, d.notes)...)
+	for _, r := range s.own() {
+		if quiet(r.Status) && lined(r.Result) {
+			out = append(out, s.item("note", r.named()+": "+r.Saw, 1+d.notes)...)
+		}
+	}
+	if unknown := s.Counts[probe.Unknown]; s.Word == WordIncomplete && len(s.Causes) > 0 {
+		out = append(out, s.item("note", s.lacks(unknown), 1+d.notes)...)
+	}
+	if text := s.fewer(); text != "" {
+		out = append(out, s.item("note", text, 1+2*d.notes)...)
+	}
+	if s.Outside != "" {
+		out = append(out, s.item("note", notFromOutside(s.Outside), 1+d.notes)...)
+	}
+	return out
+}
+
+// explains is what a cause explains beside its evidence. With one cause it also is how many of the bad answers that
+// leaves unexplained.
+func (s screen) explains(c probe.Cause) string {
+	text := follows(c)
+	bad := s.bad()
+	left := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool { return !slices.Contains(s.Unexplained, r.Check) })
+	if text == "" || len(s.Causes) > 1 || len(bad) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%d of %s: %s", len(bad)-len(left), plural(len(bad), "bad answer"), text)
+}
+
+// lacks says what keeps a run with a cause from a verdict.
+func (s screen) lacks(unknown int) string {
+	asked := slices.DeleteFunc(s.Document.asked(), func(way string) bool { return way == "api" })
+	if len(asked) == 0 {
+		return "the node itself was not checked: the cause is concluded from outside"
+	}
+	return plural(unknown, "answer") + " missing, so there may be more"
+}
+
+// others are the causes but the first, a line each; in a wide report with their evidence and fix.
+func (s screen) others(d detail) []string {
+	if s.wide {
+		var out []string
+		for _, c := range s.Causes[1:] {
+			one := s
+			one.Causes = []probe.Cause{c}
+			out = append(out, s.wrapped("also: "+one.answer(true))...)
+			out = append(append(append(out, one.evidence(d)...), one.actions(d)...), "")
+		}
+		return out
+	}
+	var texts []string
+	for _, c := range s.Causes[min(1, len(s.Causes)):] {
+		texts = append(texts, fmt.Sprintf("%s, %s: %s", shortName(c), c.Confidence, cmp.Or(c.Title, c.Says)))
+	}
+	return s.items("also", texts, d.causes, 1)
+}
+
+// unexplained are the bad answers of checks that no cause explains, the worst of each, but of each access method that
+// failed. Where each has one line, the target would leave no room for what was seen.
+func (s screen) unexplained(target bool) []string {
+	var out []string
+	had := map[string]bool{}
+	for _, r := range s.bad() {
+		if slices.Contains(s.Unexplained, r.Check) && (!had[r.Check] || r.Check == probe.CheckPlaced) {
+			had[r.Check] = true
+			name := printable(r.Check)
+			if target || r.Check == probe.CheckPlaced {
+				name = r.named()
+			}
+			out = append(out, name+": "+r.Saw)
+		}
+	}
+	for _, id := range s.Unexplained {
+		if !had[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// contrast is the comparison with baseline nodes, as far as it says what the causes do not.
+func (s screen) contrast() []string {
+	var out []string
+	for _, line := range s.Contrast[min(1, len(s.Contrast)):] { // the first is their head
+		check, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if s.wide || len(s.Causes) == 0 || slices.Contains(s.Unexplained, check) {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// skippedChecks is how many checks have no answer but skip.
+func (d Document) skippedChecks() int {
+	only := map[string]bool{}
+	for _, r := range d.own() {
+		was, had := only[r.Check]
+		only[r.Check] = r.Status == probe.Skip && (was || !had)
+	}
+	count := 0
+	for _, is := range only {
+		if is {
+			count++
+		}
+	}
+	return count
+}
+
+// answers are all answers, by family of checks, what is bad first.
+func (s screen) answers() []string {
+	var b strings.Builder
+	t := &table{paper: paper{s.colour, s.width}, wide: true, family: s.family, node: s.Node}
+	if t.family == nil {
+		t.family = func(string) string { return "answers" }
+	}
+	for _, r := range s.Results {
+		t.waiting = append(t.waiting, row{cmp.Or(r.Node, s.Node), r.Result})
+	}
+	t.grouped(&b)
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}

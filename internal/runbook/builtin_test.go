@@ -1,0 +1,638 @@
+package runbook_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"golang.org/x/tools/txtar"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// known is what runbooks may name.
+func known() runbook.Known {
+	suite := append(cluster.Checks(nil), checks.All()...)
+	k := runbook.Known{
+		Selects: func(checks, skip []string, profile string) ([]string, error) {
+			picked, err := probe.Select(suite, checks, skip)
+			if len(checks) == 0 {
+				picked = probe.Within(picked, probe.Profile(cmp.Or(profile, string(probe.Standard))))
+			}
+			var ids []string
+			for _, c := range picked {
+				ids = append(ids, c.ID)
+			}
+			return ids, err
+		},
+		Together: func(runbook.Fleet) ([]string, error) { return nil, nil },
+		Methods:  []string{"auto"},
+	}
+	for _, c := range suite {
+		k.Checks = append(k.Checks, c.ID)
+	}
+	for _, rule := range diagnose.Rules() {
+		k.Causes = append(k.Causes, rule.ID)
+	}
+	for _, p := range probe.Profiles() {
+		k.Profiles = append(k.Profiles, string(p))
+	}
+	return k
+}
+
+// general is the runbook for what no other one is for.
+const general = "node-trouble"
+
+// builtin are the built-in runbooks by their names.
+func builtin(t *testing.T) map[string]*runbook.Runbook {
+	t.Helper()
+	files, err := filepath.Glob("builtin/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no built-in runbooks: %v", err)
+	}
+	out := map[string]*runbook.Runbook{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := runbook.Load(name, text, known())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, odd := range b.Warnings() {
+			t.Error(odd)
+		}
+		if want := strings.TrimSuffix(filepath.Base(name), ".yaml"); b.Metadata.Name != want {
+			t.Errorf("%s calls itself %s", name, b.Metadata.Name)
+		}
+		out[b.Metadata.Name] = b
+	}
+	return out
+}
+
+// causes is the step of a built-in runbook that chooses by what was named first.
+func causes(t *testing.T, b *runbook.Runbook) []runbook.Branch {
+	t.Helper()
+	for _, s := range b.Spec.Steps {
+		if s.Name == "cause" {
+			return s.Choose
+		}
+	}
+	t.Fatalf("%s has no step called cause", b.Metadata.Name)
+	return nil
+}
+
+// common are the parts that the runbooks for a symptom share, the first line of each being
+// its head.
+func common(t *testing.T) []txtar.File {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/common.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive.Files
+}
+
+// These are about what has not happened yet, and like no other.
+const (
+	beforeReboot  = "before-reboot"
+	beforeUpgrade = "before-upgrade-3-33"
+)
+
+func before(name string) bool { return name == beforeReboot || name == beforeUpgrade }
+
+// manyNodes is about all nodes before one of them.
+const manyNodes = "many-nodes"
+
+// TestBuiltin holds the built-in runbooks for a symptom to what they share.
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("builtin/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if of := strings.TrimSuffix(filepath.Base(name), ".yaml"); before(of) || of == manyNodes {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(b)
+		parts := common(t)
+		begin, end := string(parts[0].Data), string(parts[1].Data)
+		head := func(part string) string { first, _, _ := strings.Cut(part, "\n"); return first + "\n" }
+		last := begin[strings.LastIndex(strings.TrimSuffix(begin, "\n"), "\n")+1:]
+		before, rest, ok := strings.Cut(text, head(begin))
+		_, own, ok2 := strings.Cut(rest, last)
+		own, _, ok3 := strings.Cut(own, head(end))
+		if !ok || !ok2 || !ok3 {
+			t.Errorf("%s does not have the comments that part what is its own", name)
+			continue
+		}
+		want := before + begin + own + end
+		if text == want {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s is not as testdata/common.txtar has it (go test -run TestBuiltin -update writes it)", name)
+			continue
+		}
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// of is a run in which this was named, and these checks failed.
+func of(id string, failed ...string) runbook.Asked {
+	out := runbook.Asked{
+		Node: "node-a", Verdict: "fault", Results: []runbook.Result{},
+		Causes: []runbook.Cause{{Node: "node-a", Cause: probe.Cause{ID: id, Says: id, Confidence: probe.High}}},
+	}
+	for _, check := range failed {
+		out.Results = append(out.Results, runbook.Result{Node: "node-a", Check: check, Status: "fail"})
+	}
+	return out
+}
+
+// TestBranches holds which branch each runbook has for each cause to a golden file, wants
+// every cause in the general runbook, and every fault of the lab in one for its symptom.
+func TestBranches(t *testing.T) {
+	t.Parallel()
+	all := builtin(t)
+	var names []string
+	var nights []runbook.Asked
+	for _, rule := range diagnose.Rules() {
+		names, nights = append(names, rule.ID), append(nights, of(rule.ID))
+		if strings.HasPrefix(rule.ID, "kube-proxy-") {
+			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, checks.ServiceClusterIP.ID))
+		}
+	}
+	goes := make([][]string, len(names))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == manyNodes {
+			continue
+		}
+		taken, err := runbook.Taken(causes(t, all[name]), nights)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, branch := range taken {
+			switch {
+			case branch == "":
+				t.Errorf("%s has no branch for %s", name, names[i])
+			case branch != "other-fault":
+				goes[i] = append(goes[i], name+"/"+branch)
+			case name == general:
+				t.Errorf("%s has no branch of its own for %s", name, names[i])
+			}
+		}
+	}
+	var golden strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&golden, "%s: %s\n", name, strings.Join(goes[i], " "))
+	}
+	const file = "testdata/branches.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || string(want) != golden.String() {
+		t.Errorf("%v: %s is not what it was (go test -run TestBranches -update writes it)", err, file)
+	}
+	table, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ([^|]*) \\| `([a-z0-9-]+)`").FindAllStringSubmatch(string(table), -1)
+	if len(rows) < 40 {
+		t.Fatalf("%d faults in docs/faults.md", len(rows))
+	}
+	for _, row := range rows {
+		if i := slices.Index(names, row[3]); i < 0 || len(goes[i]) < 2 {
+			t.Errorf("no runbook for a symptom has a branch for %s, the cause of %s", row[3], row[1])
+		}
+	}
+}
+
+// night is a recorded run, as if it had just been made.
+func night(t *testing.T, file string) report.Run {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run report.Run
+	f := diagnose.Findings{}
+	for _, section := range txtar.Parse(text).Files {
+		if section.Name != "stream" {
+			continue
+		}
+		d := probe.NewDecoder(bytes.NewReader(section.Data))
+		for {
+			ev, err := d.Next()
+			if err != nil {
+				break
+			}
+			if ev.Node == "" {
+				ev.Node = "node-a"
+			}
+			f.Add(ev)
+			run.Add(ev)
+		}
+	}
+	if len(run.Events) == 0 {
+		t.Fatalf("%s has no stream", file)
+	}
+	run.Node = f.Node
+	tally := report.NewTally()
+	tally.Add(probe.Event{Type: probe.EventStart})
+	for _, ev := range run.Events {
+		if ev.Result != nil && ev.Node == run.Node {
+			tally.Add(ev)
+		}
+	}
+	tally.Add(probe.Event{Type: probe.EventEnd})
+	run.Causes = diagnose.Explain(f, diagnose.Rules()).Causes
+	for _, c := range run.Causes {
+		tally.Add(probe.Event{Type: probe.EventCause, Cause: &c})
+	}
+	v := tally.Verdict(false)
+	run.Verdict = &v
+	return run
+}
+
+// played runs a runbook with nobody to ask, each of whose runs is the next of these; the
+// last of them is that of all later ones.
+func played(
+	t *testing.T, b *runbook.Runbook, answers map[string]string, nights ...report.Run,
+) (branch string, record *runbook.Record) {
+	t.Helper()
+	silent := func(string) {}
+	e := runbook.Engine{
+		Runbook: b, Answers: answers,
+		Journal: runbook.NewJournal(runbook.Begun{
+			Runbook: b.Metadata.Name, Node: nights[0].Node, Params: map[string]string{},
+		}),
+		World: runbook.World{
+			Run: func(context.Context, string, runbook.Run) (report.Run, error) {
+				tonight := nights[0]
+				nights = nights[min(1, len(nights)-1):]
+				return tonight, nil
+			},
+			Agree: func(context.Context, runbook.Run, []string) error { return nil },
+			Fleet: func(context.Context, runbook.Fleet) (report.Fleet, error) {
+				return silentZone(4, nights[0].Node), nil // it is alone
+			},
+			Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+			Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
+			Show:     func(runbook.Entry) error { return nil },
+			Progress: silent, Say: silent, Waits: silent,
+		},
+	}
+	record, err := e.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits(t, record)
+	for _, s := range record.Steps {
+		if s.Name == "cause" && s.Choice != nil {
+			branch = s.Choice.Branch
+		}
+		if strings.Contains(s.Text, "(nothing:") {
+			t.Errorf("%s, step %s: a text has no value: %s", b.Metadata.Name, s.Step, s.Text)
+		}
+	}
+	if strings.Contains(record.Outcome.Says+record.Outcome.Next, "(nothing:") {
+		t.Errorf("%s: the outcome has no value: %+v", b.Metadata.Name, *record.Outcome)
+	}
+	return branch, record
+}
+
+// TestNights plays every recorded night to every built-in runbook. None says more than the
+// run did: not of the verdict, nor by leaving out a cause.
+func TestNights(t *testing.T) {
+	t.Parallel()
+	all := builtin(t)
+	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded nights: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			tonight := night(t, file)
+			for name, b := range all {
+				if before(name) {
+					continue
+				}
+				if len(tonight.Causes) == 0 {
+					if name == general {
+						unnamed(t, b, tonight)
+					}
+					continue
+				}
+				if first := tonight.Causes[0]; name != general && len(tonight.Causes) == 1 && first.Confidence == probe.High {
+					continue // the same as in the general one, but for a note
+				}
+				_, record := played(t, b, nil, tonight)
+				o := record.Outcome
+				if o.Verdict != tonight.Verdict.Word {
+					t.Errorf("%s comes to %s, and the run to %s", name, o.Verdict, tonight.Verdict.Word)
+				}
+				for _, c := range tonight.Causes {
+					if !strings.Contains(o.Says, c.Says) || !strings.Contains(o.Next, c.Fix.Says) ||
+						strings.Contains(o.Says, "only suspected: "+c.Says) != (c.Confidence == probe.Low) {
+						t.Errorf("%s comes to %+v, which is not %s (%s)", name, *o, c.Says, c.Confidence)
+					}
+				}
+				for _, s := range record.Steps {
+					low := tonight.Causes[0].Confidence == probe.Low
+					if s.Name == "unsure" && (s.LeftOut == "") != low || s.Deed != nil && low {
+						t.Errorf("%s: %+v, and it is %s", name, s, tonight.Causes[0].Confidence)
+					}
+				}
+			}
+		})
+	}
+}
+
+func unnamed(t *testing.T, b *runbook.Runbook, tonight report.Run) {
+	t.Helper()
+	want := map[string]string{
+		"healthy": "well", "warnings": "well", "incomplete": "not-seen", "fault": "unexplained",
+	}[tonight.Verdict.Word]
+	branch, record := played(t, b, nil, tonight)
+	if branch != want || record.Outcome.Verdict != tonight.Verdict.Word {
+		t.Errorf("%s with no cause: it goes %s and comes to %+v", tonight.Verdict.Word, branch, *record.Outcome)
+	}
+}
+
+// TestServicesThatGoOn wants a kube-proxy that is dead not made the reason of what its
+// rules, which are there still, did.
+func TestServicesThatGoOn(t *testing.T) {
+	t.Parallel()
+	tonight := night(t, "../../internal/diagnose/testdata/lab-services-stale.txtar")
+	for name, b := range builtin(t) {
+		branch, _ := played(t, b, nil, tonight)
+		want := map[string]string{
+			general: "services", beforeReboot: "other-fault", beforeUpgrade: "other-fault",
+			"node-not-ready": "other-fault", "runtime-wedged": "other-fault",
+		}[name]
+		if branch != cmp.Or(want, "kube-proxy") && name != manyNodes {
+			t.Errorf("%s goes %s", name, branch)
+		}
+	}
+}
+
+// TestBeforeRebootLooksPastTheFirst wants what a reboot brings back said, whatever else was
+// named, and seen to be gone before a reboot is called safe.
+func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)[beforeReboot]
+	impatient(b)
+	mild := night(t, "../../internal/diagnose/testdata/003a-the-night-before.txtar")
+	full := mild
+	full.Causes = append([]probe.Cause{{ID: "disk-full", Says: "the disk is full", Confidence: probe.High}},
+		mild.Causes...)
+	branch, record := played(t, b, map[string]string{"fixed": "done"}, full, mild)
+	if o := record.Outcome; branch != "swap-returns" || o.Exit == 0 || !strings.Contains(o.Says, mild.Causes[0].Says) {
+		t.Errorf("it goes %s and comes to %+v", branch, *o)
+	}
+	_, record = played(t, b, nil, full)
+	if o := record.Outcome; o.Verdict != "fault" || !strings.Contains(o.Says, "the disk is full") ||
+		!strings.Contains(o.Says, mild.Causes[0].Says) {
+		t.Errorf("it comes to %+v", *o)
+	}
+}
+
+// TestBeforeUpgrade plays what settings made by hand come to in v3.33.
+func TestBeforeUpgrade(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)[beforeUpgrade]
+	with := func(status probe.Status, saw string, of probe.Facts) report.Run {
+		tonight := night(t, "../../internal/diagnose/testdata/healthy.txtar")
+		tonight.Events = slices.DeleteFunc(tonight.Events,
+			func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == facts.CheckRouteMakers })
+		if status != "" {
+			tonight.Events = append(tonight.Events, probe.Event{Type: probe.EventResult, Node: tonight.Node, Way: "api",
+				Result: &probe.Result{Check: facts.CheckRouteMakers, Status: status, Saw: saw, Facts: of}})
+		}
+		return tonight
+	}
+	next := func(word string) probe.Facts { return probe.Facts{"next_makers": word} }
+	for want, tonight := range map[string]report.Run{
+		"clash-then none": with(probe.Info, "nobody makes them", next("none")),
+		"clash-then both": with(probe.Info, "both make them", next("both")),
+		"moves":           with(probe.Info, "Felix makes them then", next("move")),
+		"stays":           with(probe.OK, "BIRD makes them", next("stay")),
+		"stays VXLAN":     with(probe.Skip, "all have VXLAN", nil),
+		"not-looked":      with(probe.Unknown, "forbidden", nil),
+		"not-looked old":  with("", "", nil),
+	} {
+		branch, record := played(t, b, nil, tonight)
+		name, _, _ := strings.Cut(want, " ")
+		o := record.Outcome
+		exit := map[string]int{"clash-then": report.ExitFault, "not-looked": report.ExitIncomplete}[name]
+		if branch != name || o.Exit != exit {
+			t.Errorf("%s: it goes %s and comes to %+v", want, branch, *o)
+		}
+	}
+	clash := night(t, "../../internal/diagnose/testdata/route-makers-none.txtar")
+	branch, record := played(t, b, nil, clash)
+	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" ||
+		!strings.Contains(o.Says, "nobody makes the routes") {
+		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
+	}
+}
+
+// impatient makes waits short.
+func impatient(b *runbook.Runbook) {
+	for i := range b.Spec.Steps {
+		if w := b.Spec.Steps[i].Wait; w != nil {
+			w.Within, w.Every = runbook.Duration(10*time.Millisecond), runbook.Duration(time.Millisecond)
+		}
+	}
+}
+
+// TestAlerts plays every alert that a built-in runbook answers as the rules that people have
+// fire it (kubernetes-mixin's, and for Calico those of docs/alerts.md), and wants it to name
+// a node or a pod, and to be answered by one runbook.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	kube := map[string]string{"namespace": "kube-system", "pod": "calico-node-x7k2p", "container": "calico-node"}
+	operator := map[string]string{"namespace": "calico-system", "pod": "calico-node-x7k2p"}
+	node := map[string]string{"node": "worker-3"}
+	scraped := map[string]string{"instance": "10.0.0.3:9091"}
+	fired := []struct {
+		alert, runbook string
+		labels         map[string]string
+	}{
+		{"KubeNodeNotReady", "node-not-ready", node},
+		{"KubeNodeUnreachable", "node-not-ready", node},
+		{"KubeNodeReadinessFlapping", "runtime-wedged", node},
+		{"KubeletPlegDurationHigh", "runtime-wedged", node},
+		{"KubeletPodStartUpLatencyHigh", "runtime-wedged", node},
+		{"KubePodCrashLooping", "calico-node-crashloop", kube},
+		{"KubePodCrashLooping", "calico-node-crashloop", operator},
+		{"KubePodNotReady", "calico-node-init", kube},
+		{"KubeContainerWaiting", "calico-node-init", operator},
+		{"CalicoBGPSessionDown", "bgp-not-established", scraped},
+		{"CalicoBGPPeerDown", "bgp-not-established", scraped},
+		{"CalicoNodeInstanceDown", "node-trouble", scraped},
+		{"CalicoNodeNotReady", "node-trouble", node},
+		{"KubePodCrashLooping", "", map[string]string{"namespace": "shop", "pod": "cart-0"}},
+		{"KubePodCrashLooping", "", map[string]string{"namespace": "kube-system", "pod": "calico-kube-controllers-6d"}},
+		{"KubePodNotReady", "", map[string]string{"namespace": "shop", "pod": "calico-node-of-mine"}},
+	}
+	all := builtin(t)
+	seen := map[string]bool{}
+	for _, f := range fired {
+		var by []string
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			for _, text := range all[name].Spec.Alerts {
+				alert, matchers, err := runbook.Alert(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if alert == f.alert && !slices.ContainsFunc(matchers,
+					func(m *labels.Matcher) bool { return !m.Matches(f.labels[m.Name]) }) {
+					by, seen[text] = append(by, name), true
+				}
+			}
+		}
+		if strings.Join(by, " ") != f.runbook {
+			t.Errorf("%s of %v is answered by %q, want %q", f.alert, f.labels, by, f.runbook)
+		}
+	}
+	for name, b := range all {
+		for _, text := range b.Spec.Alerts {
+			if !seen[text] {
+				t.Errorf("%s: nobody knows what labels %s has", name, text)
+			}
+		}
+	}
+}
+
+// TestMended plays a night in which the fault was mended meanwhile.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	all := builtin(t)
+	ill, well := night(t, "../../internal/diagnose/testdata/cni-config-missing.txtar"), night(t, "../../internal/diagnose/testdata/healthy.txtar")
+	well.Node = ill.Node
+	for i := range well.Events {
+		well.Events[i].Node = ill.Node
+	}
+	branch, record := played(t, all["pods-no-network"], map[string]string{"fixed": "done"}, ill, well)
+	o := record.Outcome
+	if branch != "no-config" || o.Verdict != "healthy" || !strings.Contains(o.Says, ill.Causes[0].Says) {
+		t.Errorf("it goes %s and comes to %+v", branch, *o)
+	}
+}
+
+// TestMildIsNotMended wants a node that had only warnings not called well while what it
+// warned of is there.
+func TestMildIsNotMended(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)[beforeReboot]
+	mild := night(t, "../../internal/diagnose/testdata/003a-the-night-before.txtar")
+	impatient(b)
+	_, record := played(t, b, map[string]string{"fixed": "done"}, mild)
+	if o := record.Outcome; o.Verdict == "healthy" || !strings.Contains(o.Says, "do not reboot") {
+		t.Errorf("it comes to %+v", *o)
+	}
+}
+
+// TestBeforeRebootLooks wants no reboot called safe where nobody saw what it does to swap.
+func TestBeforeRebootLooks(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)[beforeReboot]
+	tonight := night(t, "../../internal/diagnose/testdata/healthy.txtar")
+	tonight.Events = slices.DeleteFunc(tonight.Events,
+		func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == checks.NodeSwap.ID })
+	branch, record := played(t, b, nil, tonight)
+	if branch != "not-looked" || record.Outcome.Exit != report.ExitIncomplete {
+		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
+	}
+}
+
+// TestActionsKubectl wants the one action proposed for the pod that was seen, to the
+// cluster the runbook is about, and nothing started where that cluster cannot be told.
+func TestActionsKubectl(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)["pods-no-network"]
+	ill := night(t, "../../internal/diagnose/testdata/cni-config-missing.txtar")
+	silent := func(string) {}
+	deed := func(not string) *runbook.Deed {
+		e := runbook.Engine{
+			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
+			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
+			World: runbook.World{
+				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
+				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
+				Agree:    func(context.Context, runbook.Run, []string) error { return nil },
+				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
+				Show:     func(runbook.Entry) error { return nil },
+				Progress: silent, Say: silent, Waits: silent,
+			},
+		}
+		record, err := e.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range record.Steps {
+			if s.Deed != nil {
+				return s.Deed
+			}
+		}
+		t.Fatal("no action was come to")
+		return nil
+	}
+	d := deed("")
+	if got := strings.Join(d.Command, " "); !strings.HasPrefix(got, "kubectl delete --namespace=kube-system pod/calico-node-") {
+		t.Errorf("its command: %s", got)
+	}
+	if d.NotRun == "" { // there is no such cluster, and nobody to confirm it
+		t.Errorf("it was done: %+v", d)
+	}
+	if d := deed("a secret would show"); !strings.Contains(d.NotRun, "a secret would show") || d.DryRun != "" {
+		t.Errorf("without a way to the cluster: %+v", d)
+	}
+}
+
+// TestABusyNode wants load to hide nothing: whatever else was named decides, and both are told.
+func TestABusyNode(t *testing.T) {
+	t.Parallel()
+	named := func(id string) probe.Cause {
+		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id}}
+	}
+	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"),
+		named("peer-bird-dead"))
+	branch, r := played(t, builtin(t)["bgp-not-established"], nil, tonight)
+	said := r.Outcome.Says + r.Outcome.Next + step(t, r, "also").Text
+	if branch != "other-end" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||
+		!strings.Contains(said, "node-overloaded it is") || !strings.Contains(said, "mend node-overloaded") {
+		t.Errorf("branch %s: %+v", branch, r.Outcome)
+	}
+}

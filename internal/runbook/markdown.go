@@ -1,0 +1,234 @@
+package runbook
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// shownBad is how many bad answers stand in texts, of a run and of a cause; the rest is
+// in the record's JSON.
+const shownBad = 6
+
+// WriteMarkdown writes the record for a ticket: what it came to, and every step. What
+// nodes and people said stands in code only.
+func WriteMarkdown(w io.Writer, r *Record) error {
+	var b strings.Builder
+	if o := r.Outcome; o != nil {
+		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), r.where())
+		if says := strings.TrimSpace(o.Says + "\n" + prefixed("next: ", o.Next)); says != "" {
+			b.WriteString("\n" + report.Fence(says))
+		}
+	} else {
+		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), r.where())
+	}
+	b.WriteString("\n### What was asked, seen, decided and done\n\n")
+	for _, e := range r.Steps {
+		e.markdown(&b)
+	}
+	fmt.Fprintf(&b, "\ncalico-probe %s, runbook %s (%s), begun %s by %s", report.Code(r.Version), report.Code(r.Runbook), report.Code(r.Digest), r.Began.UTC().Format("2006-01-02T15:04:05Z"), report.Code(r.By))
+	if r.Outcome != nil {
+		fmt.Fprintf(&b, ", ended %s", r.Outcome.Ended.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		fmt.Fprintf(&b, ", %s", report.Code(name+"="+r.Params[name]))
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// where is the node, and of which cluster where that is known.
+func (r *Record) where() string {
+	if r.Cluster == nil {
+		return report.Code(r.Node)
+	}
+	return report.Code(r.Node) + " of " + report.Code(r.Cluster.String())
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// markdown writes one step as an item of a list.
+func (e Entry) markdown(b *strings.Builder) {
+	at := ""
+	if !e.At.IsZero() {
+		at = e.At.UTC().Format(", 15:04:05")
+	}
+	fmt.Fprintf(b, "- %s %s (%s%s)", e.Step, report.Code(orKind(e)), e.Kind, at)
+	block := func(text string) { blocks(b, text) }
+	switch {
+	case e.LeftOut != "":
+		fmt.Fprintf(b, ": left out, since this does not hold: %s\n", report.Code(e.LeftOut))
+	case e.Kind == "run" || e.Kind == "wait":
+		if e.Kind == "wait" {
+			held := "did not come to hold"
+			if *e.Held {
+				held = "holds"
+			}
+			fmt.Fprintf(b, ": %s %s, at attempt %d", report.Code(e.That), held, e.Tries)
+		}
+		b.WriteString("\n")
+		if e.Text != "" {
+			block(e.Text)
+		}
+		for _, a := range e.Asked {
+			a.markdown(b)
+		}
+	case e.Fleet != nil:
+		e.Fleet.markdown(b)
+	case e.Result != nil:
+		fmt.Fprintf(b, ": %s\n  - **%s** %s: %s\n", report.Code(e.Text), e.Result.Status, report.Code(e.Result.Check),
+			report.Code(e.Result.Saw))
+	case e.Answer != nil:
+		fmt.Fprintf(b, ": %s\n  - answered %s by %s\n", report.Code(e.Text), report.Code(e.Answer.Text), report.Code(e.Answer.By))
+	case e.Choice != nil && e.Choice.When == "":
+		fmt.Fprintf(b, ": %s\n", e.Choice)
+	case e.Choice != nil:
+		fmt.Fprintf(b, ": %s, since %s\n", e.Choice.Branch, report.Code(e.Choice.When))
+	case e.Held != nil:
+		held := "does not hold"
+		if *e.Held {
+			held = "holds"
+		}
+		fmt.Fprintf(b, ": %s %s\n", report.Code(e.That), held)
+		if e.Text != "" {
+			block(e.Text)
+		}
+	case e.Notified != nil && e.Notified.Failed != "":
+		fmt.Fprintf(b, ": %s was **not** notified: %s\n", report.Code(e.Notified.Whom), report.Code(e.Notified.Failed))
+	case e.Notified != nil:
+		fmt.Fprintf(b, ": %s was notified\n", report.Code(e.Notified.Whom))
+	case e.Deed != nil:
+		e.Deed.markdown(b, block)
+	default:
+		b.WriteString("\n")
+		block(e.Text)
+	}
+}
+
+// blocks writes a text as blocks of code. Its commands, which are indented by four, have
+// one of their own, and none is broken: half a command does something else.
+func blocks(b *strings.Builder, text string) {
+	var prose strings.Builder
+	var commands []string
+	flush := func() {
+		if strings.TrimSpace(prose.String()) != "" {
+			for line := range strings.Lines(report.Fence(prose.String())) {
+				b.WriteString("  " + line)
+			}
+		}
+		if len(commands) > 0 {
+			verbatim(b, "sh", commands)
+		}
+		prose.Reset()
+		commands = nil
+	}
+	for line := range strings.Lines(text) {
+		command, is := strings.CutPrefix(line, "    ")
+		switch {
+		case is && strings.TrimSpace(command) != "":
+			commands = append(commands, strings.TrimRight(command, " \r\n"))
+		case len(commands) > 0:
+			flush()
+			fallthrough
+		default:
+			prose.WriteString(line)
+		}
+	}
+	flush()
+}
+
+// verbatim writes lines as a block of code, and none of them is broken.
+func verbatim(b *strings.Builder, language string, lines []string) {
+	text, mark := "", "```"
+	for _, line := range lines {
+		text += "  " + probe.Line(line) + "\n"
+	}
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	b.WriteString("  " + mark + language + "\n" + text + "  " + mark + "\n")
+}
+
+func orKind(e Entry) string {
+	if e.Name == "" {
+		return e.Kind
+	}
+	return e.Name
+}
+
+func (a Asked) markdown(b *strings.Builder) {
+	by := "not asked"
+	for i, way := range a.answering() {
+		if by += ", " + report.Code(way); i == 0 {
+			by = "by way of " + report.Code(way)
+		}
+	}
+	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)
+	for _, r := range a.silent() {
+		fmt.Fprintf(b, "    - %s did not work: %s\n", report.Code(r.Target), report.Code(r.Saw))
+	}
+	if a.Unasked != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
+	}
+	for _, c := range a.Causes {
+		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence,
+			report.Code(c.Says))
+		for _, clue := range c.For[:min(len(c.For), shownBad)] {
+			fmt.Fprintf(b, "      - %s %s: %s\n", clue.Status, report.Code(strings.TrimSpace(clue.Check+" "+clue.Target)),
+				report.Code(clue.Saw))
+		}
+	}
+	if len(a.Causes) > 0 {
+		return
+	}
+	bad := a.bad()
+	for _, r := range bad[:min(len(bad), shownBad)] {
+		fmt.Fprintf(b, "    - %s %s: %s\n", r.Status, report.Code(r.label()), report.Code(r.Saw))
+	}
+	if n := len(bad) - shownBad; n > 0 {
+		fmt.Fprintf(b, "    - and %d more that are not good\n", n)
+	}
+}
+
+func (d Deed) markdown(b *strings.Builder, block func(string)) {
+	fmt.Fprintf(b, ": %s\n  - it touches %s\n  - command: %s\n", report.Code(d.Says), report.Code(d.Touches), report.Code(Quoted(d.Command)))
+	if d.DryRun != "" {
+		b.WriteString("  - its dry run showed:\n\n")
+		block(d.DryRun)
+	}
+	for _, k := range d.Kept {
+		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(k.Label()))
+		if k.Failed != "" {
+			fmt.Fprintf(b, ": nothing: %s\n", report.Code(k.Failed))
+			continue
+		}
+		b.WriteString("\n\n")
+		verbatim(b, "text", k.Lines)
+	}
+	switch {
+	case d.NotRun != "":
+		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
+	case d.Unsure != "":
+		fmt.Fprintf(b, "  - confirmed by %s: **it is not known whether it was done**: %s\n", report.Code(d.By), report.Code(d.Unsure))
+	default:
+		fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	}
+	if d.Before != "" {
+		fmt.Fprintf(b, "  - **it is not known whether it was done before**: %s\n", report.Code(d.Before))
+	}
+	if strings.TrimSpace(d.Output) != "" {
+		b.WriteString("\n")
+		block(probe.Plain(d.Output))
+	}
+}

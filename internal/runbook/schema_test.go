@@ -1,0 +1,50 @@
+package runbook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/calico-probe/calico-probe/docs/schema"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+)
+
+// recordSchema is the published schema of a record, in a validator that is not ours.
+var recordSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	b, err := schema.Of("record")
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("record", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("record")
+})
+
+// fits wants a record to be as its schema says.
+func fits(t *testing.T, r *runbook.Record) {
+	t.Helper()
+	s, err := recordSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(v); err != nil {
+		t.Errorf("%v\n%s", err, b)
+	}
+}

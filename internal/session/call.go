@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// ready has a probe on the node, a new one where the last is lost.
+func (s *nodeSession) ready(ctx context.Context) error {
+	lost := s.lost || s.session != nil
+	if s.lost || s.session != nil && s.session.Gone() != nil {
+		_, snap, err := s.Snapshot(ctx)
+		if err != nil {
+			return fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.opts.Node, err)
+		}
+		// It has an ID of its own: what the last one was in may still be ending.
+		run, err := examine.New(s.client, s.asking(nil), s.sink)
+		if err != nil {
+			return err
+		}
+		if err := s.place(ctx, run, snap); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.session == nil && ctx.Err() != nil:
+		s.lost = lost // the next command puts one there
+		return context.Cause(ctx)
+	case s.session == nil:
+		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.opts.Node, s.opts.Node)
+	}
+	return nil
+}
+
+// call runs a tool on the node. The result is how it went; what it writes is given to
+// each, piece by piece.
+func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+	if err := s.ready(ctx); err != nil {
+		return probe.Result{}, err
+	}
+	if !slices.Contains(s.tools, c.Tool) {
+		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.opts.Node, c.Tool)
+	}
+	c.Hosts = s.hostsIn(ctx, c.Args)
+	var outcome *probe.Result
+	var closed error
+	seal := c.Sealed()
+	err := s.ask(ctx, probe.Request{Type: probe.RequestCall, Call: &c}, func(ev probe.Event) {
+		ev, err := seal.Open(ev)
+		switch {
+		case err != nil:
+			closed = err
+			return
+		case ev.Type == probe.EventLog:
+			s.client.Note("%s: %s", s.opts.Node, ev.Text)
+		case ev.End != nil:
+			outcome = ev.End.Outcome
+		}
+		if ofCall(ev) {
+			each(ev)
+		}
+	})
+	switch {
+	case err != nil:
+		return probe.Result{}, notAsked("%v", err)
+	case outcome == nil:
+		return probe.Result{}, notAsked("the probe on %s did not say how it went", s.opts.Node)
+	case closed != nil:
+		closed = notAsked("what %s wrote is not whole: %v", c.Tool, closed)
+	}
+	return *outcome, closed
+}
+
+// hostsIn are the InternalIPs of the nodes that arguments name, as NODE or NODE:PORT, and the addresses of pods,
+// NAMESPACE/NAME or with a port: those that run asks, and those of this node.
+func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]netip.Addr {
+	if s.snap == nil {
+		return nil
+	}
+	out := map[string][]netip.Addr{}
+	for _, arg := range args {
+		if host, _, err := net.SplitHostPort(arg); err == nil {
+			arg = host
+		}
+		if strings.Contains(arg, "/") {
+			out[arg] = s.podAddrs(ctx, arg)
+			continue
+		}
+		for _, n := range s.snap.Nodes {
+			if n.Name == arg {
+				out[arg] = cluster.InternalIPs(&n)
+			}
+		}
+	}
+	return out
+}
+
+// podAddrs are the addresses of a pod, none where it is not known.
+func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
+	var out []netip.Addr
+	targets, _ := cluster.Targets(s.snap) // what could not be listed is not asked about
+	for _, t := range targets {
+		if (t.Kind == probe.KindPod || t.Kind == probe.KindLocal) && t.Name == name {
+			out = append(out, t.Addr)
+		}
+	}
+	if len(out) > 0 || s.reader == nil {
+		return out
+	}
+	pods, err := s.reader.Running(ctx, s.opts.Node)
+	if err != nil {
+		return nil
+	}
+	for _, p := range pods {
+		for _, ip := range p.Status.PodIPs {
+			if a, err := netip.ParseAddr(ip.IP); err == nil && p.Namespace+"/"+p.Name == name {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// notAsked is a tool's answer that could not be had.
+func notAsked(format string, args ...any) error {
+	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
+}
+
+// ofCall tells whether an event can be part of the answer to a call, which is no place to
+// answer a plan.
+func ofCall(ev probe.Event) bool {
+	switch ev.Type {
+	case probe.EventStart:
+		return ev.Start.Tool != ""
+	case probe.EventEnd:
+		return ev.End.Outcome != nil
+	}
+	return ev.Type != probe.EventResult
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const diffWithDoc = `Asks this node and NODE at the same time what was asked of this one so far, or
+everything where nothing was, and shows what this one has worse or better than NODE.
+NODE has a probe then that stays, as with 'node NODE'.`
+
+func (c *Session) diffCommand() *prompt.Command {
+	return &prompt.Command{
+		Name: "diff", Usage: "[with] NODE", Short: "how this node and another one differ", Doc: diffWithDoc,
+		Check: func(args []string) error { _, err := otherOf(args); return err },
+		Run:   c.diffWith,
+	}
+}
+
+// otherOf is the node that the arguments of diff name.
+func otherOf(args []string) (string, error) {
+	if len(args) == 2 && args[0] == "with" {
+		args = args[1:]
+	}
+	if len(args) != 1 {
+		return "", errors.New("diff takes the other node: diff NODE")
+	}
+	return args[0], nil
+}
+
+// diffWith compares the node with another one, both asked now.
+func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
+	here := c.at
+	typed, err := otherOf(call.Args)
+	if err != nil {
+		return prompt.Usagef("%w", err)
+	}
+	other, err := c.meant(typed)
+	if err != nil {
+		return err
+	}
+	if other == here.opts.Node {
+		return prompt.Usagef("%s is this node: name another one", other)
+	}
+	err = c.visit(ctx, other)
+	there := c.at
+	c.at = here
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	asked := here.answers.Asked()
+	var runs [2]report.Run
+	var errs [2]error
+	var both probe.Workers
+	for i, s := range []*nodeSession{there, here} {
+		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, asked) })
+	}
+	both.Wait()
+	if ctx.Err() != nil { // half an answer is compared with nothing
+		return context.Cause(ctx)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	d := report.Diff(there.opts.Node, runs[0], "this node", runs[1])
+	if err := report.WriteDiff(call.Out, "table", d); err != nil {
+		return err
+	}
+	return examine.DiffError(d)
+}
+
+// askNow has a node answer some checks, or all, and gives that as a run of its own.
+func (c *Session) askNow(ctx context.Context, s *nodeSession, want []string) (report.Run, error) {
+	kept := &examine.Recorder{}
+	opts := s.asking(want)
+	opts.Baselines, opts.NoFollowUp = 0, true // what is compared is to be asked alike
+	run, err := examine.New(s.client, opts, nil)
+	if err != nil {
+		return report.Run{}, err
+	}
+	if err := c.asks(ctx, s, run, kept); err != nil {
+		return report.Run{}, err
+	}
+	kept.Run.Node = s.opts.Node
+	if err := run.Conclude(); err != nil && !errors.As(err, new(ui.Exit)) {
+		return report.Run{}, err
+	}
+	return kept.Run, nil
+}

@@ -1,0 +1,177 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// insideTools are those that make sense in a pod's network: what they say is about a
+// network namespace, and the rest is about the node.
+func insideTools() []*probe.Tool {
+	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops,
+		tools.Capture}
+}
+
+func insideTool(name string) *probe.Tool {
+	all := insideTools()
+	if i := slices.IndexFunc(all, func(t *probe.Tool) bool { return t.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+func insideNames() []string {
+	var out []string
+	for _, t := range insideTools() {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// in makes the command that runs a tool in the network namespace of a pod.
+func (c *Session) in() *prompt.Command {
+	return &prompt.Command{
+		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, drops, capture, ... in a pod's network",
+		Doc: `Runs a command inside the network namespace of a pod that runs on the node: what goes out
+goes out as the pod's own packets do, through its policies. No program of the pod is run,
+and nothing is put into it. POD is NAMESPACE/NAME, or NAME where only one has it.
+
+  in default/web-7c9d ping 10.244.7.9
+  in web-7c9d dial 10.96.0.10:53
+  in web-7c9d dns kubernetes.default
+
+dns asks the cluster's DNS unless a @SERVER is named, and tries NAME in the search list that
+the kubelet gives to the pod, unless NAME ends with a dot; a dnsConfig of the pod's own is not
+heeded. Names that are dialled are looked up as the node does.`,
+		Check: checkInside,
+		Run:   c.runInside,
+		Complete: func(ctx context.Context, before []string) []string {
+			switch len(before) {
+			case 0:
+				return c.podNames(ctx)
+			case 1:
+				return insideNames()
+			}
+			return nil
+		},
+	}
+}
+
+func checkInside(args []string) error {
+	if len(args) < 2 {
+		return errors.New("in takes a pod and a command: in default/web ping 10.244.7.9")
+	}
+	t := insideTool(args[1])
+	if t == nil {
+		return fmt.Errorf("in a pod there is %s, not %q", strings.Join(insideNames(), ", "), args[1])
+	}
+	return tools.Typed(t, args[2:])
+}
+
+func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
+	client, snap, err := c.at.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return errors.New("which pods run here is not known: no API was asked")
+	}
+	pods, err := client.Running(ctx, c.at.opts.Node)
+	if err != nil {
+		return err
+	}
+	pod, err := podNamed(pods, call.Args[0], c.at.opts.Node)
+	if err != nil {
+		return err
+	}
+	what := probe.Call{Tool: call.Args[1], Args: asPod(pods, pod.Name, call.Args[1], call.Args[2:]), From: &pod}
+	if server, ok := serverFor(snap, what); ok {
+		what.Args = append(slices.Clone(what.Args), "@"+server.String())
+	}
+	return c.useTool(ctx, call, what)
+}
+
+// asPod are the arguments of a tool that looks a name up as the pod does: in the search list of its namespace.
+func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
+	chosen := func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && (name == "of" || name == "search")
+	}
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Namespace+"/"+p.Name == pod })
+	if tool != tools.DNS.Name || slices.ContainsFunc(args, chosen) || i < 0 ||
+		!slices.Contains([]corev1.DNSPolicy{"", corev1.DNSClusterFirst}, pods[i].Spec.DNSPolicy) {
+		return args
+	}
+	return append([]string{"--of", pods[i].Namespace}, args...)
+}
+
+// podNamed is a pod of the node in whose network a tool can be run.
+func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
+	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.Name != name && p.Namespace+"/"+p.Name != name
+	})
+	switch {
+	case len(fit) == 0:
+		return probe.Target{}, prompt.Usagef("no pod %s runs on %s; 'ps pods' lists them", name, node)
+	case len(fit) > 1:
+		return probe.Target{}, prompt.Usagef("%s runs in namespaces %s and %s: name it NAMESPACE/NAME", name, fit[0].Namespace, fit[1].Namespace)
+	}
+	p := &fit[0]
+	full := p.Namespace + "/" + p.Name
+	if p.Spec.HostNetwork {
+		return probe.Target{}, prompt.Usagef("%s is in the node's own network: ask without 'in'", full)
+	}
+	for _, ip := range p.Status.PodIPs {
+		if a, err := netip.ParseAddr(ip.IP); err == nil {
+			return probe.Target{Kind: probe.KindLocal, Name: full, Node: node, Addr: a,
+				Attrs: map[string]string{probe.AttrUID: string(p.UID)}}, nil
+		}
+	}
+	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for why", full)
+}
+
+// serverFor is the cluster's DNS, for a look-up in a pod that names no server.
+func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
+	names := func(arg string) bool { return strings.HasPrefix(arg, "@") }
+	if what.Tool != tools.DNS.Name || slices.ContainsFunc(what.Args, names) || snap == nil {
+		return netip.AddrPort{}, false
+	}
+	targets, _ := cluster.Targets(snap)
+	for _, t := range targets {
+		if t.Kind == probe.KindDNS && t.Name != checks.RoleEndpoint {
+			return netip.AddrPortFrom(t.Addr, uint16(t.Port)), true
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
+// podNames are the pods that can be entered, for completion; without the API there are
+// none.
+func (c *Session) podNames(ctx context.Context) []string {
+	if c.at == nil || c.at.reader == nil {
+		return nil
+	}
+	pods, err := c.at.reader.Running(ctx, c.at.opts.Node)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range pods {
+		if !p.Spec.HostNetwork {
+			out = append(out, p.Namespace+"/"+p.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,251 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// record keeps an event of a node: among its latest answers, and in the transcript.
+func (c *Session) record(s *nodeSession, ev probe.Event) {
+	ev = stamped(s, ev)
+	s.answers.Add(ev)
+	c.mark(s, ev)
+	c.write(ev)
+}
+
+// badOnes are checks with answers that are not good, by what those are.
+type badOnes map[probe.Status][]string
+
+// mark keeps in mind what a command comes to.
+func (c *Session) mark(s *nodeSession, ev probe.Event) {
+	if s != c.at || ev.Result == nil || ev.Node != s.opts.Node {
+		return
+	}
+	if names := c.bad[ev.Result.Status]; c.bad != nil && !slices.Contains(names, ev.Result.Check) {
+		c.bad[ev.Result.Status] = append(names, ev.Result.Check)
+	}
+}
+
+// cameTo puts an exit code into words, for the transcript.
+func (b badOnes) cameTo(code ui.Exit) string {
+	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings,
+		report.ExitIncomplete: report.WordIncomplete}[code]
+	var parts []string
+	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Unknown} {
+		if len(b[s]) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", s, strings.Join(b[s], " ")))
+		}
+	}
+	switch {
+	case word == "":
+		return code.Error()
+	case len(parts) > 0:
+		word += ": " + strings.Join(parts, ", ")
+	}
+	return fmt.Sprintf("%s (%v)", word, code)
+}
+
+// stamped says when it was, and about which node.
+func stamped(s *nodeSession, ev probe.Event) probe.Event {
+	ev.At = time.Now()
+	switch {
+	case ev.Node == "":
+		ev.Node = s.opts.Node
+	case ev.Node != s.opts.Node:
+		ev.For = s.opts.Node
+	}
+	return ev
+}
+
+// write puts an event into the transcript, if there is one. A disk that is full does
+// not end the session.
+func (c *Session) write(ev probe.Event) {
+	if c.log == nil {
+		return
+	}
+	if err := c.log.Add(ev); err != nil {
+		c.unwritten.Do(func() { ui.Say(c.stderr, "the transcript is not written any more, the session goes on: %v", err) })
+	}
+}
+
+// beginTranscript opens the transcript the user named.
+func (c *Session) beginTranscript() error {
+	if c.opts.Transcript == "" {
+		return nil
+	}
+	var err error
+	if c.log, err = report.Record(c.opts.Transcript); err != nil {
+		return ui.BadUsage("the transcript: %w", err)
+	}
+	return nil
+}
+
+// typed records a command, and what it came to.
+func (c *Session) typed(l prompt.Line) {
+	c.bad = badOnes{}
+	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.opts.Node, Text: l.Text})
+}
+
+func (c *Session) done(ctx context.Context, err error) {
+	text := ""
+	switch {
+	case err == nil, errors.Is(err, prompt.ErrExit):
+	case ctx.Err() != nil:
+		text = "stopped"
+	default:
+		text = cluster.Explain(err)
+		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // which tells nobody anything
+			text = c.bad.cameTo(code)
+		}
+	}
+	c.write(probe.Event{Type: probe.EventDone, Node: c.at.opts.Node, Text: text})
+}
+
+// asks has a node answer what a run wants to know, now: what was answered to that before
+// is old. Its answers are recorded and given to shown.
+func (c *Session) asks(ctx context.Context, s *nodeSession, run *examine.Run, shown report.Sink) error {
+	return c.asksInto(ctx, s, run, c.record, shown)
+}
+
+// asksInto does the same and has its answers recorded by record.
+func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run,
+	record func(*nodeSession, probe.Event), shown report.Sink) error {
+	run.Sink = report.SinkFunc(func(ev probe.Event) error {
+		record(s, ev)
+		return shown.Event(ev)
+	})
+	_, snap, err := s.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := s.client.Asked(s.opts)
+	if err != nil {
+		return err
+	}
+	record(s, round(run, snap, at))
+	return run.Gather(ctx, s)
+}
+
+// round says that a node is asked anew.
+func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
+	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release,
+		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
+	if run.Compares(snap) {
+		ev.Way = probe.WayNeighbour
+	}
+	return ev
+}
+
+const saveDoc = `Writes the latest answers about this node, with the causes and the verdict, for
+'calico-probe analyze' and 'calico-probe diff': as JSON where the name ends in .json,
+else as NDJSON. A file that is there is only overwritten with -f. Only you may read it.
+~ is not expanded.`
+
+// saving parses the arguments of save.
+func saving(args []string) (name string, over bool, err error) {
+	rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-f" })
+	if len(rest) != 1 || strings.HasPrefix(rest[0], "-") || rest[0] == "" {
+		return "", false, errors.New("save takes the name of a file, and -f to overwrite it")
+	}
+	if strings.HasPrefix(rest[0], "~") {
+		return "", false, errors.New("save does not know ~: name the file in full, or from where you are")
+	}
+	return rest[0], len(rest) < len(args), nil
+}
+
+func (c *Session) saveCommand() *prompt.Command {
+	return &prompt.Command{
+		Name: "save", Usage: "[-f] FILE", Short: "write the latest answers to a file", Doc: saveDoc, Run: c.save,
+		Check: func(args []string) error { _, _, err := saving(args); return err },
+	}
+}
+
+// save writes what the node answered last, as if it had been one run.
+func (c *Session) save(_ context.Context, call *prompt.Call) error {
+	name, over, err := saving(call.Args)
+	if err != nil {
+		return prompt.Usagef("%w", err)
+	}
+	if len(c.at.answers.Asked()) == 0 {
+		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.opts.Node)
+	}
+	if err := writeSaved(name, over, c.at.concluded); err != nil {
+		return err
+	}
+	count := 0
+	for _, ev := range c.at.answers.Run().Events {
+		if ev.Result != nil {
+			count++
+		}
+	}
+	age := ""
+	if at := c.at.answers.Oldest(); !at.IsZero() {
+		age = fmt.Sprintf(", the oldest of them %v old", time.Since(at).Round(time.Second))
+	}
+	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s%s\n", count, c.at.opts.Node, name, age)
+	return err
+}
+
+// writeSaved puts what is concluded into a file, whole or not at all.
+func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, error)) error {
+	var f *os.File
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: name a file in it", name)
+	}
+	if !over {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	} else if name, err = overwritable(name); err == nil {
+		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, probe.Quote(name))
+	}
+	if err != nil {
+		return err
+	}
+	format := "ndjson"
+	if strings.HasSuffix(name, ".json") {
+		format = "json"
+	}
+	sink, err := report.New(format, f, false)
+	if err == nil {
+		_, err = concluded(sink)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil && over {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s is not saved: %w", name, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// overwritable is the file a name means, which may be a link; a device is not replaced.
+func overwritable(name string) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file: name one", name)
+	}
+	return filepath.EvalSymlinks(name)
+}

@@ -1,0 +1,193 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// shCommand is the one command that lets its user change the node.
+func (c *Session) shCommand() *prompt.Command {
+	return &prompt.Command{
+		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
+		Check: func(args []string) error { _, err := tools.Sh.Parse(args); return err },
+		Run:   c.sh, Terminal: true, Plain: oneCommand,
+	}
+}
+
+// oneCommand tells that a shell is to run one command and that is all.
+func oneCommand(args []string) bool {
+	return slices.Contains(args, "-c") || slices.Contains(args, "--")
+}
+
+// asItIs is for what a program writes that the user has chosen: one that has the terminal
+// to itself, or whose output, such as tcpdump's, is piped on.
+func asItIs(b []byte) []byte { return b }
+
+// lines is for a terminal in raw mode on which a program that may write lines writes: what
+// steers it is left out but for the beginning of the line and one back, as of a tty's echo.
+func lines(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' || r == '\b' || unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, b)
+}
+
+// sh gives the user a shell on the node, or runs one command in it.
+func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
+	toolbox := false
+	for _, arg := range call.Args {
+		if arg == "-c" || arg == "--" {
+			break
+		}
+		toolbox = toolbox || arg == "--toolbox"
+	}
+	outcome, err := c.shOf(ctx, call, call.Args, toolbox)
+	reason := outcome.Facts.Str(probe.FactReason)
+	if err == nil && !toolbox && outcome.Status == probe.Skip &&
+		(reason == tools.ReasonNoShell || reason == tools.ReasonNoRoot) {
+		ui.Say(c.stderr, "%s; taking the toolbox instead", outcome.Saw)
+		outcome, err = c.shOf(ctx, call, append([]string{"--toolbox"}, call.Args...), true)
+	}
+	if err != nil {
+		return err
+	}
+	return c.cameTo(outcome)
+}
+
+// shOf runs the shell of the node, or that of the toolbox, by a probe that may.
+func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, toolbox bool) (probe.Result, error) {
+	in, typed := c.stdin.(*os.File)
+	out, shown := prompt.Bare(c.stdout).(*os.File)
+	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
+	if !alone && !oneCommand(args) { // before anything is put anywhere
+		return probe.Result{}, prompt.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+	}
+	s, leave, err := c.shellNode(ctx, toolbox)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	what := probe.Call{Tool: tools.Sh.Name, Args: args}
+	if !alone {
+		to, fit := prompt.Bare(call.Out), asItIs
+		if call.Terminal {
+			to, fit = call.Out, printable
+		}
+		outcome, err := s.through(ctx, what, to, fit, func(probe.Event) {})
+		return outcome, errors.Join(err, leave())
+	}
+	kind, fit := terminalKind(), asItIs
+	if oneCommand(args) {
+		kind, fit = "dumb", lines
+	}
+	own := []string{"--term", kind}
+	if c.explained {
+		own = append(own, "--quiet")
+	}
+	what.Args = append(own, args...)
+	outcome, err := c.onTerminal(ctx, s, what, in, out, fit)
+	c.explained = c.explained || outcome.Status == probe.OK
+	return outcome, errors.Join(err, leave())
+}
+
+// shellNode is a probe that may start a shell. One in a pod of its own has neither the
+// rights nor the node's files to write to: for as long as the shell lasts there is
+// another one that has; so there is for a toolbox, which is another image. By ephemeral
+// that one stays for the session.
+func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
+	at := c.at
+	stays := func() error { return nil }
+	if err := at.ready(ctx); err != nil { // the access method it then has decides
+		return nil, nil, err
+	}
+	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
+		return s.opts.Node == at.opts.Node && s.session != nil && s.session.Gone() == nil
+	})
+	switch {
+	case !toolbox && at.method != injector.MethodPod:
+		return at, stays, nil
+	case toolbox && at.method == injector.MethodEphemeral && had >= 0:
+		return c.toolboxes[had], stays, nil
+	case at.method == injector.MethodLocal:
+		return nil, nil, notAsked("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
+	}
+	own := at.beside(ctx)
+	if toolbox {
+		own.Image = c.opts.ToolboxImage
+	}
+	own.RootShell = true
+	in, until := "pod", "the shell ends"
+	if own.Via == injector.MethodEphemeral {
+		in, until = "container", "the session ends"
+	}
+	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
+	s, came, err := at.placeBeside(ctx, own, &nodeSession{})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case s.session == nil && toolbox:
+		return nil, nil, notAsked("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
+	case s.session == nil:
+		return nil, nil, notAsked("%s", came)
+	case s.method == injector.MethodEphemeral: // each would stand in the spec of calico-node's pod for good
+		c.toolboxes = append(c.toolboxes, s)
+		return s, stays, nil
+	}
+	return s, s.leave, nil
+}
+
+// beside are the options of a second probe on the node, for as long as a command lasts.
+func (s *nodeSession) beside(ctx context.Context) examine.Options {
+	own := s.opts
+	own.Via = injector.MethodPod
+	if s.method == injector.MethodEphemeral { // no other pod could be made
+		own.Via = injector.MethodEphemeral
+	}
+	if end, ok := ctx.Deadline(); ok {
+		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))
+	}
+	return own
+}
+
+// placeBeside puts a second probe, which may do what the one on the node may not, beside that; where none could be put
+// there, came is why.
+func (s *nodeSession) placeBeside(ctx context.Context, own examine.Options, second *nodeSession) (
+	placed *nodeSession, came string, err error) {
+	_, snap, err := s.Snapshot(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	came = "no second probe was put on the node"
+	sink := report.SinkFunc(func(ev probe.Event) error {
+		if ev.Result != nil {
+			came = ev.Result.Saw
+		}
+		return nil
+	})
+	own.InSession = true
+	run, err := examine.New(s.client, own, sink)
+	if err != nil {
+		return nil, "", err
+	}
+	own.RootShell, own.ForTool = false, false // it may answer checks later
+	second.client, second.opts, second.reader, second.snap, second.sink = s.client, own, s.reader, snap, sink
+	if err := second.place(ctx, run, snap); err != nil {
+		return nil, "", errors.Join(err, second.leave())
+	}
+	return second, came, nil
+}

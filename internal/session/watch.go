@@ -1,0 +1,280 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+const watchDoc = `Asks again and again, every two seconds or as -n says, until Ctrl-C. Shows the first
+answers, then what appears, goes, has another status or says something else; times,
+ages and counters that move by themselves are no change. After a minute without one a
+line says that it is still watching. Of a tool two things are compared: how it went, and
+the lines that begin with the same word. A transcript gets the first answers, those that changed, and
+the last. A time that Ctrl-C cuts short does not count.
+
+  watch bgp-session
+  watch -n 10 felix
+  watch bird show protocols`
+
+// watching are the arguments of watch.
+type watching struct {
+	every time.Duration
+	want  []string    // checks
+	tool  *probe.Tool // or this, with args
+	args  []string
+}
+
+// Less would be more load than the node's own, more is no watching.
+const (
+	leastEvery = 500 * time.Millisecond
+	mostEvery  = time.Hour
+)
+
+func watchingOf(args []string) (watching, error) {
+	w := watching{every: 2 * time.Second}
+	if len(args) > 0 && args[0] == "-n" {
+		var seconds float64
+		err := errors.New("is missing")
+		if len(args) > 1 {
+			seconds, err = strconv.ParseFloat(args[1], 64)
+		}
+		if err != nil || !(seconds >= leastEvery.Seconds() && seconds <= mostEvery.Seconds()) {
+			return w, fmt.Errorf("-n takes the seconds between two times, from %g to %g", leastEvery.Seconds(), mostEvery.Seconds())
+		}
+		w.every, args = time.Duration(seconds*float64(time.Second)), args[2:]
+	}
+	if len(args) == 0 {
+		return w, errors.New("watch takes checks, or a command of a tool")
+	}
+	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
+		w.tool, w.args = tools.All()[i], args[1:]
+		err := tools.Typed(w.tool, w.args)
+		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
+			err = fmt.Errorf("'%s' goes on by itself until it is stopped: type it without watch", strings.Join(args, " "))
+		}
+		if err == nil && tools.Traces(probe.Call{Tool: w.tool.Name, Args: w.args}) {
+			err = errors.New("drops --trace loads programs into the kernel: type it each time, without watch")
+		}
+		return w, err
+	}
+	w.want = args
+	return w, checksNamed(args)
+}
+
+func (c *Session) watchCommand() *prompt.Command {
+	return &prompt.Command{
+		Name: "watch", Usage: "[-n SECONDS] CHECK...", Short: "ask again and again, and show what changes", Doc: watchDoc, Run: c.watch,
+		Check:    func(args []string) error { _, err := watchingOf(args); return err },
+		Complete: func(context.Context, []string) []string { return examine.CheckIDs(examine.Suite()) },
+	}
+}
+
+// watch asks until Ctrl-C, which is how it is meant to end.
+func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
+	what, err := watchingOf(call.Args)
+	if err != nil {
+		return prompt.Usagef("%w", err)
+	}
+	if what.tool == nil { // what this access method cannot ask is refused at once
+		if _, err := examine.New(c.at.client, c.at.asking(what.want), nil); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer c.interrupts.TakeFree(cancel)() // at a prompt it ends ctx
+	s := c.at
+	changes := report.NewChanges(call.Terminal && ui.Colourful(c.stdout))
+	pace := pace{every: what.every}
+	var last *turn // not in the transcript yet
+	defer func() { last.write(c) }()
+	for {
+		began, before := time.Now(), s.placed
+		if s.method == injector.MethodEphemeral && pace.deaths > mostDeaths && (s.session == nil || s.session.Gone() != nil) {
+			return fmt.Errorf("the probe on %s ends again and again, and by ephemeral each one stays listed in its pod: no other is put there; 'watch' begins anew", s.opts.Node)
+		}
+		now := &turn{}
+		answers, lost, err := c.once(ctx, s, what, now)
+		if ctx.Err() != nil {
+			return nil // what was answered before stands
+		}
+		if err != nil {
+			return err
+		}
+		now.count(s)
+		last = now
+		text, changed := changes.Round(time.Now(), answers, lost)
+		if changed { // recorded first: what was shown is in the record, also of a client that is killed
+			last.write(c)
+			last = nil
+		}
+		if _, err := io.WriteString(call.Out, text); err != nil {
+			return fmt.Errorf("writing what changed: %w", err)
+		}
+		wait := time.Until(began.Add(what.every))
+		if s.session == nil || s.placed > before {
+			wait = pace.after(time.Now(), s.placed > before)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// pace is how long a watch waits where no probe could be put on the node, or none lives long.
+type pace struct {
+	every  time.Duration
+	slow   time.Duration // the last pause
+	gone   time.Time     // when that began
+	deaths int           // how many were put there, one soon after the other
+}
+
+// A probe that lived so long is replaced at once; how long the longest pause is; and how many
+// are put there in a row by ephemeral, which leaves each of them listed for good.
+const (
+	livedLong  = time.Minute
+	mostPause  = time.Minute
+	mostDeaths = 3
+)
+
+// after is the pause after a time in which another probe was put there, or could not be.
+func (p *pace) after(now time.Time, replaced bool) time.Duration {
+	if now.Sub(p.gone) > p.slow+livedLong {
+		p.slow, p.deaths = p.every, 0
+	} else {
+		p.slow = max(p.every, min(2*p.slow, mostPause))
+	}
+	p.gone = now
+	if replaced {
+		p.deaths++
+	}
+	return p.slow
+}
+
+// turn is what was recorded in one time of a watch: it counts once that is over.
+type turn struct{ events []probe.Event }
+
+// add keeps an event of the node.
+func (t *turn) add(s *nodeSession, ev probe.Event) { t.events = append(t.events, stamped(s, ev)) }
+
+// count takes it among the latest answers of the node.
+func (t *turn) count(s *nodeSession) {
+	for _, ev := range t.events {
+		s.answers.Add(ev)
+	}
+}
+
+// write puts it into the transcript; nil = there is nothing to write.
+func (t *turn) write(c *Session) {
+	if t == nil {
+		return
+	}
+	for _, ev := range t.events {
+		c.write(ev)
+	}
+}
+
+// once asks one time; lost says why the answers are not whole.
+func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
+	lost string, err error) {
+	if what.tool != nil {
+		return c.useOnce(ctx, s, what, into)
+	}
+	opts := s.asking(what.want)
+	opts.OnlyNamed, opts.NoFollowUp = true, true
+	run, err := examine.New(s.client, opts, nil)
+	if err != nil {
+		return nil, cluster.Explain(err), nil
+	}
+	var events []probe.Event
+	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error {
+		events = append(events,
+			ev)
+		return nil
+	}))
+	for _, r := range only(s, events) {
+		switch {
+		case r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered:
+			answers = append(answers, r)
+		case r.Status == probe.Unknown:
+			lost = r.Saw
+		}
+	}
+	if err != nil {
+		lost = cluster.Explain(err)
+	}
+	return answers, lost, nil
+}
+
+// mostWatched bounds what a tool may write in one time.
+const mostWatched = 4 << 20
+
+// useOnce runs a tool one time. How it went is an answer, and so is each line it writes,
+// about its first word, which in a table is a name.
+func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
+	lost string, err error) {
+	var out strings.Builder
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	outcome, err := s.call(ctx, probe.Call{Tool: what.tool.Name, Args: what.args}, func(ev probe.Event) {
+		if out.Len() > mostWatched {
+			enough()
+			return
+		}
+		into.add(s, ev)
+		if ev.Type == probe.EventOut {
+			out.Write(bytesOf(ev))
+		}
+	})
+	name := strings.Join(what.args, " ")
+	switch {
+	case out.Len() > mostWatched:
+		return nil, "", prompt.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: ask for less", what.tool.Name, name, mostWatched>>20)
+	case err != nil:
+		return nil, cluster.Explain(err), nil
+	case outcome.Status == probe.Unknown:
+		lost = outcome.Saw
+	default:
+		answers = append(answers, outcome.On(name))
+	}
+	for line := range strings.Lines(out.String()) {
+		first, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if first != "" {
+			answers = append(answers, probe.Result{Target: first, Saw: strings.Join(strings.Fields(rest), " ")})
+		}
+	}
+	for i := range answers {
+		answers[i].Check = what.tool.Name
+	}
+	return answers, lost, nil
+}
+
+// only are the results among events about a node.
+func only(s *nodeSession, events []probe.Event) []probe.Result {
+	var out []probe.Result
+	for _, ev := range events {
+		if ev.Result != nil && ev.Node == s.opts.Node {
+			out = append(out, *ev.Result)
+		}
+	}
+	return out
+}

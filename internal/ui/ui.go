@@ -1,0 +1,150 @@
+// Package ui is how the program meets a person: what it says on stderr, what a terminal is
+// allowed to show, Ctrl-C, and the errors that a verb ends with. It knows nothing of nodes,
+// checks or clusters, and every package of the client may import it.
+//
+// Results go to stdout, everything else to stderr. A message has no capital at its start
+// and no full stop at its end. An error is one line: what was tried, and what to do.
+// Progress is for terminals; what the user must know afterwards is said on any stream.
+//
+//	ui.Say(stderr, "%s: putting a probe on %s", method, node)
+//	return ui.BadUsage("no node is named: use --node NODE") // exit code 2
+//	return ui.Exit(report.ExitFault)                        // everything is said already
+package ui
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Exit carries an exit code out of a verb that has already said everything.
+type Exit int
+
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// UsageError is bad input: one line, exit code 2.
+type UsageError struct{ text string }
+
+func (e UsageError) Error() string { return e.text }
+
+// BadUsage makes a UsageError, formatted as by fmt.Errorf.
+func BadUsage(format string, args ...any) error {
+	return UsageError{fmt.Errorf(format, args...).Error()}
+}
+
+// DeclinedError is the answer of a person who does not want what was asked: it is no failure of the tool.
+type DeclinedError string
+
+func (e DeclinedError) Error() string { return string(e) }
+
+// Sentence marks the text as written for the user.
+func (e DeclinedError) Sentence() {}
+
+// Say prints one line. There is nobody to tell when stderr is gone.
+func Say(w io.Writer, format string, args ...any) {
+	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))
+	if on := watching.Load(); on != nil && IsTerminal(w) {
+		on.above(line)
+		return
+	}
+	if rawTerminal.Load() {
+		w, line = prompt.Bare(w), "\r\n"+line+"\r"
+	}
+	_, _ = fmt.Fprintln(w, line)
+}
+
+// rawTerminal tells that the terminal is in raw mode, in which a new line is no new line.
+var rawTerminal atomic.Bool
+
+// SetRaw says whether the terminal is in raw mode from now on.
+func SetRaw(raw bool) { rawTerminal.Store(raw) }
+
+// AsPlugin tells that kubectl runs this program, by the name under which it is on the PATH.
+var AsPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
+
+// Advised rewrites the commands that a help text or a message advises for somebody who runs
+// this program as kubectl's plugin: it may be on the PATH under kubectl's name for it only.
+// Reports are data and are the same under both names.
+func Advised(text string) string {
+	if !AsPlugin {
+		return text
+	}
+	return strings.NewReplacer(
+		"'calico-probe ", "'kubectl calico-probe ",
+		"$ calico-probe ", "$ kubectl calico-probe ",
+		"  calico-probe ", "  kubectl calico-probe ",
+	).Replace(text)
+}
+
+// IsTerminal tells whether a reader or a writer is a terminal, or leads to one.
+func IsTerminal(w any) bool {
+	if to, ok := w.(io.Writer); ok {
+		w = prompt.Bare(to)
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// When says when to colour: it is the value of a flag.
+type When string
+
+// Colour is what the user chose; the zero value is auto.
+var Colour When
+
+func (c *When) String() string { return string(cmp.Or(*c, "auto")) }
+
+// Type is the name of the flag's value in help.
+func (c *When) Type() string { return "when" }
+
+// Set takes one of the three words.
+func (c *When) Set(typed string) error {
+	if !slices.Contains([]string{"auto", "always", "never"}, typed) {
+		return errors.New("it takes auto, always or never")
+	}
+	*c = When(typed)
+	return nil
+}
+
+// Colourful reports whether to colour what goes to w (https://no-color.org).
+func Colourful(w io.Writer) bool {
+	switch Colour {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Width is the width of the terminal that w leads to, 0 = none.
+func Width(w io.Writer) int {
+	f, ok := prompt.Bare(w).(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// Cut shortens a line to a width in characters, 0 = any.
+func Cut(line string, width int) string {
+	if width <= 1 || utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	return string([]rune(line)[:width-1]) + "…"
+}

@@ -1,0 +1,260 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"golang.org/x/term"
+
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// A Watch shows a person what happens while answers arrive: the bad ones, how many checks, nodes or access methods have
+// answered, and what the run waits for. It stays below everything else on a terminal until Close erases it, which makes
+// room for the report. Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
+type Watch struct {
+	mu      sync.Mutex
+	to      io.Writer
+	size    func() (width, height int)
+	began   time.Time
+	waits   string // what the run waits for
+	probed  bool   // a probe has answered
+	bad     []string
+	unit    string   // of what is pending: checks, nodes
+	pending []string // without an answer
+	total   int
+	drawn   int           // lines on the screen
+	pause   time.Duration // between two draws at least: a node may answer faster than a terminal draws
+	last    time.Time     // when it was drawn
+	draws   int           // how often it was to be drawn
+	count   int           // of bad answers, of which the last ones are kept
+	ended   chan struct{}
+}
+
+// watching is the Watch on the terminal, above which Say prints.
+var watching atomic.Pointer[Watch]
+
+// Watching shows a Watch until Close, where w is a terminal that can erase lines. Else it is nil. The unit says what
+// the pending ones are, as "checks".
+func Watching(w io.Writer, unit string, pending []string) *Watch {
+	f, ok := prompt.Bare(w).(*os.File)
+	if !ok || !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	out := newWatch(f, unit, pending, func() (int, int) {
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return width, height
+	})
+	out.pause = drawPause
+	watching.Store(out)
+	probe.Detach(func() error { out.tick(time.Second); return nil }, func(error) { out.Close() })
+	return out
+}
+
+func newWatch(to io.Writer, unit string, pending []string, size func() (int, int)) *Watch {
+	return &Watch{to: to, size: size, began: time.Now(), unit: unit, pending: slices.Clone(pending),
+		total: len(pending), ended: make(chan struct{})}
+}
+
+// Expect begins a new count of what is pending: what the run waited for until then is over.
+func (w *Watch) Expect(pending []string) {
+	if w != nil {
+		w.change(func() { w.waits, w.pending, w.total = "", slices.Clone(pending), len(pending) })
+	}
+}
+
+// Done counts one of the pending ones as answered. A line about what is bad there stays on the screen, "" = none.
+func (w *Watch) Done(name, bad string) {
+	if w == nil {
+		return
+	}
+	w.change(func() {
+		w.pending = slices.DeleteFunc(w.pending, func(n string) bool { return n == name })
+		if bad != "" {
+			w.addBad(bad)
+		}
+	})
+}
+
+// tick draws once per interval: the time that has passed is part of it.
+func (w *Watch) tick(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-ticker.C:
+			w.change(func() {})
+		}
+	}
+}
+
+// viaAPI is the access method that waits for no probe.
+const viaAPI = "api"
+
+// Event takes an event of a run over one node. Only answers about the node itself are shown. The first answer of a
+// probe ends the waiting for it.
+func (w *Watch) Event(ev probe.Event, node string) {
+	if w == nil || ev.Type != probe.EventResult || ev.Node != node {
+		return
+	}
+	r := *ev.Result
+	w.change(func() {
+		if ev.Way != viaAPI && (!w.probed || strings.HasPrefix(w.waits, ev.Way+": ")) {
+			w.waits, w.probed = "", true
+		}
+		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })
+		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
+			name := strings.TrimSpace(r.Check + " " + r.Target)
+			w.addBad(fmt.Sprintf("%-8s %s: %s", r.Status, name, r.Saw))
+		}
+	})
+}
+
+// drawPause is the time between two draws at least, after the first freeDraws: a run of one node has a few dozen.
+const (
+	drawPause = 100 * time.Millisecond
+	freeDraws = 100
+)
+
+// maxBad is how many lines are kept: more than a terminal shows.
+const maxBad = 200
+
+func (w *Watch) addBad(line string) {
+	w.bad = append(w.bad, narrow(line))
+	w.bad = w.bad[max(0, len(w.bad)-maxBad):]
+	w.count++
+}
+
+// change draws again after f, or leaves that to the next tick.
+func (w *Watch) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.ended:
+		return
+	default:
+	}
+	f()
+	if w.draws++; w.draws <= freeDraws || time.Since(w.last) >= w.pause {
+		w.draw()
+	}
+}
+
+// above prints a line that stays, above the Watch.
+func (w *Watch) above(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.erase()
+	_, _ = fmt.Fprintln(w.to, line)
+	select {
+	case <-w.ended:
+	default:
+		w.draw()
+	}
+}
+
+// narrow is a line of which each character takes one column: what a node wrote may have others, and a line that wraps
+// cannot be erased.
+func narrow(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r > unicode.MaxLatin1 && r != '…', !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, probe.Line(text))
+}
+
+// room is how many lines of the terminal are left for what is above.
+const room = 3
+
+func (w *Watch) draw() {
+	width, height := w.size()
+	if width < 20 || height <= room+1 {
+		return
+	}
+	w.erase()
+	w.last = time.Now()
+	lines := w.bad[max(0, len(w.bad)-(height-room-1)):]
+	lines = append(slices.Clone(lines), w.progress())
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(w.to, Cut(line, width-1))
+	}
+	w.drawn = len(lines)
+}
+
+// maxPending is how many are named that have not answered.
+const maxPending = 3
+
+// progress is how far the run is. What it waits for comes before the names that are pending, which wait for it too.
+func (w *Watch) progress() string {
+	text := time.Since(w.began).Round(time.Second).String()
+	if w.total > 0 { // else it is not known yet what to expect
+		text = fmt.Sprintf("%d of %d %s, %s", w.total-len(w.pending), w.total, w.unit, text)
+	}
+	if n := w.count; n > 0 {
+		text += fmt.Sprintf(", %d bad", n)
+	}
+	if w.waits != "" {
+		text += "; " + w.waits
+	}
+	if n := len(w.pending); n > 0 {
+		text += "; waiting for " + narrow(strings.Join(w.pending[:min(n, maxPending)], ", "))
+		if n > maxPending {
+			text += fmt.Sprintf(" and %d more", n-maxPending)
+		}
+	}
+	return text
+}
+
+// erase takes the Watch from the screen.
+func (w *Watch) erase() {
+	if w.drawn > 0 {
+		_, _ = fmt.Fprintf(w.to, "\r\x1b[%dA\x1b[J", w.drawn)
+		w.drawn = 0
+	}
+}
+
+// Close erases it; what was bad is in the report.
+func (w *Watch) Close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	select {
+	case <-w.ended:
+		w.mu.Unlock()
+		return
+	default:
+	}
+	close(w.ended)
+	w.erase()
+	w.mu.Unlock()
+	watching.CompareAndSwap(w, nil)
+}
+
+// Progress is what a person who waits reads: a Watch shows it as what the run waits for, else it is a line.
+func Progress(to io.Writer, format string, args ...any) {
+	w := watching.Load()
+	if w == nil {
+		Say(to, format, args...)
+		return
+	}
+	text := probe.OneLine(fmt.Sprintf(format, args...))
+	w.change(func() { w.waits = narrow(text) })
+}

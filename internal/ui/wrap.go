@@ -1,0 +1,35 @@
+package ui
+
+import (
+	"io"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/prompt"
+)
+
+// Page writes a text of several lines, broken at spaces where w leads to a terminal that is
+// narrower. What goes on is indented as the text of its line, which may stand behind a name. A line
+// that begins with a space is a command, to be copied, and stays whole.
+func Page(w io.Writer, text string) error {
+	_, err := io.WriteString(w, paged(text, Width(w)))
+	return err
+}
+
+// paged is a text for a terminal of this width, 0 = none. A name that takes more than a third of it
+// is none to write beside.
+func paged(text string, width int) string {
+	return prompt.Fold(text, width, func(line string) int {
+		if strings.HasPrefix(line, " ") {
+			return -1
+		}
+		name, rest, row := strings.Cut(line, "  ")
+		if !row {
+			return 0
+		}
+		blanks := 2 + len(rest) - len(strings.TrimLeft(rest, " "))
+		if beside := prompt.Columns(name) + blanks; beside <= width/3 {
+			return beside
+		}
+		return 2
+	})
+}

@@ -1,0 +1,494 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// wanted is what one run has to make of a fault of the lab.
+type wanted struct {
+	cause  string   // named first, with its ID
+	early  []string // causes that hold for a moment too, while the fault unfolds, and may be named before it
+	with   []string // causes that may stand beside it with high confidence: they hold too
+	api    string   // named first by --via api, where the API sees it
+	within time.Duration
+	mild   bool // nothing has failed yet: warnings, which by themselves leave exit 0
+	book   path // of a built-in runbook that is started on it
+}
+
+// path is how a runbook has to go.
+type path struct{ runbook, branch string }
+
+func (p path) String() string {
+	if p.runbook == "" {
+		return ""
+	}
+	return fmt.Sprintf("`%s`: %s", p.runbook, p.branch)
+}
+
+// machineWide are the faults that every cluster of this machine feels: no other
+// suite may run beside them.
+var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
+
+// faults is what the runs have to say; TestFaults wants every fault of the lab here.
+var faults = map[string]wanted{
+	"upgrade-ipam-hangs":   {cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", "pod-cidr"}},
+	"upgrade-ipam-locked":  {cause: "upgrade-ipam-locked", book: path{"calico-node-init", "lock"}},
+	"init-without-process": {cause: "shim-hangs", book: path{"calico-node-init", "runtime"}},
+	"containerd-frozen": {
+		cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", "containerd"},
+	},
+	"docker-lost-containerd": {
+		cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", "docker-lost-containerd"},
+	},
+	"swap-after-reboot": {
+		cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "swap"},
+	},
+	"swap-before-reboot": {cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
+	"kubelet-stopped": {
+		cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-dead"},
+	},
+	"kubelet-frozen": {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-cut-off": {
+		cause: "route-drops", api: "kubelet-silent", within: 30 * time.Second,
+		book: path{"node-not-ready", "kubelet-cut-off"},
+	},
+	"node-cut-off": {
+		cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", "machine-silent"},
+	},
+	"cni-config-missing":   {cause: "cni-config-missing", api: "cni-config-missing"},
+	"cni-config-shadowed":  {cause: "cni-config-shadowed", book: path{"pods-no-network", "other-plugin"}},
+	"nodename-wrong":       {cause: "nodename-wrong"},
+	"calico-image-missing": {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", "image"}},
+	"calico-pod-missing":   {cause: "calico-pod-missing", api: "calico-pod-missing"},
+	"disk-full":            {cause: "disk-full"},
+	"bgp-passive-second-nic": {
+		cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", "second-nic"},
+	},
+	"bgp-connect-docker-bridge": {
+		cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", "bridge"},
+	},
+	"new-nic":           {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
+	"address-taken":     {cause: "address-taken"},
+	"bird-dead":         {cause: "bird-dead", book: path{"bgp-not-established", "bird"}},
+	"peer-bird-dead":    {cause: "peer-bird-dead", book: path{"bgp-not-established", "other-end"}},
+	"bgp-port-dropped":  {cause: "bgp-filtered", book: path{"bgp-not-established", "port-closed"}},
+	"bgp-port-rejected": {cause: "bgp-rejected"},
+	"stale-node":        {cause: "peer-down", mild: true, book: path{"bgp-not-established", "peer-gone"}},
+	"bgp-routes-held":   {cause: "bgp-restart-hold", book: path{"bgp-not-established", "routes-held"}},
+	"wrong-as":          {cause: "bgp-wrong-as"},
+	"route-missing":     {cause: "route-not-in-kernel"},
+	"route-swallowed":   {cause: "route-swallowed"},
+	"small-mtu":         {cause: "peer-firewall", book: path{"pods-unreachable", "other-node"}},
+	"forward-drop":      {cause: "firewall-forward-drop"},
+	"peer-node-down":    {cause: "peer-down"},
+	"crash-loop-busy": {
+		cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "busy-node"},
+	},
+	"crash-loop-far": {
+		cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "far-datastore"},
+	},
+	"felix-refuses": {cause: "felix-down"},
+	"felix-hangs":   {cause: "felix-stuck"},
+	"felix-503":     {cause: "felix-dataplane-late"},
+	"felix-moved":   {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
+	"localhost-elsewhere": {
+		cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", "wrong-place"},
+	},
+	"loopback-dropped": {cause: "loopback-dropped"},
+	"services-flushed": {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
+	"api-wrong-server": {cause: "service-hijacked", book: path{"node-trouble", "services"}},
+	"dns-redirected":   {cause: "service-hijacked"},
+	"services-stale":   {cause: "kube-proxy-dead", mild: true},
+	"dns-dead":         {cause: "dns-unserved"},
+	"pods-cut-off":     {cause: "forwarding-off"},
+	"token-old":        {cause: "cni-token-expired"},
+	"api-unreachable":  {cause: "port-refused-here"},
+	"datastore-locked": {cause: "datastore-not-ready"},
+
+	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", "bird-config"}},
+	"probe-broken":         {cause: "probe-broken", api: "probe-broken"},
+	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", "addresses"}},
+}
+
+// TestFaults injects each fault of the lab into a cluster that is whole, and wants
+// one run to name its cause first, as soon as that shows, no other with high confidence
+// in that run, a runbook for its symptom to take the branch that is for it, and a healthy
+// run once it is healed. What was seen goes to docs/faults.md.
+func TestFaults(t *testing.T) {
+	eachFault(t, func(name string) bool { return !slices.Contains(machineWide, name) })
+}
+
+// TestMachineFaults does the same with those that every cluster feels.
+func TestMachineFaults(t *testing.T) {
+	eachFault(t, func(name string) bool { return slices.Contains(machineWide, name) })
+}
+
+func eachFault(t *testing.T, ours func(name string) bool) {
+	list := mustSandbox(t, "fault", "list")
+	for name := range faults {
+		if !strings.Contains("\n"+list, "\n"+name+" ") {
+			t.Errorf("no fault %s can be made", name)
+		}
+	}
+	for line := range strings.Lines(list) {
+		words := strings.Fields(line)
+		name, incident, node := words[0], "", words[1]
+		if !strings.HasPrefix(node, "node-") {
+			incident, node = words[1], words[2]
+		}
+		want, known := faults[name]
+		if !known {
+			t.Errorf("nothing is wanted of the fault %s", name)
+		}
+		if !ours(name) {
+			continue
+		}
+		ran := t.Run(name, func(t *testing.T) {
+			row := oneFault(t, name, node, want)
+			if row != "" {
+				row = fmt.Sprintf("| `%s` | %s | %s", name, incident, row)
+			}
+			record(t, faultsPage, name, want.cause, row)
+			if incident != "" && !t.Failed() {
+				if row = followsSkill(t, name, node, want); row != "" {
+					row = fmt.Sprintf("| `%s` | %s | `%s` | %s |", name, incident, want.book.runbook, row)
+				}
+				record(t, agentsPage, name, want.cause, row)
+			}
+		})
+		if !ran { // what is left of it would be the next one's fault too
+			mustSandbox(t, "fault", "heal")
+		}
+	}
+}
+
+// unfolds is how long a fault is given to show: under load, leases, BGP timers and
+// Calico itself take their time to notice.
+const unfolds = 90 * time.Second
+
+// named runs the client for a report until its first cause is the one wanted, or the fault
+// has had its time, and tells how many runs that took. A run before that may name nothing
+// or be unsure; one that is sure of something else is wrong, and is not hidden by a later
+// one: the test fails.
+func named(t *testing.T, cause string, early []string, args ...string) (d document, a answer, runs int) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		runs++
+		d, a = report(t, args...)
+		first := d.first()
+		if first.ID == cause || time.Since(began) > unfolds {
+			return d, a, runs
+		}
+		if first.Confidence == probe.High && !slices.Contains(early, first.ID) {
+			t.Errorf("run %d is sure of another cause, %s: %s\n%s", runs, first.ID, first.Says, d)
+		}
+		t.Logf("not yet, after %v: %q first, %v\n%s", time.Since(began).Round(time.Second), first.ID, a.took, d)
+	}
+}
+
+// oneFault returns the fault's row of the table, without its name.
+func oneFault(t *testing.T, name, node string, want wanted) string {
+	t.Cleanup(func() {
+		mustSandbox(t, "fault", "heal")
+		eventually(t, 3*time.Minute, func() string { // restarts back off, and BGP holds back, for longer than one would think
+
+			// which is the machine's, not ours to heal
+			a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load")
+			if a.exit != 0 {
+				return fmt.Sprintf("healed, and exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+			}
+			return ""
+		})
+	})
+	mustSandbox(t, "fault", "inject", name)
+	if want.api != "" {
+		d, _, _ := named(t, want.api, want.early, "run", "--node", node, "--via", "api")
+		if first := d.first(); first.ID != want.api {
+			t.Errorf("by the API alone: %s (%s), want %s\n%v", first.ID, first.Says, want.api, d.Results)
+		}
+	}
+	args := append([]string{"run", "--node", node}, bySSH(t)...)
+	if !slices.Contains(machineWide, name) { // others keep the machine busy: a true cause, and not this one
+		args = append(args, "--skip", "node-load")
+	}
+	d, a, runs := named(t, want.cause, want.early, args...)
+	first := d.first()
+	if first.ID != want.cause {
+		t.Errorf("the first cause is %q, want %s\n%s", first.ID, want.cause, d)
+	}
+	for _, c := range d.Causes[min(1, len(d.Causes)):] {
+		if c.Confidence == probe.High && !slices.Contains(want.with, c.ID) {
+			t.Errorf("%s %s is claimed with high confidence too: %s", c.ID, c.About, c.Says)
+		}
+	}
+	if len(first.For) == 0 || first.Fix.Says == "" || first.Fix.Radius == "" {
+		t.Errorf("%s lacks evidence or a fix: %+v", first.ID, first)
+	}
+	if d.Exit == 0 && !want.mild {
+		t.Error("exit 0")
+	}
+	if want.within > 0 && a.took > want.within {
+		t.Errorf("it took %v, more than %v", a.took, want.within)
+	}
+	if want.book.runbook != "" {
+		goes(t, node, want)
+	}
+	if t.Failed() {
+		return ""
+	}
+	keepScreen(t, name, a.stdout)
+	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, want.book)) + " |"
+}
+
+// goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
+// to come to what its run did, and to name the cause in the record for people.
+func goes(t *testing.T, node string, want wanted) {
+	t.Helper()
+	markdown := filepath.Join(t.TempDir(), "record.md")
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		r, a := followed(t, want.book.runbook, append([]string{"--node", node, "-o", "markdown=" + markdown}, bySSH(t)...)...)
+		told, err := os.ReadFile(markdown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := ""
+		switch {
+		case branchOf(r) != want.book.branch:
+			why = fmt.Sprintf("it goes %q, want %q", branchOf(r), want.book.branch)
+		case r.Outcome == nil || r.Outcome.Verdict != concludes(r) || a.exit != r.Outcome.Exit || r.Outcome.Next == "":
+			why = fmt.Sprintf("exit %d, want that of %s, and what to do next: %+v", a.exit, concludes(r), r.Outcome)
+		case !strings.Contains(string(told), want.cause):
+			why = "the record for people does not name " + want.cause
+		}
+		if why == "" {
+			return
+		}
+		if time.Since(began) > unfolds {
+			t.Errorf("%s: %s\n%s\n%s", want.book.runbook, why, told, a.stderr)
+			return
+		}
+		t.Logf("not yet: %s: %s", want.book.runbook, why)
+	}
+}
+
+// concludes is what a built-in runbook has to conclude of what it saw: what its run did, and
+// before a reboot that anything named speaks against it.
+func concludes(r runbook.Record) string {
+	if r.Runbook == "before-reboot" {
+		return "fault"
+	}
+	for _, s := range r.Steps {
+		if s.Kind == "run" && len(s.Asked) > 0 {
+			return s.Asked[0].Verdict
+		}
+	}
+	return "incomplete"
+}
+
+// followed runs a runbook to its end.
+func followed(t testing.TB, name string, args ...string) (runbook.Record, answer) {
+	t.Helper()
+	a := call(t, append([]string{"runbook", "run", name, "-o", "json"}, args...)...)
+	var r runbook.Record
+	if err := json.Unmarshal([]byte(a.stdout), &r); err != nil {
+		t.Fatalf("no record: %v\nstdout: %s\nstderr: %s", err, a.stdout, a.stderr)
+	}
+	return r, a
+}
+
+// branchOf is what a built-in runbook chose by what was named first.
+func branchOf(r runbook.Record) string {
+	for _, s := range r.Steps {
+		if s.Name == "cause" && s.Choice != nil {
+			return s.Choice.Branch
+		}
+	}
+	return ""
+}
+
+// first is the first cause, an empty one where there is none.
+func (d document) first() probe.Cause {
+	if len(d.Causes) == 0 {
+		return probe.Cause{}
+	}
+	return d.Causes[0]
+}
+
+// tried are the ways that were tried, in order.
+func (d document) tried() []string {
+	var out []string
+	add := func(way string) {
+		if !slices.Contains(out, way) {
+			out = append(out, way)
+		}
+	}
+	add("api")
+	for _, r := range d.Results {
+		switch {
+		case r.Check == "probe-placed" && r.Status == probe.Skip: // it says why it was not
+		case r.Check == "probe-placed":
+			add(cmp.Or(r.Target, r.Way))
+		default:
+			add(r.Way)
+		}
+	}
+	return out
+}
+
+// String is what a person needs to see why a test failed.
+func (d document) String() string {
+	var b strings.Builder
+	for _, c := range d.Causes {
+		fmt.Fprintf(&b, "cause %s %s (%s): %s\n", c.ID, c.About, c.Confidence, c.Says)
+	}
+	for _, r := range d.Results {
+		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
+			fmt.Fprintf(&b, "%s %s %v %v\n", r.Node, r.Way, r, r.Facts)
+		}
+	}
+	return b.String()
+}
+
+// page is one that the lab writes: a head, and a row for each fault.
+type page struct{ file, head string }
+
+var faultsPage = page{"docs/faults.md", `# Faults, as runs name them
+
+Written by 'make faults': each fault is made for real on the sandbox ('sandbox fault inject NAME'),
+and ` + "`calico-probe run --node X`" + ` has to name its cause. F1 to F7 are the incidents of the field that this
+tool began with. A run on a fault that has only begun may name nothing yet, or be unsure; the table
+says which run was the first to name the cause. One that is sure of something else fails the test.
+Where a runbook is named, it was started on the fault too, with nobody to ask, and took that branch.
+
+| fault | incident | first cause named | confidence | by run | runbook and branch |
+|---|---|---|---|---|---|
+`}
+
+var agentsPage = page{"docs/agents-trials.md", `# What an agent needs to find the cause
+
+Written by 'make faults', and without a model: on each incident of the field, made for real on the sandbox, a program
+calls the tools of ` + "`calico-probe mcp`" + ` exactly as the [skill](../deploy/skills) of its runbook prescribes. At most three calls and
+6,000 tokens of answers (vocabulary o200k_base) are allowed; a text of more than 2,000 fails the test.
+
+| fault | incident | skill of | first cause | calls | tokens |
+|---|---|---|---|---|---|
+`}
+
+// record has a page say what was seen of a fault: with FAULTS=write its row is put
+// there, and taken out where the fault failed (""); else the row that is there has to name
+// the same cause. What is there of no fault of the lab goes.
+func record(t *testing.T, p page, fault, cause, row string) {
+	t.Helper()
+	path := file(p.file)
+	if os.Getenv("FAULTS") != "write" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := func(line string) bool {
+			name, _ := rowName(line)
+			return name == fault && strings.Contains(line, "| `"+cause+"` |")
+		}
+		if row != "" && !slices.ContainsFunc(strings.Split(string(text), "\n"), there) {
+			t.Errorf("%s has no row for %s with %s: 'make faults' writes it", p.file, fault, cause)
+		}
+		return
+	}
+	turn, err := os.OpenFile(file(".cache/faults.lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil { // two suites may write
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(old)) {
+		if name, ok := rowName(line); ok {
+			rows[name] = strings.TrimSpace(line)
+		}
+	}
+	delete(rows, fault)
+	if row != "" {
+		rows[fault] = row
+	}
+	out := p.head
+	for line := range strings.Lines(mustSandbox(t, "fault", "list")) {
+		if row := rows[strings.Fields(line)[0]]; row != "" {
+			out += row + "\n"
+		}
+	}
+	// Unit tests may read it meanwhile.
+	if err := errors.Join(os.WriteFile(path+".new", []byte(out), 0o644), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keepScreen saves the JSON report of a fault with FAULTS=write, for the screens that package examine compares.
+func keepScreen(t *testing.T, name, document string) {
+	t.Helper()
+	if os.Getenv("FAULTS") != "write" {
+		return
+	}
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write([]byte(strings.ReplaceAll(document, file(".cache"), "/sandbox"))) // the machine's own path
+	saved := file("internal/examine/testdata/screens/" + name + ".json.gz")
+	if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(saved), 0o755),
+		os.WriteFile(saved, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rowName is the fault a row of the table is about.
+func rowName(row string) (string, bool) {
+	rest, ok := strings.CutPrefix(row, "| `")
+	if !ok {
+		return "", false
+	}
+	name, _, ok := strings.Cut(rest, "`")
+	return name, ok
+}
+
+// TestSoak runs again and again on a healthy cluster and wants nothing above info,
+// and no cause.
+func TestSoak(t *testing.T) {
+	runs, err := strconv.Atoi(cmp.Or(os.Getenv("SOAK"), "12"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled(t)
+	for i := range runs {
+		d, a := report(t, "run", "--node", []string{"node-a", "node-b"}[i%2])
+		if a.exit != 0 || len(d.Causes) > 0 || d.Verdict != "healthy" {
+			t.Fatalf("run %d: %s, exit %d\n%s%s", i, d.Verdict, a.exit, d, a.stderr)
+		}
+	}
+	t.Logf("%d runs, each healthy and without a cause", runs)
+}
