@@ -31,7 +31,7 @@ func TestPreflightOfNobody(t *testing.T) {
 		exit int
 		says string
 	}{
-		true:  {report.ExitFault, "nothing is known of any node: no right to list nodes: "},
+		true:  {report.ExitFault, "no right to list nodes, which every run does first: apply the output of: calico-probe manifests"},
 		false: {report.ExitTool, "error: no right to do this: asking the API server for its version"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

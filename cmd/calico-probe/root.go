@@ -231,7 +231,7 @@ on it, tests the node directly from there and reports what was seen.`,
 			return nil // such as version, help and completion, which a broken file must not stop
 		},
 	}
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr, also where it is no terminal")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr with the time since the start, also where it is no terminal")
 	root.PersistentFlags().Var(&ui.Colour, "color", "when to colour: auto, always or never")
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "the same as the command version")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -211,6 +213,10 @@ What usually breaks it: an uninstalled chart that took cluster-wide objects with
 
 // unread is the result of a question whose part of the snapshot is missing.
 func unread(err error) probe.Result {
+	if apierrors.IsForbidden(err) && cannot.MatchString(err.Error()) {
+		right := lacking(err)
+		return probe.Found(probe.Unknown, "%s", right).With(facts.LacksRight, right)
+	}
 	if denied(err) {
 		return probe.Found(probe.Unknown, "the API refuses to say: %v", err)
 	}

@@ -101,7 +101,9 @@ func TestNodeLease(t *testing.T) {
 		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
 	}
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "a")
-	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "a", errors.New("no"))
+	leases := schema.GroupResource{Resource: "leases"}
+	denied := apierrors.NewForbidden(leases, "a", errors.New("no"))
+	right := apierrors.NewForbidden(leases, "a", errors.New(`User "joe" cannot get resource "leases" in API group "x"`))
 	for name, c := range map[string]struct {
 		lease  *coordinationv1.Lease
 		err    error
@@ -114,6 +116,7 @@ func TestNodeLease(t *testing.T) {
 		"future": {lease(-3 * time.Second), nil, probe.OK, "0s"},
 		"none":   {nil, gone, probe.Fail, "no lease"},
 		"denied": {nil, denied, probe.Unknown, "refuses"},
+		"right":  {nil, right, probe.Unknown, "no right to get leases"},
 		"empty":  {&coordinationv1.Lease{}, nil, probe.Unknown, "no renew time"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))

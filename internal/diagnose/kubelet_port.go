@@ -90,7 +90,7 @@ func answeredByOther(c Case, answered []Finding) Case {
 
 // kubeletSilent is as much as the API alone can say.
 var kubeletSilent = &Rule{
-	ID: "kubelet-silent", Layer: LayerKubelet, Symptom: true, Title: "the kubelet has not reported",
+	ID: "kubelet-silent", Layer: LayerKubelet, Symptom: true, Title: "the kubelet has stopped reporting: it is dead, frozen or cut off",
 	Doc: `A kubelet renews its lease every 10 s. That it has stopped is all that the API knows: the kubelet may be dead, frozen or cut from the API, the node cut off or off. What the pods' states say is the kubelet's last word and no longer known. The ways that need no kubelet, ssh and the node's neighbours, tell these apart; their answers are causes of their own.`,
 	Fix: probe.Fix{
 		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",

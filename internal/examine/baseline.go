@@ -190,8 +190,11 @@ func (r *Run) reportBaselines(all []baseline) error {
 	seen := func(node string, err error, what string) {
 		switch {
 		case err != nil:
-			failed = append(failed, node+": "+cluster.Explain(err))
-			r.client.Note("%s: %s", what, failed[len(failed)-1])
+			why := node + ": " + cluster.Explain(err)
+			if !slices.Contains(failed, why) { // the comparison fails as the view from outside did
+				failed = append(failed, why)
+				r.client.Note("%s: %s", what, why)
+			}
 		case !slices.Contains(from, node):
 			from = append(from, node)
 		}

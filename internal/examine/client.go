@@ -46,6 +46,7 @@ type Client struct {
 	Config
 	messages io.Writer
 	quiet    bool
+	began    time.Time
 	// installed says that the namespace beside calico-node has refused a pod, and that the
 	// one of 'manifests' has taken it.
 	installed *atomic.Bool
@@ -53,7 +54,7 @@ type Client struct {
 
 // NewClient returns a Client that writes messages to a writer.
 func NewClient(config Config, messages io.Writer) *Client {
-	return &Client{Config: config, messages: messages, installed: new(atomic.Bool)}
+	return &Client{Config: config, messages: messages, began: time.Now(), installed: new(atomic.Bool)}
 }
 
 // MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
@@ -102,10 +103,10 @@ func (c *Client) Busy() *Client {
 	return &own
 }
 
-// Progress is for a person who waits; nobody else needs it.
+// Progress is for a person who waits. With Verbose each line begins with the time since the program began.
 func (c *Client) Progress(format string, args ...any) {
 	if c.Verbose && !c.quiet {
-		c.Note(format, args...)
+		c.Note("%6.2fs  %s", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 		return
 	}
 	if ui.IsTerminal(c.messages) && !c.quiet {

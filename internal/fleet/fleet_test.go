@@ -154,7 +154,7 @@ func TestFleet(t *testing.T) {
 		t.Errorf("in common: %+v", g.Common)
 	}
 	for format, want := range map[string][]string{
-		"table": {"3 of 10 nodes: the kubelet has not reported", "[" + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
+		"table": {"3 of 10 nodes: the kubelet has stopped reporting", "[" + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
 			" on 3 of 10 nodes; 3 fault, 7 healthy (", "the API alone was checked"},
 		"wide":     {"\nnode-07  fault ", "\nnode-00  "},
 		"markdown": {"### `3 of 10 nodes: ", "[" + g.Cause, "**fault** on 10 nodes of `prod"},

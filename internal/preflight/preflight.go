@@ -139,12 +139,21 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 		return err
 	}
 	if p.snap == nil {
-		p.add("", askCalico, probe.Found(probe.Unknown, "nothing is known of any node: %s", why(unread)))
+		p.add("", askCalico, p.noNode(unread))
 		return p.conclude(nil)
 	}
 	p.calico()
 	p.methods(ctx, methods)
 	return p.conclude(methods)
+}
+
+// noNode is the answer where no node can be read, which every run needs.
+func (p *Preflight) noNode(unread error) probe.Result {
+	if !apierrors.IsForbidden(unread) {
+		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
+	}
+	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
+	return probe.Found(probe.Fail, "%s, which every run does first: apply the output of: calico-probe manifests%s", right, p.whose)
 }
 
 // methods asks about each access method, all at once.

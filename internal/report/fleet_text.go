@@ -36,16 +36,17 @@ func newFleetTable(w io.Writer, o Options, wide bool) Sink {
 
 func (t *fleetTable) text() string {
 	var b strings.Builder
-	if len(t.all.Groups) > 0 {
-		lines := t.screen(probe.Cause{}).wrapped(t.all.answer(t.all.Groups[0]))
+	all := blocks(t.all.Groups)
+	if len(all) > 0 {
+		lines := t.screen(probe.Cause{}).wrapped(t.all.answer(all[0]...))
 		fmt.Fprintf(&b, "%s\n", strings.Join(lines, "\n"))
 	}
-	for i, g := range t.all.Groups {
+	for i, of := range all {
 		if i == shownGroups {
-			b.WriteString("\n" + t.indented(0, moreGroups(t.all.Groups, i)))
+			b.WriteString("\n" + t.indented(0, moreGroups(all, i)))
 			break
 		}
-		t.group(&b, g, i)
+		t.block(&b, of, i)
 	}
 	if t.wide {
 		t.nodes(&b)
@@ -57,11 +58,28 @@ func (t *fleetTable) text() string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// moreGroups says how many groups are not shown from one on, and the nodes that no shown one has.
-func moreGroups(groups []probe.Group, from int) string {
+// blocks are the groups that are shown together: one with a cause alone, those without one that have the same nodes
+// together, where the first of them is.
+func blocks(groups []probe.Group) [][]probe.Group {
+	var out [][]probe.Group
+	for _, g := range groups {
+		i := slices.IndexFunc(out, func(of []probe.Group) bool {
+			return g.Cause == "" && of[0].Cause == "" && slices.Equal(of[0].Nodes, g.Nodes)
+		})
+		if i < 0 {
+			out = append(out, []probe.Group{g})
+			continue
+		}
+		out[i] = append(out[i], g)
+	}
+	return out
+}
+
+// moreGroups says how many blocks are not shown from one on, and the nodes that no shown one has.
+func moreGroups(all [][]probe.Group, from int) string {
 	var shown, left []string
-	for i, g := range groups {
-		for _, name := range g.Nodes {
+	for i, of := range all {
+		for _, name := range of[0].Nodes {
 			switch {
 			case i < from:
 				shown = append(shown, name)
@@ -71,7 +89,7 @@ func moreGroups(groups []probe.Group, from int) string {
 		}
 	}
 	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(shown, name) })
-	text := fmt.Sprintf("%d more groups with -o json", len(groups)-from)
+	text := fmt.Sprintf("%s with -o json", plural(len(all)-from, "more fault"))
 	if len(left) > 0 {
 		text += ", also on " + firstNodes(left)
 	}
@@ -83,10 +101,15 @@ func (t *fleetTable) screen(c probe.Cause) screen {
 	return screen{Document: Document{Verdict: &probe.Verdict{}, Causes: []probe.Cause{c}}, paper: t.paper}
 }
 
-// title is what a group is about: its cause, or the check that no cause explains.
-func title(g probe.Group) string {
+// title is what a block is about: its cause, or the checks that no cause explains.
+func title(of ...probe.Group) string {
+	g := of[0]
 	if g.Cause == "" {
-		return "no known cause explains " + g.Check
+		var checks []string
+		for _, g := range of {
+			checks = append(checks, g.Check)
+		}
+		return "no known cause explains " + strings.Join(checks, ", ")
 	}
 	name := ""
 	if c := g.Example.Cause; c != nil {
@@ -95,19 +118,20 @@ func title(g probe.Group) string {
 	return fmt.Sprintf("%s[%s, %s]", name, g.Cause, g.Confidence)
 }
 
-// answer is a group in one sentence.
-func (f Fleet) answer(g probe.Group) string {
+// answer is a block in one sentence.
+func (f Fleet) answer(of ...probe.Group) string {
+	g := of[0]
 	if len(g.Nodes) == 1 {
-		return fmt.Sprintf("%s: %s", g.Nodes[0], title(g))
+		return fmt.Sprintf("%s: %s", g.Nodes[0], title(of...))
 	}
-	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(g))
+	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(of...))
 }
 
-// group writes a group: the first has all that its example's report has, the others their evidence and fix.
-func (t *fleetTable) group(b *strings.Builder, g probe.Group, at int) {
-	s := t.screen(probe.Cause{})
+// block writes a block: the first has all that its example's report has, the others their evidence and fix.
+func (t *fleetTable) block(b *strings.Builder, of []probe.Group, at int) {
+	s, g := t.screen(probe.Cause{}), of[0]
 	if at > 0 {
-		lines := s.wrapped(t.all.answer(g))
+		lines := s.wrapped(t.all.answer(of...))
 		status := confidenceStatus(g.Confidence)
 		if g.Example.Result != nil {
 			status = g.Example.Result.Status
@@ -126,12 +150,23 @@ func (t *fleetTable) group(b *strings.Builder, g probe.Group, at int) {
 		}
 		s = t.screen(*g.Example.Cause)
 		lines = append(append(append(lines, s.evidence(d)...), ""), s.actions(d)...)
-	case g.Example.Result != nil:
-		lines = append(lines, s.item("seen", named(*g.Example.Result)+": "+g.Example.Result.Saw, 3)...)
+	default:
+		lines = append(lines, s.items("seen", examples(of), shownGroups, 3)...)
 	}
 	for _, line := range lines {
 		fmt.Fprintln(b, line)
 	}
+}
+
+// examples are the bad answers of groups that no cause explains.
+func examples(of []probe.Group) []string {
+	var out []string
+	for _, g := range of {
+		if r := g.Example.Result; r != nil {
+			out = append(out, named(*r)+": "+r.Saw)
+		}
+	}
+	return out
 }
 
 // about are the nodes of a group, and what they have in common.
@@ -270,12 +305,12 @@ func (f Fleet) leads() string {
 	if len(f.Groups) == 0 {
 		return ""
 	}
-	more := ""
-	if n := len(f.Groups) - 1; n > 0 {
-		more = " and " + plural(n, "more group")
+	more, all := "", blocks(f.Groups)
+	if n := len(all) - 1; n > 0 {
+		more = " and " + plural(n, "more fault")
 	}
-	g := f.Groups[0]
-	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(g)), len(g.Nodes), g.Of, more)
+	g := all[0][0]
+	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(all[0]...)), len(g.Nodes), g.Of, more)
 }
 
 // affected are the nodes with nothing but symptoms of a fault of other nodes, and one of those.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -320,6 +322,40 @@ func TestWideOrder(t *testing.T) {
 	}
 	if want := "bgp-port z, route-blocks -, node-ping a, node-ping b, pod-ping 10.0.0.1, pod-ping 10.0.0.2"; strings.Join(order, ", ") != want {
 		t.Errorf("%v\n%s", order, got)
+	}
+}
+
+// TestRightsTogether wants all refusals of the API server in one sentence.
+func TestRightsTogether(t *testing.T) {
+	t.Parallel()
+	var all []probe.Result
+	for _, right := range []string{"list ippools", "list felixconfigurations", "get leases", "list felixconfigurations"} {
+		all = append(all, probe.Result{Check: fmt.Sprint("check-", len(all)), Status: probe.Unknown, Saw: "no right to " + right,
+			Facts: probe.Facts{facts.LacksRight: "no right to " + right}})
+	}
+	got := strings.Join(strings.Fields(shownAs(t, "table", Options{}, all)), " ")
+	if want := "rights no right to list ippools, list felixconfigurations, get leases; 'calico-probe preflight'"; !strings.Contains(got, want) ||
+		strings.Contains(got, "check-1") {
+		t.Errorf("no line %q in\n%s", want, got)
+	}
+}
+
+// TestBlocks wants groups without a cause on the same nodes together, and none with a cause among them.
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	group := func(cause, check string, nodes ...string) probe.Group {
+		return probe.Group{Cause: cause, Check: check, Nodes: nodes, Of: 3, Example: probe.Example{Node: nodes[0]}}
+	}
+	f := Fleet{Groups: []probe.Group{
+		group("disk-full", "", "a"), group("", "pod-ping", "b", "c"), group("", "node-disk", "a"), group("", "pod-tcp", "b", "c"),
+	}}
+	var got []string
+	for _, of := range blocks(f.Groups) {
+		got = append(got, f.answer(of...))
+	}
+	want := []string{"a: [disk-full, ]", "2 of 3 nodes: no known cause explains pod-ping, pod-tcp", "a: no known cause explains node-disk"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/page"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // evidence is what the first cause rests on, or the bad answers where there is none.
@@ -17,11 +18,17 @@ func (s screen) evidence(d detail) []string {
 		if s.Word == WordNotReady {
 			bad = s.missing()
 		}
+		rights, bad := lacking(bad)
 		var out []string
 		for _, r := range bad {
 			out = append(out, r.named()+": "+r.Saw)
 		}
-		return s.items("seen", out, d.clues+2, d.lines)
+		out = s.items("seen", out, d.clues+2, d.lines)
+		if len(rights) > 0 {
+			out = append(out, s.item("rights", strings.Join(rights, ", ")+
+				"; 'calico-probe preflight' has the command that grants what is missing", d.says)...)
+		}
+		return out
 	}
 	c := s.Causes[0]
 	var out []string
@@ -34,6 +41,25 @@ func (s screen) evidence(d detail) []string {
 		out = append(out, s.item("unknown", strings.Join(c.Missing, "; "), d.lines)...)
 	}
 	return out
+}
+
+// lacking parts what the user may not read, each right once, from the other answers.
+func lacking(all []Located) (rights []string, rest []Located) {
+	for _, r := range all {
+		right := r.Facts.Str(facts.LacksRight)
+		switch {
+		case right == "":
+			rest = append(rest, r)
+		case !slices.Contains(rights, right):
+			rights = append(rights, right)
+		}
+	}
+	for i, right := range rights {
+		if i > 0 {
+			rights[i] = strings.TrimPrefix(right, "no right to ")
+		}
+	}
+	return rights, rest
 }
 
 // seen are observations in words. Where each has one line, the target would leave no room for what was seen.
