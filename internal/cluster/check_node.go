@@ -42,6 +42,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason,
 			message(c.Message)).With(facts.APIReason, c.Reason))
 	}
+	if r, is := s.restarts(); is {
+		report(r)
+	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
 		// no more than Ready already does.

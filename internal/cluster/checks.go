@@ -38,7 +38,7 @@ func nodeChecks(bind binder) []*probe.Check {
 			ID: facts.CheckNodeReady, Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
 			Doc: `The kubelet reports the node's conditions; when it stops, the node controller sets Ready to Unknown after about 50 s.
 ok: Ready is True and no other condition is out of order.
-fail: Ready is False (the kubelet itself says so, and why) or Unknown (the kubelet stopped reporting: it is dead, frozen or cut off); or a pressure condition or NetworkUnavailable is set.
+fail: Ready is False (the kubelet itself says so, and why) or Unknown (the kubelet stopped reporting: it is dead, frozen or cut off); or a pressure condition or NetworkUnavailable is set. warn: the kubelet has started three times or more in the last ten minutes, by its own events.
 What usually breaks it: a container runtime that does not answer, swap that came back after a reboot, a dead network, CNI not ready.`,
 		},
 		{

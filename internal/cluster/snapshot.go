@@ -42,7 +42,9 @@ type Snapshot struct {
 	configMaps configMaps  // that its environment is from
 	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
 	CalicoErr error
-	unplaced  *corev1.Pod  // the one that is made for the node and not bound to it
+	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
+	starts    starts      // of the kubelet, lately
+	startsErr error
 	told      told         // what the kubelet says of a calico-node pod that is not ready
 	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
 	ignored   []corev1.Pod // pods on the node that claim to be it and are not
@@ -190,6 +192,7 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	}
 	all.read(&s.typhaErr, func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.read(&s.told.err, func() { c.readStart(ctx, s, env) })
+	all.read(&s.startsErr, func() { s.starts, s.startsErr = c.readStarts(ctx, s.Node.Name, s.Now.Add(-startsCounted)) })
 	all.Wait()
 	guarded(&s.typhaErr, func() { s.typhaWhy = c.whyNoTypha(ctx, s) })
 	s.hideEtcd()

@@ -19,7 +19,7 @@ func nodeRules() []*Rule {
 			kubeletCutOff, mtuNodeSmall, familyCutOff, mainRuleMissing, nodeUnreachable,
 			kubeletServing, internalShared, nodeTurnsAway, kubeletPortBlocked},
 		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
-		[]*Rule{kubeletSilent, swapReturns, nodeFull}, placementRules(),
+		[]*Rule{kubeletRestarts, kubeletSilent, swapReturns, nodeFull}, placementRules(),
 	)
 }
 
@@ -104,6 +104,40 @@ var kubeletDead = &Rule{
 		return []Case{c}
 	},
 }
+
+// kubeletRestarts is kubernetes-sigs/kubespray#8535.
+var kubeletRestarts = &Rule{
+	ID: "kubelet-restarts", Layer: LayerKubelet, Title: "the kubelet keeps exiting and starting again",
+	Doc: `A kubelet that exits some seconds after its start renews its lease each time, so the node stays Ready or flaps, while no pod starts and logs and exec are refused. Usual reasons are a state file that contradicts a changed configuration (cpu_manager_state after a switch of cpuManagerPolicy, memory_manager_state), a container runtime that refuses it, and a certificate that it may not write. Those that end it before it registers, such as a wrong flag or swap, let the lease run out instead.
+Told from a runtime that hangs by the kubelet's own events: one for each start.`,
+	Fix: probe.Fix{
+		Says:     "Read why it exits: its log ends with the reason each time. The commonest is a saved state that contradicts a changed configuration.",
+		Manifest: append([]string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager"}, managerState.Manifest...),
+		OnlyIf:   managerState.OnlyIf, Radius: managerState.Radius,
+	},
+	RuledOut: []string{facts.CheckNodeLease},
+	Explains: []string{"kubelet-dead", "kubelet-silent", "runtime-stuck"},
+	Match: func(f Findings) []Case {
+		starts := restarted(f)
+		refused := fromOutside(f, kubeletPort).refused
+		if len(starts) == 0 || len(refused)+len(notPlaced(f, facts.ReasonKubelet)) == 0 {
+			return nil
+		}
+		weight := strong
+		if len(refused) > 0 {
+			weight = proof
+		}
+		return []Case{{
+			Says: "the kubelet on {node} exits soon after each start: it" + strings.TrimPrefix(starts[0].Saw, "the kubelet"),
+			For:  slices.Concat(clues(weight, starts), clues(hint, refused), clues(hint, notPlaced(f, facts.ReasonKubelet))),
+			// It may have recovered since.
+			Against: clues(strong, kubeletHere(f).ok), Covers: append(Covers(facts.CheckNodeReady), kubeletGone...),
+		}}
+	},
+}
+
+// restarted is the API's answer that the kubelet has started too often lately.
+func restarted(f Findings) []Finding { return keep(f.Bad(facts.CheckNodeReady), about("kubelet")) }
 
 // kubeletFrozen is a kubelet whose process is there and does nothing.
 var kubeletFrozen = &Rule{

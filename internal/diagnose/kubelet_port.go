@@ -34,8 +34,8 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		c := Case{
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
 			For:  clues(weight, attach),
-			// A kubelet that died in between.
-			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
+			// A kubelet that died in between, or that keeps exiting.
+			Against: slices.Concat(clues(strong, f.Failed(facts.CheckNodeLease)), clues(strong, restarted(f))),
 		}
 		refused := keep(attach, func(r Finding) bool { return saysRefused.MatchString(r.Saw) })
 		// Where other nodes get an answer, a connection that hangs may also be one that the kubelet does not serve, because

@@ -77,6 +77,7 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "it is the runtime's limit of open files", Manifest: []string{"ssh {node} sudo systemctl edit {runtime}  # [Service] LimitNOFILE=1048576, then restart it"}},
+			{If: "it is podPidsLimit in the kubelet's configuration, and it was raised there", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 			{If: "it is that of inotify instances", Manifest: []string{"ssh {node} sudo sysctl -w fs.inotify.max_user_instances=8192"}},
 		},
 		Radius: "reading changes nothing; containers go on running while the runtime is restarted",

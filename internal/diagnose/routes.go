@@ -171,12 +171,12 @@ var routeElsewhere = &Rule{
 	},
 }
 
-// byHand are routes that somebody made to a router, where Calico's would lead to the node, and the pods there do not
-// answer while the node does. Where the routers know the pods such routes are well.
+// byHand are manual routes to a router, where Calico's would lead to the node, and the pods there do not answer while
+// the node does. Where the routers know the pods such routes are well.
 func byHand(f Findings) []Case {
 	_, lives, _ := pinged(f)
 	all := blockCases(f, f.Of(checks.RouteBlocks.ID), checks.FactByHand, func(list []string) string {
-		return "a route that somebody made on {node} leads pods of other nodes to a router, from where they do not answer: " +
+		return "a manual route on {node} sends traffic for other nodes' pods to a router, and nothing comes back: " +
 			strings.Join(list, ", ")
 	})
 	var out []Case
@@ -187,9 +187,21 @@ func byHand(f Findings) []Case {
 		}
 		c.For[0].Weight = hint
 		c.For = append(append(c.For, clues(hint, lost[:1])...), clues(0, lost[1:])...)
+		if dead := hopSilent(f, c.Peer, c.Family); len(dead) > 0 {
+			c.Says += ": " + dead[0].Facts.Str(checks.FactPlace)
+			c.For = append(clues(proof, dead[:1]), c.For...)
+		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// hopSilent are the pings to pods of another node that are lost because the next hop does not answer ARP or neighbour
+// discovery, as the kernel counts.
+func hopSilent(f Findings, node string, family int) []Finding {
+	return keep(f.With(checks.PacketDrops.ID, checks.FactPlaceKind, checks.PlaceNeighbour), func(r Finding) bool {
+		return r.Status == probe.Fail && nodeOf(r) == node && familyOf(r) == family
+	})
 }
 
 // podsOn are the pings from this node to pods of another one in a family: those that nobody answered, and those

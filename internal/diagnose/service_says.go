@@ -66,7 +66,7 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 		},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	Explains: []string{"kubelet-dead", "kubelet-silent", "runtime-stuck", "kubelet-cut-off"},
+	Explains: []string{"kubelet-dead", "kubelet-restarts", "kubelet-silent", "runtime-stuck", "kubelet-cut-off"},
 	Match: func(f Findings) []Case {
 		lines := serviceEnds(f, checks.ServiceKubelet)
 		if len(lines) == 0 || shownElsewhere(f, lines[0]) {
@@ -100,7 +100,7 @@ var kubeletStateDiffers = &Rule{
 	Doc: `The kubelet's CPU and memory managers save which CPUs and memory they gave to pods, with the name of their policy. A kubelet whose configuration names another policy (cpuManagerPolicy, memoryManagerPolicy) ends at every start, with "configured policy ... differs from state checkpoint policy", until the file is removed; it does not do that itself, for pods may run on those CPUs.
 Told from a kubelet that ends for another reason by the file and the configuration.`,
 	Fix:      managerState,
-	Explains: []string{"kubelet-dead", "kubelet-silent"},
+	Explains: []string{"kubelet-dead", "kubelet-restarts", "kubelet-silent"},
 	Match: func(f Findings) []Case {
 		differs := keep(f.Bad(checks.KubeletHealth.ID), func(r Finding) bool { return r.Target == checks.TargetState })
 		if len(differs) == 0 {

@@ -330,12 +330,12 @@ func TestRightsTogether(t *testing.T) {
 	t.Parallel()
 	var all []probe.Result
 	for _, right := range []string{"list ippools", "list felixconfigurations", "get leases", "list felixconfigurations"} {
-		all = append(all, probe.Result{Check: fmt.Sprint("check-", len(all)), Status: probe.Unknown, Saw: "no right to " + right,
-			Facts: probe.Facts{facts.LacksRight: "no right to " + right}})
+		all = append(all, probe.Result{Check: fmt.Sprint("check-", len(all)), Status: probe.Unknown,
+			Saw: "no right to " + right, Facts: probe.Facts{facts.LacksRight: "no right to " + right}})
 	}
 	got := strings.Join(strings.Fields(shownAs(t, "table", Options{}, all)), " ")
-	if want := "rights no right to list ippools, list felixconfigurations, get leases; 'calico-probe preflight'"; !strings.Contains(got, want) ||
-		strings.Contains(got, "check-1") {
+	want := "rights no right to list ippools, list felixconfigurations, get leases; 'calico-probe preflight'"
+	if !strings.Contains(got, want) || strings.Contains(got, "check-1") {
 		t.Errorf("no line %q in\n%s", want, got)
 	}
 }
@@ -347,13 +347,15 @@ func TestBlocks(t *testing.T) {
 		return probe.Group{Cause: cause, Check: check, Nodes: nodes, Of: 3, Example: probe.Example{Node: nodes[0]}}
 	}
 	f := Fleet{Groups: []probe.Group{
-		group("disk-full", "", "a"), group("", "pod-ping", "b", "c"), group("", "node-disk", "a"), group("", "pod-tcp", "b", "c"),
+		group("disk-full", "", "a"), group("", "pod-ping", "b", "c"), group("", "node-disk", "a"),
+		group("", "pod-tcp", "b", "c"),
 	}}
 	var got []string
 	for _, of := range blocks(f.Groups) {
 		got = append(got, f.answer(of...))
 	}
-	want := []string{"a: [disk-full, ]", "2 of 3 nodes: no known cause explains pod-ping, pod-tcp", "a: no known cause explains node-disk"}
+	want := []string{"a: [disk-full, ]", "2 of 3 nodes: no known cause explains pod-ping, pod-tcp",
+		"a: no known cause explains node-disk"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

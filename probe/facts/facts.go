@@ -79,6 +79,7 @@ const (
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
+	KubeletStarts  probe.Fact = "kubelet_starts"  // how often the kubelet has started lately
 	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
 	Lacks          probe.Fact = "lacks"           // list of rights, VERB RESOURCE, or of kinds
 	OfPlugin       probe.Fact = "of_plugin"       // true: of the CNI plugin's account

@@ -200,6 +200,8 @@ var obstacles = []struct {
 	{is: ObstacleProcesses, words: regexp.MustCompile(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
+	// With room for a few processes only, runc's second one cannot be started.
+	{of: StartsSandbox, is: ObstacleProcesses, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: ObstacleSnapshotter, words: regexp.MustCompile(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
 	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// A kubelet writes an event each time it starts. So many of them within so long are a kubelet that keeps exiting.
+const (
+	startsCounted = 10 * time.Minute
+	startsMost    = 3
+)
+
+// starts are the starts of a node's kubelet that its events still tell of.
+type starts struct {
+	n    int
+	last time.Time
+}
+
+// readStarts counts the starts of a kubelet since a time.
+func (c *Client) readStarts(ctx context.Context, node string, since time.Time) (starts, error) {
+	list, err := c.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
+			fields.OneTermEqualSelector("involvedObject.name", node),
+			fields.OneTermEqualSelector("reason", "Starting")).String(),
+		Limit: eventsMost,
+	})
+	if err != nil {
+		return starts{}, fmt.Errorf("listing events of the node: %w", err)
+	}
+	var out starts
+	for i, e := range list.Items {
+		at := eventTime(&list.Items[i])
+		if e.Source.Component != "kubelet" || at.Before(since) {
+			continue
+		}
+		out.n += max(1, int(e.Count))
+		if at.After(out.last) {
+			out.last = at
+		}
+	}
+	return out, nil
+}
+
+// restarts is the answer about the starts of the kubelet, false where there is nothing to say.
+func (s *Snapshot) restarts() (probe.Result, bool) {
+	var r probe.Result
+	switch {
+	case denied(s.startsErr):
+		r = unread(s.startsErr)
+		r.Status = probe.Skip
+	case s.startsErr != nil:
+		r = unread(s.startsErr)
+	case s.starts.n < startsMost:
+		return r, false
+	default:
+		age := s.Now.Sub(s.starts.last)
+		r = probe.Found(probe.Warn, "the kubelet has started %d times in the last %s, most recently %s ago", s.starts.n,
+			probe.Age(startsCounted), probe.Age(age)).With(facts.KubeletStarts, s.starts.n).With(facts.Age, age.Seconds())
+	}
+	return r.On("kubelet"), true
+}

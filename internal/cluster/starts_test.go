@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestKubeletStarts counts the kubelet's own events of the last minutes, and no one else's.
+func TestKubeletStarts(t *testing.T) {
+	t.Parallel()
+	const events = "/api/v1/namespaces/default/events"
+	now := time.Now().UTC()
+	event := func(by string, count int, ago time.Duration) string {
+		return fmt.Sprintf(`{"metadata":{"name":"%s-%d"},"involvedObject":{"kind":"Node","name":"node-b"},"reason":"Starting",`+
+			`"source":{"component":%q},"count":%d,"lastTimestamp":%q}`, by, int(ago.Seconds()), by, count, now.Add(-ago).Format(time.RFC3339))
+	}
+	for name, c := range map[string]struct {
+		items []string
+		want  string
+	}{
+		"often":   {[]string{event("kubelet", 1, 9*time.Second), event("kubelet", 0, time.Minute), event("kubelet", 4, 2*time.Minute)}, "started 6 times in the last 10m, most recently 9s ago"},
+		"once":    {[]string{event("kubelet", 1, 9*time.Second)}, ""},
+		"others":  {[]string{event("kube-proxy", 9, time.Second), event("kubelet", 1, time.Minute)}, ""},
+		"history": {[]string{event("kubelet", 9, time.Hour), event("kubelet", 1, time.Minute)}, ""},
+		"none":    {nil, ""},
+	} {
+		client := serverOf(t, map[string]string{events: `{"kind":"EventList","apiVersion":"v1","items":[` + strings.Join(c.items, ",") + `]}`}, nil)
+		s := &Snapshot{Now: now}
+		s.starts, s.startsErr = client.readStarts(t.Context(), "node-b", now.Add(-startsCounted))
+		r, is := s.restarts()
+		if is != (c.want != "") || !strings.Contains(r.Saw, c.want) || s.startsErr != nil {
+			t.Errorf("%s: %v %q %v", name, is, r.Saw, s.startsErr)
+		}
+	}
+	if _, err := serverOf(t, nil, nil).readStarts(t.Context(), "node-b", now); err == nil {
+		t.Error("no error where events cannot be listed")
+	}
+}

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// blocks are the groups that are shown together: one with a cause alone, those without one that have the same nodes
+// together, where the first of them is.
+func blocks(groups []probe.Group) [][]probe.Group {
+	var out [][]probe.Group
+	for _, g := range groups {
+		i := slices.IndexFunc(out, func(of []probe.Group) bool {
+			return g.Cause == "" && of[0].Cause == "" && slices.Equal(of[0].Nodes, g.Nodes)
+		})
+		if i < 0 {
+			out = append(out, []probe.Group{g})
+			continue
+		}
+		out[i] = append(out[i], g)
+	}
+	return out
+}
+
+// moreGroups says how many blocks are not shown from one on, and the nodes that no shown one has.
+func moreGroups(all [][]probe.Group, from int) string {
+	var shown, left []string
+	for i, of := range all {
+		for _, name := range of[0].Nodes {
+			switch {
+			case i < from:
+				shown = append(shown, name)
+			case !slices.Contains(left, name):
+				left = append(left, name)
+			}
+		}
+	}
+	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(shown, name) })
+	text := fmt.Sprintf("%s with -o json", plural(len(all)-from, "more fault"))
+	if len(left) > 0 {
+		text += ", also on " + firstNodes(left)
+	}
+	return text
+}
+
+// title is what a block is about: its cause, or the checks that no cause explains.
+func title(of ...probe.Group) string {
+	g := of[0]
+	if g.Cause == "" {
+		var checks []string
+		for _, g := range of {
+			checks = append(checks, g.Check)
+		}
+		return "no known cause explains " + strings.Join(checks, ", ")
+	}
+	name := ""
+	if c := g.Example.Cause; c != nil {
+		name = cmp.Or(c.Title, c.Says) + "  "
+	}
+	return fmt.Sprintf("%s[%s, %s]", name, g.Cause, g.Confidence)
+}
+
+// answer is a block in one sentence.
+func (f Fleet) answer(of ...probe.Group) string {
+	g := of[0]
+	if len(g.Nodes) == 1 {
+		return fmt.Sprintf("%s: %s", g.Nodes[0], title(of...))
+	}
+	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(of...))
+}
+
+// examples are the bad answers of groups that no cause explains.
+func examples(of []probe.Group) []string {
+	var out []string
+	for _, g := range of {
+		if r := g.Example.Result; r != nil {
+			out = append(out, named(*r)+": "+r.Saw)
+		}
+	}
+	return out
+}
