@@ -1,7 +1,9 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/session"
 	"github.com/calico-probe/calico-probe/probe"
 )
+
+var update = flag.Bool("update", false, "write what is generated in docs")
 
 // TestReadme holds the README to what the program is.
 func TestReadme(t *testing.T) {
@@ -51,14 +55,9 @@ func TestReadme(t *testing.T) {
 // those of this release.
 func TestPagesAgree(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/(?:probe|toolbox):[0-9][0-9a-z.-]*`)
 	named := 0
-	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md", "../../CONTRIBUTING.md",
-		"../../test/sandbox/README.md") {
+	for _, page := range markdown(t) {
 		text := read(t, page)
 		for _, link := range links(text) {
 			file, anchor, _ := strings.Cut(link, "#")
@@ -82,6 +81,27 @@ func TestPagesAgree(t *testing.T) {
 	if named == 0 {
 		t.Error("no page names the image")
 	}
+}
+
+// markdown lists every page of the repository.
+func markdown(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", ".cache", "bin", "dist", "testdata"}, entry.Name()):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".md":
+			out = append(out, name)
+		}
+		return nil
+	})
+	if err != nil || len(out) < 20 {
+		t.Fatalf("%d pages, %v", len(out), err)
+	}
+	return out
 }
 
 // links are where a page leads to, but for other sites.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -49,6 +49,7 @@ func built() *time.Time {
 
 // documented is the tree of commands without what depends on the machine it is described on.
 func (a *app) documented(root *cobra.Command) *cobra.Command {
+	delete(root.Annotations, cobra.CommandDisplayNameAnnotation) // kubectl's plugin has the same verbs
 	same := map[string]string{"cache-dir": "$HOME/.kube/cache", "image": probe.Image, "toolbox-image": probe.Toolbox}
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
@@ -67,13 +68,19 @@ func (a *app) documented(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// made heads what 'make docs' writes.
-const made = "<!-- Written by 'make docs' from the code: change it there. -->\n"
+// written heads each page, so that a copy says of which version it is.
+const written = "<!-- Written by 'calico-probe docs' of calico-probe " + probe.Release + ". -->\n"
 
-// writeCLI describes every verb with its flags, in one page.
-func (a *app) writeCLI(w io.Writer, root *cobra.Command) error {
-	fmt.Fprint(w, made+"\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says. Exit codes are in the [README](../../README.md#exit-codes).\n"+
-		"Verbs that read a cluster take [kubectl's flags](#calico-probe-options) too.\n\n")
+// cliReference describes the exit codes, and every verb with its flags.
+func (a *app) cliReference(root *cobra.Command) (string, error) {
+	var b strings.Builder
+	b.WriteString(written + "\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says.\n" +
+		"Verbs that read a cluster take [kubectl's flags](#calico-probe-options) too.\n\n" +
+		"## Exit codes\n\n| code | means |\n|---|---|\n")
+	for _, c := range report.ExitCodes() {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, prose(c.Means))
+	}
+	b.WriteString("\n")
 	anchor := func(file string) string {
 		return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
 	}
@@ -82,7 +89,7 @@ func (a *app) writeCLI(w io.Writer, root *cobra.Command) error {
 		if cmd.Hidden || cmd.Name() == "help" {
 			return nil
 		}
-		if err := doc.GenMarkdownCustom(cmd, w, anchor); err != nil {
+		if err := doc.GenMarkdownCustom(cmd, &b, anchor); err != nil {
 			return err
 		}
 		for _, sub := range cmd.Commands() {
@@ -92,13 +99,14 @@ func (a *app) writeCLI(w io.Writer, root *cobra.Command) error {
 		}
 		return nil
 	}
-	return each(a.documented(root))
+	err := each(a.documented(root))
+	return b.String(), err
 }
 
-// writeCheckReference is what explain says of each check, in one page.
-func writeCheckReference(w io.Writer) error {
+// checkReference is what explain says of each check, in one page.
+func checkReference() string {
 	var b strings.Builder
-	fmt.Fprint(&b, made+"\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n| check | asks |\n|---|---|\n")
+	fmt.Fprint(&b, written+"\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n| check | asks |\n|---|---|\n")
 	for _, d := range described(examine.Suite()) {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
 	}
@@ -108,14 +116,13 @@ func writeCheckReference(w io.Writer) error {
 			fmt.Fprintf(&b, "- %s: %s\n", row[0], prose(row[1]))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-// writeCauseReference is what explain says of each cause, in one page.
-func writeCauseReference(w io.Writer) error {
+// causeReference is what explain says of each cause, in one page.
+func causeReference() string {
 	var b strings.Builder
-	fmt.Fprint(&b, made+`
+	fmt.Fprint(&b, written+`
 # Causes
 
 What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
@@ -140,8 +147,7 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 			fmt.Fprintf(&b, "\nAlso accounts for: %s\n", strings.Join(r.Explains, ", "))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // prose makes a text of ours Markdown that reads as it does on a terminal: each of its

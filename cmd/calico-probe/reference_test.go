@@ -2,69 +2,172 @@ package main
 
 import (
 	"bytes"
-	"flag"
-	"io"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-var update = flag.Bool("update", false, "write the references")
-
-// TestDocsReference wants the references to be what the program says.
-func TestDocsReference(t *testing.T) {
+// TestReference wants 'docs' to write a whole section for each cause, check and verb, the same on every machine and
+// as kubectl's plugin.
+func TestReference(t *testing.T) {
 	t.Setenv("CALICO_PROBE_IMAGE", "elsewhere.example/probe")
 	t.Setenv("CALICO_PROBE_TOOLBOX_IMAGE", "elsewhere.example/toolbox")
+	pages := docsPages(t)
+	ui.AsPlugin = true
+	defer func() { ui.AsPlugin = false }()
+	if !maps.Equal(pages, docsPages(t)) {
+		t.Error("'kubectl calico-probe docs' writes other pages")
+	}
+	var codes []string
+	for _, c := range report.ExitCodes() {
+		codes = append(codes, fmt.Sprintf("\n| %d | ", c.Code))
+	}
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
-	for name, write := range map[string]func(io.Writer) error{
-		"cli": func(w io.Writer) error {
-			return a.writeCLI(w,
-				a.command())
-		}, "checks": writeCheckReference, "causes": writeCauseReference,
+	for name, want := range map[string]struct{ headings, has []string }{
+		"causes.md": {causeIDs(), []string{".\n", "\nFix: ", "\nTouches: "}},
+		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- asked from: ", "\n- deadline: "}},
+		"cli.md":    {visible(a.documented(a.command())), []string{"\n### Options", "--help", "\n### SEE ALSO\n"}},
 	} {
-		file := filepath.Join("../../docs/reference", name+".md")
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
-		if *update {
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
+		text := pages[name]
+		for _, heading := range want.headings {
+			_, section, found := strings.Cut(text, "\n## "+heading+"\n")
+			section, _, _ = strings.Cut(section, "\n## ")
+			for _, has := range want.has {
+				if !found || !strings.Contains(section, has) {
+					t.Errorf("%s: the section %s has no %q:\n%s", name, heading, has, section)
+				}
+			}
+			if strings.Count(section, "\n```")%2 != 0 {
+				t.Errorf("%s: the section %s opens a block and does not close it", name, heading)
 			}
 		}
-		is, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(is, b.Bytes()) {
-			t.Errorf("docs/reference/%s.md is not what the program says (%v): 'make docs' writes it", name, err)
+		if len(want.headings) < 30 || strings.Contains(text, "elsewhere.example") {
+			t.Errorf("%s has %d sections, or depends on this machine", name, len(want.headings))
 		}
-		text := b.String()
-		if strings.Contains(text, "elsewhere.example") || name == "cli" && !strings.Contains(text, "(default \"$HOME/.kube/cache\")") {
-			t.Errorf("%s depends on this machine", name)
+	}
+	for _, has := range append(codes, `(default "$HOME/.kube/cache")`) {
+		if !strings.Contains(pages["cli.md"], has) {
+			t.Errorf("cli.md lacks %q", has)
 		}
-		want := map[string][]string{"checks": examine.CheckIDs(examine.Suite()), "causes": causeIDs(),
-			"cli": {"calico-probe run", "calico-probe analyze", "calico-probe completion zsh"}}[name]
-		for _, heading := range want {
-			if !strings.Contains(text, "\n## "+heading+"\n") {
-				t.Errorf("%s lacks %s", name, heading)
-			}
-		}
-		for _, link := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(text, -1) {
-			if !slices.Contains(anchors(text), link[1]) {
-				t.Errorf("%s: nothing is at %s", name, link[0])
+	}
+}
+
+// TestReferenceStandsAlone wants exactly the promised files, with links that stay inside their page: a copy goes to
+// where the repository is not.
+func TestReferenceStandsAlone(t *testing.T) {
+	t.Parallel()
+	pages := docsPages(t)
+	want := []string{"causes.md", "checks.md", "cli.md"}
+	items, err := library(nil)
+	if err != nil || len(items) < 10 {
+		t.Fatalf("%d runbooks, %v", len(items), err)
+	}
+	for _, it := range items {
+		want = append(want, "skills/"+runbook.SkillName(it.Name)+"/SKILL.md")
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(pages)); !slices.Equal(got, want) {
+		t.Errorf("docs wrote %q, want %q", got, want)
+	}
+	for name, text := range pages {
+		headings := anchors(text)
+		for _, link := range links(text) {
+			if anchor, inside := strings.CutPrefix(link, "#"); !inside || !slices.Contains(headings, anchor) {
+				t.Errorf("%s: nothing is at %s", name, link)
 			}
 		}
 	}
-	if len(diagnose.Rules()) < 100 {
-		t.Errorf("only %d causes", len(diagnose.Rules()))
+}
+
+// TestDocsOverwritesNothing wants 'docs' to take an absent or empty folder, and every other argument refused with one
+// line while the files stay as they are.
+func TestDocsOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	full, file := filepath.Join(dir, "full"), filepath.Join(dir, "full", "cli.md")
+	if err := os.Mkdir(full, 0o755); err != nil {
+		t.Fatal(err)
 	}
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		exit int
+		says string
+	}{
+		{nil, 2, "docs takes one folder"},
+		{[]string{""}, 2, "docs takes one folder"},
+		{[]string{"a", "b"}, 2, "docs takes one folder"},
+		{[]string{full}, 2, full + " is not empty"},
+		{[]string{file}, 2, file + " is a file"},
+		{[]string{filepath.Join(file, "below")}, 1, "not a directory"},
+	} {
+		exit, out, errs := call(t, append([]string{"docs"}, c.args...)...)
+		if exit != c.exit || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: exit %d, want %d and %q in one line: %s%s", c.args, exit, c.exit, c.says, out, errs)
+		}
+	}
+	if err := writePages(full, map[string]string{"cli.md": "ours"}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file that appeared meanwhile: %v", err)
+	}
+	if left, err := os.ReadDir(full); err != nil || len(left) != 1 || read(t, file) != "mine" {
+		t.Errorf("the folder has %v, %v; its file %q", left, err, read(t, file))
+	}
+	for _, good := range []string{t.TempDir(), filepath.Join(dir, "new", "er")} {
+		exit, out, errs := call(t, "docs", good)
+		if exit != 0 || out != "" || !strings.Contains(errs, " files to "+good+"\n") {
+			t.Errorf("%s: exit %d\n%s%s", good, exit, out, errs)
+		}
+	}
+}
+
+// docsPages are the files that 'docs' writes, by their path below the folder.
+func docsPages(t *testing.T) map[string]string {
+	t.Helper()
+	dir, pages := t.TempDir(), map[string]string{}
+	if exit, out, errs := call(t, "docs", dir); exit != 0 {
+		t.Fatalf("exit %d, %s%s", exit, out, errs)
+	}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		pages[filepath.ToSlash(rel)] = read(t, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+// visible lists a command and those below it, without the hidden ones and help.
+func visible(cmd *cobra.Command) []string {
+	if cmd.Hidden || cmd.Name() == "help" {
+		return nil
+	}
+	out := []string{cmd.CommandPath()}
+	for _, sub := range cmd.Commands() {
+		out = append(out, visible(sub)...)
+	}
+	return out
 }
 
 // TestManPages are read by man itself where it is, and have what such a page must.

@@ -242,7 +242,7 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.AddCommand(
 		a.run(), a.mesh(), a.capture(), a.analyze(), a.diff(), a.bundle(), a.shell(), a.runbook(), a.checks(),
 		a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.mcp(), a.conditions(), a.manifests(), a.preflight(),
-		a.options(), a.version(), a.man(),
+		a.docs(), a.options(), a.version(), a.man(),
 	)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

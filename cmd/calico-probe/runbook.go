@@ -173,8 +173,8 @@ func (a *app) runbookSkill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for an agent that has the tools of 'calico-probe mcp'",
 		Long: `Prints a runbook as a SKILL.md: which tools of 'calico-probe mcp' an agent calls, in which
-order, and what is to be said beside each cause. Those of the built-in runbooks are in the
-folder skills of calico-probe's sources.`,
+order, and what is to be said beside each cause. 'calico-probe docs DIR' writes those of the
+built-in runbooks.`,
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			it, err := findRunbook(args[0], dirs)

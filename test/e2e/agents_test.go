@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/calico-probe/calico-probe/internal/runbook"
 )
 
 // What an agent may need for one of the incidents of the field.
@@ -65,7 +63,7 @@ func agent(t testing.TB, args ...string) *mcp.ClientSession {
 // skillCalls are the calls that a skill prescribes, as its text has them.
 func skillCalls(t testing.TB, name string) [][3]string {
 	t.Helper()
-	b, err := os.ReadFile(file("deploy/skills/" + runbook.SkillName(name) + "/SKILL.md"))
+	b, err := client(t, "runbook", "skill", name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,8 @@ func TestOneClearLine(t *testing.T) {
 		{"no API, its check", "run --via local --checks node-ready,node-load", 2, "--via local cannot ask node-ready"},
 		{"the run's own check", "run --node node-a --checks probe-placed", 2, "answered by every run"},
 		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},
+		{"docs into what", "docs", 2, "docs takes one folder, which is new or empty"},
+		{"docs among other files", "docs /etc", 2, "/etc is not empty"},
 		{"explain what", "explain nothing-known", 2, "'calico-probe checks' and 'calico-probe causes' list them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

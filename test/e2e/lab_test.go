@@ -386,8 +386,8 @@ Where a runbook is named, it was started on the fault too, with nobody to ask, a
 var agentsPage = page{"docs/agents-trials.md", `# What an agent needs to find the cause
 
 Written by 'make faults', and without a model: on each incident of the field, made for real on the sandbox, a program
-calls the tools of ` + "`calico-probe mcp`" + ` exactly as the [skill](../deploy/skills) of its runbook prescribes. At most three calls and
-6,000 tokens of answers (vocabulary o200k_base) are allowed; a text of more than 2,000 fails the test.
+calls the tools of ` + "`calico-probe mcp`" + ` exactly as the skill of its runbook prescribes (` + "`calico-probe runbook skill NAME`" + `). At
+most three calls and 6,000 tokens of answers (vocabulary o200k_base) are allowed; a text of more than 2,000 fails the test.
 
 | fault | incident | skill of | first cause | calls | tokens |
 |---|---|---|---|---|---|

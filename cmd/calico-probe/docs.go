@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/ui"
+)
+
+const docsExample = `  # every cause, check and flag of this version, to read and to search
+  calico-probe docs reference
+  grep -n FORWARD reference/causes.md`
+
+// docs writes the references and the skills, which are generated and therefore not in git.
+func (a *app) docs() *cobra.Command {
+	return &cobra.Command{
+		Use: "docs DIR", Short: "Write the reference of causes, checks and flags, and the skills for agents", Example: docsExample,
+		Long: `Writes Markdown into a new or empty folder:
+
+causes.md   each cause, as 'explain' prints it
+checks.md   each check, as 'explain' prints it
+cli.md      each verb with its flags, and the exit codes
+skills/     a SKILL.md for each built-in runbook, for an agent with the tools of 'mcp'
+
+It overwrites no file. The archives of a release have the same files in their folder docs.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return ui.BadUsage("docs takes one folder, which is new or empty")
+			}
+			return emptyFolder(args[0])
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pages, err := a.referencePages(cmd.Root())
+			if err != nil {
+				return err
+			}
+			if err := writePages(args[0], pages); err != nil {
+				return err
+			}
+			ui.Say(a.ErrOut, "wrote %d files to %s", len(pages), args[0])
+			return nil
+		},
+	}
+}
+
+// emptyFolder refuses a folder in which a page could replace a file, or be mistaken for one of another version.
+func emptyFolder(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return ui.BadUsage("%s is a file; docs takes a new or empty folder", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return ui.BadUsage("%s is not empty; docs takes a new or empty folder", dir)
+	}
+	return nil
+}
+
+// referencePages returns the text of each page by its path below the folder, with slashes.
+func (a *app) referencePages(root *cobra.Command) (map[string]string, error) {
+	cli, err := a.cliReference(root)
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]string{"causes.md": causeReference(), "checks.md": checkReference(), "cli.md": cli}
+	items, err := library(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range items {
+		var skill strings.Builder
+		if err := runbook.WriteSkill(&skill, it); err != nil {
+			return nil, fmt.Errorf("runbook %s: %w", it.Name, err)
+		}
+		pages[path.Join("skills", runbook.SkillName(it.Name), "SKILL.md")] = skill.String()
+	}
+	return pages, nil
+}
+
+// writePages creates each file exclusively: two runs at once cannot mix their pages.
+func writePages(dir string, pages map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(pages[name])
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
