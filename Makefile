@@ -237,7 +237,7 @@ bench: build image toolbox-here sandbox clients ## measure, as ratios within one
 	@cat $(BENCHED)
 	@go run ./test/e2e/performance <$(BENCHED) >$(CACHE)/performance.md && mv $(CACHE)/performance.md docs/performance.md
 
-docs: ## write what is generated: references, schemas (a test says when they are stale)
+docs: ## write what is generated and in git: schemas, manifests, parts of docs (a test says when they are stale)
 	go test -count=1 ./docs/schema ./cmd/calico-probe ./internal/examine ./internal/install -run '^TestDocs' -update
 
 lint: ## vet on every system, and golangci-lint
@@ -268,6 +268,7 @@ release-files: carried image toolbox
 	@$(SAME) go build -buildvcs=true -o $(FILES)/calico-probe ./cmd/calico-probe
 	@for s in bash zsh fish powershell; do $(FILES)/calico-probe completion $$s >$(FILES)/completions/calico-probe.$$s || exit 1; done
 	@$(FILES)/calico-probe man $(FILES)/man
+	@$(FILES)/calico-probe docs $(FILES)/docs
 	@rm $(FILES)/calico-probe
 
 # For goreleaser, which builds the client for every system.

@@ -27,6 +27,11 @@ func TestReleaseArchives(t *testing.T) {
 		t.Run(system, func(t *testing.T) {
 			from, store, bin := t.TempDir(), t.TempDir(), t.TempDir()
 			unpack(t, filepath.Join(os.Getenv("DIST"), path.Base(at.URI)), from)
+			for _, page := range []string{"causes.md", "checks.md", "cli.md", "skills/calico-node-trouble/SKILL.md"} {
+				if text := read(t, filepath.Join(from, "docs", page)); len(text) < 1000 {
+					t.Errorf("docs/%s has %d bytes", page, len(text))
+				}
+			}
 			for _, f := range at.Files {
 				if err := os.Rename(filepath.Join(from, f.From), filepath.Join(store, f.To, f.From)); err != nil {
 					t.Error(err)

@@ -103,6 +103,27 @@ func archived(t *testing.T) []string {
 	return out
 }
 
+// TestArchivesHaveTheDocs wants each generated folder of the archives written by 'make release-files', the output of
+// 'calico-probe docs' among them.
+func TestArchivesHaveTheDocs(t *testing.T) {
+	t.Parallel()
+	makefile, config, folders := read(t, "../../Makefile"), read(t, "../../.goreleaser.yaml"), []string{}
+	for _, m := range regexp.MustCompile(`src: (\S+), dst: (\w+)`).FindAllStringSubmatch(config, -1) {
+		folders = append(folders, m[2])
+		if from := strings.TrimSuffix(m[1], "/*"); from != ".cache/release/"+m[2] {
+			t.Errorf("the folder %s of the archives comes from %s", m[2], from)
+		}
+	}
+	if want := []string{"completions", "man", "docs"}; !slices.Equal(folders, want) {
+		t.Errorf("the archives have the folders %q, want %q", folders, want)
+	}
+	for _, verb := range []string{"man", "docs"} {
+		if call := "/calico-probe " + verb + " $(FILES)/" + verb + "\n"; !strings.Contains(makefile, call) {
+			t.Errorf("make release-files does not call %q", call)
+		}
+	}
+}
+
 // TestKrew holds .krew.yaml to krew's rules, for krew's own code is no module to be had, and
 // to what is in the archives.
 func TestKrew(t *testing.T) {
