@@ -9,7 +9,7 @@ import (
 )
 
 // TestWhatRoundFourMissed has what the fourth round of blind trials answered wrongly, as it was seen there, and near
-// misses of each (docs/blind-trials.md).
+// misses of each.
 func TestWhatRoundFourMissed(t *testing.T) {
 	t.Parallel()
 	noSocket := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
