@@ -23,6 +23,7 @@ import (
 // two minutes called stuck. Its process begins as a shell, before most other
 // tests, and takes the program's name at the end: it keeps its age.
 func TestStalledInit(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	cmd := exec.Command(file("bin/sandbox"), "exec", "--name", clusterName, node, "--", "bash", "-c", "read && as=$(mktemp -d)/install && ln -s $(command -v sleep) $as && exec -a /opt/cni/bin/install $as 600")
 	in, err := cmd.StdinPipe()

@@ -641,6 +641,7 @@ func address(t testing.TB, node string) string {
 // TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
 // and the alert, which Alertmanager goes on sending, starts no other.
 func TestAlertsKilled(t *testing.T) {
+	slow(t)
 	port, dir := freePort(t), t.TempDir()
 	args := append(withRoutes(t, ""), "--store", dir)
 	s, kill := serve(t, port, args...)
@@ -794,6 +795,7 @@ func TestNodeEvents(t *testing.T) {
 // TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
 // limits, and every alert is in a report once Alertmanager has sent again what was refused.
 func TestAlertsBurst(t *testing.T) {
+	slow(t)
 	ctx := t.Context()
 	k := kube(t)
 	const nodes, each = 40, 25
@@ -908,6 +910,7 @@ func signed(t testing.TB) (ca, cert, key string) {
 // TestAlertsCertificates has Alertmanagers show a certificate: ours is let in, another's
 // not, and nothing is run for it.
 func TestAlertsCertificates(t *testing.T) {
+	slow(t)
 	ca, cert, key := signed(t)
 	_, theirCert, theirKey := signed(t)
 	port, dir := freePort(t), t.TempDir()

@@ -140,6 +140,7 @@ func (d document) saidNothing(t testing.TB, way string) {
 // TestAlteredUnrehearsed has the policy change only what is really made. The pod is gone at
 // once, and nothing of it is believed.
 func TestAlteredUnrehearsed(t *testing.T) {
+	slow(t)
 	altering(t, "", "pods", "CREATE", undeclared, offNetwork)
 	unchanged(t)
 	var d document
@@ -160,6 +161,7 @@ func TestAlteredUnrehearsed(t *testing.T) {
 // TestAlteredEphemeral is the same with a container in calico-node's pod, which nobody can
 // take out again: where a dry run shows it, it does not get there.
 func TestAlteredEphemeral(t *testing.T) {
+	slow(t)
 	const (
 		says  = `its image is "sandbox.local/workload:1" instead of "` + probe.Image + `"`
 		patch = `[JSONPatch{op: "replace", path: "/spec/ephemeralContainers/0/image", value: "sandbox.local/workload:1"}]`
@@ -214,6 +216,7 @@ func TestAlteredEphemeral(t *testing.T) {
 // TestAlteredJob has the clean-up job suspended, as queues for jobs do it: it would never
 // end, so it is not kept, and the run says so.
 func TestAlteredJob(t *testing.T) {
+	slow(t)
 	altering(t, "batch", "jobs", "CREATE", onlyOurs, `[JSONPatch{op: "add", path: "/spec/suspend", value: true}]`)
 	eventually(t, 30*time.Second, func() string { return preflighted(t, 0, "spec.suspend is true instead of false") })
 	d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
@@ -227,6 +230,7 @@ func TestAlteredJob(t *testing.T) {
 
 // TestAppArmor wants the annotation for Kubernetes before 1.30 to be no obstacle later.
 func TestAppArmor(t *testing.T) {
+	slow(t)
 	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
 	waitFor(t, out, `"way":"pod"`)
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
@@ -251,6 +255,7 @@ func TestAppArmor(t *testing.T) {
 // TestQuotas has the real words of quotas and limit ranges that refuse the probe's pod, and
 // wants the next namespace or access method taken.
 func TestQuotas(t *testing.T) {
+	slow(t)
 	for name, c := range map[string]struct{ limit, quota, says string }{
 		"min":    {"type: Container, min: {cpu: 100m}", "", "minimum cpu usage per Container is 100m, but request is 0"},
 		"max":    {"type: Container, max: {memory: 64Mi}", "", "maximum memory usage per Container is 64Mi, but limit is "},

@@ -87,6 +87,7 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 // the probe answers. What is open goes on, so the answer is whole; nothing can be cleaned
 // up by the client, which says so, and the cluster does it.
 func TestAPIRefusesInMidRun(t *testing.T) {
+	slow(t)
 	unchanged(t)
 	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -159,6 +160,7 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 // TestNodeDeletedInMidRun deletes the Node object while its probe answers, and wants the
 // run to end by itself, without "healthy", and nothing of ours left.
 func TestNodeDeletedInMidRun(t *testing.T) {
+	slow(t)
 	nodes := kube(t).CoreV1().Nodes()
 	node, err := nodes.Get(t.Context(), "node-b", metav1.GetOptions{})
 	if err != nil {
@@ -241,6 +243,7 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 // clean up after it: its probe ends by itself, and its objects go as soon as the
 // controllers are back.
 func TestControllersAwayAndClientKilled(t *testing.T) {
+	slow(t)
 	pids := controllers(t)
 	stop := func(s syscall.Signal) {
 		for _, pid := range pids {

@@ -25,6 +25,7 @@ func signalAll(t testing.TB, node, name, signal string) {
 // TestKubeletFrozen wants a node nobody can get onto to be a finding, soon, and
 // without anything waiting there for the kubelet's return.
 func TestKubeletFrozen(t *testing.T) {
+	slow(t)
 	signalAll(t, "node-b", "kubelet", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
 	eventually(t, 90*time.Second, func() string { // the lease runs out
@@ -52,6 +53,7 @@ func TestKubeletFrozen(t *testing.T) {
 // TestRuntimeFrozen wants a runtime that accepts and never answers named as what
 // keeps the probe out.
 func TestRuntimeFrozen(t *testing.T) {
+	slow(t)
 	calicoReady(t, "node-b")
 	thaw := func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") }
 	t.Cleanup(thaw)
@@ -80,6 +82,7 @@ func TestRuntimeFrozen(t *testing.T) {
 // TestKubeletFreezesMidRun wants a line that dies without a word to be noticed by
 // the missing beats, what did arrive to be shown, and nothing to be left.
 func TestKubeletFreezesMidRun(t *testing.T) {
+	slow(t)
 	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on
 	t.Cleanup(func() {
 		signalAll(t, "node-a", "kubelet", "CONT")
@@ -107,6 +110,7 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 // Calico would pick, with the setting that would not; and then, once it is
 // registered, as an address that no other node can use.
 func TestSecondNIC(t *testing.T) {
+	slow(t)
 	register := func(address string) {
 		t.Helper()
 		patch := `{"metadata":{"annotations":{"projectcalico.org/IPv4Address":"` + address + `"}}}`
@@ -146,6 +150,7 @@ func TestSecondNIC(t *testing.T) {
 // TestDeadBIRD kills a node's BIRD and wants it named there, and on the other node
 // as a peer whose machine answers and whose BIRD does not.
 func TestDeadBIRD(t *testing.T) {
+	slow(t)
 	t.Cleanup(func() {
 		mustSandbox(t, "exec", "node-a", "--", "rm", "/var/lib/calico/sandbox/bird.down")
 		calicoReady(t, "node-a")

@@ -111,6 +111,7 @@ func dropping(t *testing.T, node, chain, rule string) {
 
 // TestCaptureByEachMethod captures by the access methods that put a probe there, and to a pipe.
 func TestCaptureByEachMethod(t *testing.T) {
+	slow(t)
 	nodeReady(t, "node-a")
 	nodeReady(t, "node-b")
 	_, far := podOn(t, "default", "workload-a", "node-a")
@@ -135,6 +136,7 @@ func TestCaptureByEachMethod(t *testing.T) {
 // TestCaptureHasFewRights wants a pod with one capability that says what it is for, and nothing left of it once its
 // client is killed.
 func TestCaptureHasFewRights(t *testing.T) {
+	slow(t)
 	nodeReady(t, "node-a")
 	file := filepath.Join(t.TempDir(), "file.pcapng")
 	cmd, _ := started(t, nil, "capture", "--node", "node-a", "--via", "pod", "--reason", "INC-7", "--seconds", "60",

@@ -48,6 +48,7 @@ func wantsHealth(t testing.TB, node string, status corev1.ConditionStatus, messa
 // TestConditions has conditions written by an account with the rights that 'manifests' grants and no more, as a job
 // in the cluster does it, and takes them away again.
 func TestConditions(t *testing.T) {
+	slow(t)
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
 	const name = "calico-probe-conditions"
 	rights := call(t, "manifests", "--ways", "conditions", "--service-account", install.Namespace+":"+name)

@@ -62,6 +62,7 @@ func locally(t testing.TB, node, script, ids string) document {
 // TestFrozenDaemons freezes every daemon of a node and wants each named, by the
 // client on the node itself: nothing can be put there any more.
 func TestFrozenDaemons(t *testing.T) {
+	slow(t)
 	const node, all = "node-a", "felix-live,felix-ready,bird-socket,bgp-session,containerd-health,cri-health,kubelet-health,kubeproxy-health"
 	daemons := []string{"kubelet", "kube-proxy", "containerd", "bird", "bird6", "calico-node"}
 	for _, r := range locally(t, node, "", all).Results {
@@ -97,6 +98,7 @@ func TestFrozenDaemons(t *testing.T) {
 // TestFlushedServices takes kube-proxy's rules away, as a firewall's reload does,
 // and wants the services called unreachable while what is behind them answers.
 func TestFlushedServices(t *testing.T) {
+	slow(t)
 	const node = "node-a"
 	t.Cleanup(func() {
 		signalAll(t, node, "kube-proxy", "KILL") // it starts anew, with all its rules
@@ -140,6 +142,7 @@ func notOK(t testing.TB, node, ids string) string {
 // TestDroppedPackets drops at one node what the checks send, each kind in one
 // direction, and has its BGP session to be made anew.
 func TestDroppedPackets(t *testing.T) {
+	slow(t)
 	const node, other = "node-b", "node-a"
 	t.Cleanup(func() {
 		shell(t, node, "nft delete table inet drops")
@@ -188,6 +191,7 @@ EOF`)
 // TestClusterDNS lets the kubelet of one node know another cluster domain than
 // CoreDNS does, and freezes CoreDNS on the other.
 func TestClusterDNS(t *testing.T) {
+	slow(t)
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil || len(pods.Items) != 1 {
@@ -221,6 +225,7 @@ func TestClusterDNS(t *testing.T) {
 // blackhole, the other by removing it, while the BIRDs that would put them back
 // stand still.
 func TestRoutes(t *testing.T) {
+	slow(t)
 	const node, block, block6 = "node-a", "10.244.218.64/26", "fd00:10:244::da40/122"
 	t.Cleanup(func() {
 		shell(t, node, "ip route del blackhole "+block+" || true") // BIRD would keep it
@@ -258,6 +263,7 @@ func TestMainRule(t *testing.T) {
 
 // TestNodesFiles puts onto a node what people and programs leave there.
 func TestNodesFiles(t *testing.T) {
+	slow(t)
 	const node, all = "node-a", "felix-live,cni-config,cni-nodename,cni-token,ipam-files,node-swap,node-disk"
 	token := realToken(t)
 	d := locally(t, node, cniKubeconfig(token), all)
@@ -358,6 +364,7 @@ func agedBy(t testing.TB, token string, ago time.Duration) string {
 // TestSwapOn turns swap on, which is the whole machine's, for as long as one look
 // takes.
 func TestSwapOn(t *testing.T) {
+	slow(t)
 	dir, err := os.MkdirTemp(file(".cache"), "swap") // on a disk, which /tmp need not be
 	if err != nil {
 		t.Fatal(err)
@@ -389,6 +396,7 @@ func TestSwapOn(t *testing.T) {
 // TestNoNetworkConfiguration takes Calico's CNI file away and wants what follows
 // from it named at every place it shows.
 func TestNoNetworkConfiguration(t *testing.T) {
+	slow(t)
 	const node, file = "node-b", "/etc/cni/net.d/10-calico.conflist"
 	t.Cleanup(func() {
 		shell(t, node, "cat /root/away >"+file) // containerd overlooks a file that is moved there
@@ -415,6 +423,7 @@ func TestNoNetworkConfiguration(t *testing.T) {
 // TestKilledWhileStarting freezes a calico-node right after its start, so that the
 // kubelet kills it when the liveness probe's budget is used up.
 func TestKilledWhileStarting(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	sets, pods := kube(t).AppsV1().DaemonSets("kube-system"), kube(t).CoreV1().Pods("kube-system")
 	patch := func(strategy, liveness string) {

@@ -149,6 +149,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 // TestLimits wants --timeout and --check-timeout to end what they are about, with their
 // exit codes, and an output that breaks to lose no other.
 func TestLimits(t *testing.T) {
+	slow(t)
 	file := filepath.Join(t.TempDir(), "report.json")
 	// The API answers, and no access method works. Where the API does not either is
 	// another test's (TestNoFileTellsOfAnEarlierRun), which is exit code 1.

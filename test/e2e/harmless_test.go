@@ -127,6 +127,7 @@ func kubeletWith(t testing.TB, node, settings string, told func(*corev1.Node) bo
 
 // TestPodLimit has a node at its number of pods, and wants the probe there all the same.
 func TestPodLimit(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	nodeReady(t, node)
 	n := len(podsOn(t, node))

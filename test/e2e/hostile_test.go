@@ -199,6 +199,7 @@ func TestLiarIsInterrupted(t *testing.T) {
 // TestLiarInASession records a session with a node that says too much of itself: what was typed
 // is in the record, which can be read.
 func TestLiarInASession(t *testing.T) {
+	slow(t)
 	lies(t)
 	defer nothingLeft(t)
 	record := filepath.Join(t.TempDir(), "night.ndjson")

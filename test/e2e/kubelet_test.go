@@ -35,6 +35,7 @@ done`
 // TestByKubelet asks a node's kubelet for what it serves, with the runtime frozen too, where no pod starts and no
 // container answers: by the services' own files, and by node log query of a kubelet that has it on.
 func TestByKubelet(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	logs := "/run/calico-probe-sandbox/" + clusterName + "/logs"
 	nodeReady(t, node)

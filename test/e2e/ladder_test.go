@@ -97,6 +97,7 @@ func TestByExec(t *testing.T) {
 
 // TestLadderPastTheImage wants an image nobody has to be no obstacle.
 func TestLadderPastTheImage(t *testing.T) {
+	slow(t)
 	execTarget(t)
 	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--via", "pod,ephemeral,exec")
 	if a.exit == 5 {
@@ -114,6 +115,7 @@ const within = 30 * time.Second
 // TestLadderPastAFrozenRuntime is incident 001 where it hurts: no container can be
 // started, and what hangs is named all the same.
 func TestLadderPastAFrozenRuntime(t *testing.T) {
+	slow(t)
 	calicoReady(t, "node-b")
 	signalAll(t, "node-b", "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") })
@@ -137,6 +139,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 
 // TestLadderPastADeadKubelet is incident 003a.
 func TestLadderPastADeadKubelet(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	shell(t, node, "touch /var/lib/calico/sandbox/kubelet.down")
 	signalAll(t, node, "kubelet", "KILL")
@@ -164,6 +167,7 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 // TestLadderPastAFrozenKubelet is the same with a kubelet that answers nothing: it is
 // asked in two containers and no more.
 func TestLadderPastAFrozenKubelet(t *testing.T) {
+	slow(t)
 	calicoReady(t, "node-b")
 	execTarget(t)
 	signalAll(t, "node-b", "kubelet", "STOP")
@@ -183,6 +187,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 
 // TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
 func TestNothingIsLeftByExec(t *testing.T) {
+	slow(t)
 	execTarget(t)
 	folder := func(does string) {
 		shell(t, "node-b", "for d in /proc/[0-9]*/root; do if [ -d $d/nodeproc ]; then "+does+" $d/run/calico-probe-00000000 && break; fi; done")
@@ -208,6 +213,7 @@ func (d document) way(name string) located {
 // TestLadderPastAClosedPort wants a probe that runs in a pod and cannot be talked to,
 // because the API server does not reach the kubelet, to be no obstacle either.
 func TestLadderPastAClosedPort(t *testing.T) {
+	slow(t)
 	const rule = "INPUT -p tcp --dport 10250 -j REJECT --reject-with tcp-reset"
 	shell(t, "node-b", "iptables -I "+rule)
 	t.Cleanup(func() { shell(t, "node-b", "iptables -D "+rule) })
@@ -225,6 +231,7 @@ func TestLadderPastAClosedPort(t *testing.T) {
 // TestLadderToItsEnd wants every way that was tried to be named, and why none
 // worked.
 func TestLadderToItsEnd(t *testing.T) {
+	slow(t)
 	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image",
 		"nowhere.invalid/probe:none")...)
 	if a.exit != 5 {

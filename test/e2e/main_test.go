@@ -79,6 +79,14 @@ func onCluster(m *testing.M) int {
 	return m.Run()
 }
 
+// slow leaves a test to test-all: it takes half a minute or more, or waits for a lease.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow: make test-all runs it")
+	}
+}
+
 // file is a path in the repository.
 func file(name string) string {
 	abs, err := filepath.Abs(filepath.Join("..", "..", name))

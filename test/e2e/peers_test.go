@@ -51,6 +51,7 @@ func saved(t *testing.T, name string, args ...string) (string, answer) {
 // session, what is fine there, how the node looks from there; then the same again from
 // what was saved, and the difference to a good day and to the other node.
 func TestContrast(t *testing.T) {
+	slow(t)
 	calicoReady(t, "node-b")
 	// How busy this machine is says nothing of the node.
 	good, a := saved(t, "good.ndjson", "run", "--node", "node-b", "--skip", "node-load,startup-budget", "-o", "ndjson")
@@ -172,6 +173,7 @@ func mustRead(t *testing.T, file string) string {
 // TestNeighbourWay looks at nodes on which nothing can be started, and wants a kubelet
 // that is dead told from a machine that is cut off: the API calls both NotReady.
 func TestNeighbourWay(t *testing.T) {
+	slow(t)
 	d, a := report(t, "run", "--node", "node-b", "--via", "neighbour")
 	if a.exit != 5 { // what is inside was not asked: never healthy
 		t.Errorf("a healthy node: exit %d", a.exit)

@@ -20,6 +20,7 @@ import (
 // TestTunnelsProven drops tunnel packets on one node and wants the direction, the
 // place and the tunnel named.
 func TestTunnelsProven(t *testing.T) {
+	slow(t)
 	drop := func(family, chain, rule string) {
 		mustSandbox(t, "exec", "node-b", "--", "nft", "add", "table", family, "fault")
 		mustSandbox(t, "exec", "node-b", "--", "nft", "add", "chain", family, "fault", "c", chain)

@@ -40,6 +40,7 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 // TestRights wants what 'manifests' grants to be enough for every use, and nothing
 // in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
 func TestRights(t *testing.T) {
+	slow(t)
 	execTarget(t)
 	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall", "--ways",
 		strings.Join(append(install.People(), "kubelet"), ","))

@@ -179,6 +179,7 @@ func TestRunbookEngine(t *testing.T) {
 // TestRunbookAction does what is allowed, on a terminal: its dry run is shown, and its
 // name has to be typed.
 func TestRunbookAction(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	book := bookOf(t, "mend", `  - name: look
     run: {checks: [node-ready], via: api}
@@ -237,6 +238,7 @@ func TestRunbookAction(t *testing.T) {
 // TestRunbookKilledInAction has the client of an action killed by it, and wants nobody to say
 // that it was done, nor that it was not; the person who goes on is told, and it is not done again.
 func TestRunbookKilledInAction(t *testing.T) {
+	slow(t)
 	did := filepath.Join(t.TempDir(), "did")
 	book := bookOf(t, "mend", `  - name: look
     run: {checks: [node-ready], via: api}

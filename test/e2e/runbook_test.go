@@ -18,6 +18,7 @@ import (
 // TestRunbookSeesItHealed tells a built-in runbook that the fix is done while the fault is
 // still there, heals it a little later, and wants the runbook to end then, and not before.
 func TestRunbookSeesItHealed(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	t.Cleanup(func() { mustSandbox(t, "fault", "heal"); nodeReady(t, node) })
 	mustSandbox(t, "fault", "inject", "cni-config-shadowed")
@@ -93,6 +94,7 @@ func TestRunbookSeesItHealed(t *testing.T) {
 // run and the log that goes first, does nothing before its name is typed, and sees the node
 // well afterwards.
 func TestRunbookRepairs(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	t.Cleanup(func() { mustSandbox(t, "fault", "heal"); nodeReady(t, node) })
 	mustSandbox(t, "fault", "inject", "cni-config-missing")

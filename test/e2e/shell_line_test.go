@@ -130,6 +130,7 @@ func numbers(n int) (out []int) {
 // for ten seconds: the session goes on with the same probe, says so, and nothing of what
 // the command wrote is lost or comes twice.
 func TestShellLineCut(t *testing.T) {
+	slow(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		for name, away := range map[string]time.Duration{"for a moment": 0, "for ten seconds": 10 * time.Second} {
 			t.Run(way+" "+name, func(t *testing.T) {
@@ -167,6 +168,7 @@ func TestShellLineCut(t *testing.T) {
 // TestShellProbeGone cuts the API connection for longer than the probe lives alone: the
 // session says so, and the next command that can brings another.
 func TestShellProbeGone(t *testing.T) {
+	slow(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
 			r := newRelay(t)
@@ -254,6 +256,7 @@ func children(t testing.TB, pid int) (out []int) {
 // is: what was created goes at once, or, where the client could do nothing any more,
 // by itself.
 func TestShellLeavesNothing(t *testing.T) {
+	slow(t)
 	const both = "run node-swap; node node-b; run node-swap; ping -c 3 10.88.0.11"
 	for _, way := range []string{"pod", "ephemeral", "ssh"} {
 		flags := []string{"--node", "node-a", "--via", way}
@@ -323,6 +326,7 @@ func (s *scripted) pings(t *testing.T) {
 // TestShellFrozen stops a client for longer than what it has created lives without it,
 // and wants all of that gone meanwhile, and said once the client goes on.
 func TestShellFrozen(t *testing.T) {
+	slow(t)
 	s := opened(t, "", "ping -c 0 10.88.0.12; ping -c 3 10.88.0.12; run felix-live", "--node", "node-a", "--via", "pod", "--timeout", "170s")
 	s.says(t, "   5  ")
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
@@ -364,6 +368,7 @@ func args(spec corev1.PodSpec) []string { return spec.Containers[0].Args }
 // TestShellNoWay wants a session on a node that takes no probe to say why, and to go on
 // with what the API knows.
 func TestShellNoWay(t *testing.T) {
+	slow(t)
 	s := opened(t, "", "ping -c 1 10.88.0.12; run node-ready", "--node", "node-a", "--via", "pod", "--image", "nowhere.invalid/probe:0")
 	s.ends(t, 5)
 	if len(s.lines("there is no probe on node-a: 'node node-a' says why, and tries again")) != 1 || len(s.lines("nowhere.invalid/probe:0 cannot be had")) == 0 {

@@ -51,6 +51,7 @@ func between(t *testing.T, script string) string {
 // TestShellWhy has one session see a node well, broken, and well again, and wants what
 // was saved and recorded of it to say the same.
 func TestShellWhy(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	nodeReady(t, node)
 	healAfter(t, node)
@@ -214,6 +215,7 @@ func TestShellWatch(t *testing.T) {
 // TestShellWatchLosesItsProbe takes the probe away from a watch, and wants it to say so
 // and to go on with another.
 func TestShellWatchLosesItsProbe(t *testing.T) {
+	slow(t)
 	const node = "node-a"
 	nodeReady(t, node)
 	nothingLeft(t) // of the tests before
@@ -256,6 +258,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 
 // TestShellSideBySide compares a broken node with a good one, and lists its peers.
 func TestShellSideBySide(t *testing.T) {
+	slow(t)
 	const node = "node-b"
 	nodeReady(t, node)
 	healAfter(t, node)
@@ -283,6 +286,7 @@ func TestShellSideBySide(t *testing.T) {
 
 // TestShellKilledLeavesARecord kills the client and reads what it has recorded.
 func TestShellKilledLeavesARecord(t *testing.T) {
+	slow(t)
 	const node = "node-a"
 	nodeReady(t, node)
 	incident := filepath.Join(t.TempDir(), "incident.ndjson")

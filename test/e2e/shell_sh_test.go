@@ -186,6 +186,7 @@ func TestShLeft(t *testing.T) {
 // TestShToolboxOnce wants one container of the toolbox in calico-node's pod, from which
 // nothing can be taken out again, however often a session uses it.
 func TestShToolboxOnce(t *testing.T) {
+	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
 	count := func() int {
 		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"})
@@ -211,6 +212,7 @@ func TestShToolboxOnce(t *testing.T) {
 
 // TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
 func TestShMounts(t *testing.T) {
+	slow(t)
 	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
 		at := "/run/sh-" + way
 		t.Cleanup(func() {
@@ -235,6 +237,7 @@ func TestShMounts(t *testing.T) {
 
 // TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
 func TestShBrought(t *testing.T) {
+	slow(t)
 	p := newScreen(t)
 	p.enters("node-a", append([]string{"--via", "ssh"}, bySSH(t)...)...)
 	p.enter("exit")
@@ -274,6 +277,7 @@ func TestShCommand(t *testing.T) {
 
 // TestShToolbox takes the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
+	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
 	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
 	back := sync.OnceFunc(func() {
@@ -352,6 +356,7 @@ func TestShTools(t *testing.T) {
 // TestShCut cuts every connection of the client in the middle of a shell, which goes on
 // where it was.
 func TestShCut(t *testing.T) {
+	slow(t)
 	relay := newRelay(t)
 	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))
 	p.enters("node-a", "--via", "pod")
@@ -389,6 +394,7 @@ func TestShCut(t *testing.T) {
 // ends the client in the middle of one: the terminal is usable afterwards, and one line
 // says why.
 func TestShLost(t *testing.T) {
+	slow(t)
 	p := newScreen(t)
 	p.enters("node-a", "--via", "pod")
 	p.enter(shMakes)
@@ -425,6 +431,7 @@ func shRuns(t testing.TB, node, arg string) bool {
 // TestShKilled kills clients in the middle of a shell, in which something runs that does
 // not end when its terminal is gone, and wants nothing of it on the node a minute later.
 func TestShKilled(t *testing.T) {
+	slow(t)
 	type one struct{ way, node, arg string }
 	all := []one{{"pod", "node-a", "31231"}, {"ephemeral", "node-b", "31232"}, {"ssh", "node-a", "31233"}}
 	for _, c := range all {

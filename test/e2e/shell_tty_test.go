@@ -155,6 +155,7 @@ func TestShellOnTerminal(t *testing.T) {
 
 // TestShellIdles wants a prompt where nobody types to end the session.
 func TestShellIdles(t *testing.T) {
+	slow(t)
 	s := newScreen(t)
 	s.client("shell --node node-a --idle 3s")
 	s.wantsLast("node-a>")
@@ -170,6 +171,7 @@ func TestShellIdles(t *testing.T) {
 // TestShellGivesBackTheTerminal ends sessions in every way there is, at the prompt and
 // while a command runs.
 func TestShellGivesBackTheTerminal(t *testing.T) {
+	slow(t)
 	for _, c := range []struct {
 		signal syscall.Signal
 		exit   int
@@ -245,6 +247,7 @@ func TestShellGivesBackTheTerminal(t *testing.T) {
 
 // TestTerminalAfterPanic has commands and completions panic, of a shell without nodes.
 func TestTerminalAfterPanic(t *testing.T) {
+	slow(t)
 	binary := t.TempDir() + "/prompt.test"
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary,
 		"../../internal/prompt").CombinedOutput(); err != nil {

@@ -67,6 +67,7 @@ func unforwarded(t *testing.T) {
 // TestOlderProbe asks an older probe: what it does not know is unknown, in one line for each check, the verdict is
 // never healthy, and a fault is one.
 func TestOlderProbe(t *testing.T) {
+	slow(t)
 	olderProbe(t, skewed)
 	run := func(args ...string) []string {
 		return append([]string{"run", "--image", skewedImage, "--checks", skewedChecks + ",packet-drops"}, args...)
@@ -103,6 +104,7 @@ func TestOlderProbe(t *testing.T) {
 
 // TestOlderClient asks this version's probe by an older client, which is to understand all that it asked for.
 func TestOlderClient(t *testing.T) {
+	slow(t)
 	program := older(t, skewed, "calico-probe")
 	ask := func(exit int, args ...string) {
 		t.Helper()

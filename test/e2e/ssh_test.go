@@ -76,6 +76,7 @@ func sameAnswers(t testing.TB, a, b document) {
 // TestBySSHAsAnybody logs in as one who may not become root: what takes root is
 // unknown, not bad, and that is said.
 func TestBySSHAsAnybody(t *testing.T) {
+	slow(t)
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip",
 		"node-load")...)
 	if a.exit != 5 || !strings.Contains(a.stderr, "the login is not root's") {
@@ -94,6 +95,7 @@ func TestBySSHAsAnybody(t *testing.T) {
 // TestSSHRefused wants each reason why ssh does not get in said in one sentence that
 // says what to do.
 func TestSSHRefused(t *testing.T) {
+	slow(t)
 	closed := filepath.Join(t.TempDir(), "closed")
 	if err := os.WriteFile(closed, []byte("Host *\n  Port 1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -166,7 +168,10 @@ func otherKey(t testing.TB) string {
 
 // TestNothingIsLeftBySSH ends runs in every way at odd moments and wants nothing to
 // stay on the node: neither a folder nor a process.
-func TestNothingIsLeftBySSH(t *testing.T) { leftByNone(t, "node-a", "ssh", bySSH(t)...) }
+func TestNothingIsLeftBySSH(t *testing.T) {
+	slow(t)
+	leftByNone(t, "node-a", "ssh", bySSH(t)...)
+}
 
 // leftByNone ends runs by one way at odd moments.
 func leftByNone(t *testing.T, node, way string, flags ...string) {
@@ -206,6 +211,7 @@ func leftByNone(t *testing.T, node, way string, flags ...string) {
 // TestCutLineBySSH cuts the line without a word in the middle of a run: the client
 // sees that by the missing beats, and the probe ends by itself.
 func TestCutLineBySSH(t *testing.T) {
+	slow(t)
 	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on
 	cut := func(how string) {
 		shell(t, "node-a", fmt.Sprintf("iptables -%s INPUT -p tcp --dport 22 -j DROP; iptables -%s OUTPUT -p tcp --sport 22 -j DROP", how, how))

@@ -242,6 +242,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 // TestTwoDaemonSets wants no calico-node believed where two may be Calico's, and the flag to
 // decide.
 func TestTwoDaemonSets(t *testing.T) {
+	slow(t)
 	calicoReady(t, "node-b")
 	created := tenantNamespace(t, "calico-system", "calico-node-")
 	posingSet(t, "calico-system", "calico-node")

@@ -1,0 +1,35 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLanes wants each test that the Makefile names to exist: a renamed one would change its lane in silence.
+func TestLanes(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range sources(t, filepath.Join("..", "..")) {
+		for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(s.text, -1) {
+			names = append(names, m[1])
+		}
+	}
+	all := " " + strings.Join(names, " ") + " "
+	patterns := regexp.MustCompile(`\^Test(?:\(([\w|]+)\)\$|(\w+)\$)`).FindAllStringSubmatch(strings.ReplaceAll(string(makefile), "$$", "$"), -1)
+	if len(patterns) < 3 {
+		t.Fatalf("the Makefile has %d patterns of tests", len(patterns))
+	}
+	for _, p := range patterns {
+		for name := range strings.SplitSeq(p[1]+p[2], "|") {
+			if !strings.Contains(all, " "+name+" ") {
+				t.Errorf("no Test%s, for the pattern %s", name, p[0])
+			}
+		}
+	}
+}
