@@ -78,7 +78,7 @@ type Check struct {
 	In     Profile       // the smallest profile that has it; "" = Quick
 	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []*Check      // without a usable answer of these, this one is skipped; of one FromPod, the part inside pods
+	Needs  []string      // IDs; without a usable answer of these it is skipped, of one FromPod its part inside pods
 	Access []string      // what it must be able to touch on the node, for the person who approves privileges
 	Run    func(context.Context, *Pass)
 }
@@ -133,7 +133,10 @@ var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 func Validate(suite []*Check) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	seen := map[string]bool{}
+	seen, byID := map[string]bool{}, map[string]*Check{}
+	for _, c := range suite {
+		byID[c.ID] = c
+	}
 	for _, c := range suite {
 		switch {
 		case !idForm.MatchString(c.ID):
@@ -151,24 +154,25 @@ func Validate(suite []*Check) error {
 		if c.In != "" && !slices.Contains(Profiles(), c.In) {
 			bad("check %s is in the unknown profile %q", c.ID, c.In)
 		}
-		for _, n := range c.Needs {
-			if !slices.Contains(suite, n) {
-				bad("check %s needs %s, which is not in the suite", c.ID, n.ID)
+		for _, id := range c.Needs {
+			if byID[id] == nil {
+				bad("check %s needs %q, which is not in the suite", c.ID, id)
 			}
 		}
-		if cyclic(c, nil) {
+		if cyclic(c.ID, byID, nil) {
 			bad("check %s needs itself", c.ID)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func cyclic(c *Check, above []*Check) bool {
-	if slices.Contains(above, c) {
+// cyclic reports whether what a check needs leads back to one of those above it.
+func cyclic(id string, byID map[string]*Check, above []string) bool {
+	if slices.Contains(above, id) {
 		return true
 	}
-	above = append(above, c)
-	return slices.ContainsFunc(c.Needs, func(n *Check) bool { return cyclic(n, above) })
+	c, above := byID[id], append(above, id)
+	return c != nil && slices.ContainsFunc(c.Needs, func(need string) bool { return cyclic(need, byID, above) })
 }
 
 // Selectors are the words that checks of a suite can be chosen by: their IDs, then tags.

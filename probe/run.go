@@ -41,25 +41,25 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		start.Tools = r.toolNames()
 	}
 	emit(Event{Type: EventStart, Start: &start})
-	b := &collector{emit: emit, counts: Counts{}, done: map[*Check]chan struct{}{}, usable: map[*Check]bool{}}
-	var todo []*Check
+	b := &collector{emit: emit, counts: Counts{}, states: map[string]*checkState{}}
+	var todo []*checkState
 	for _, id := range plan.Checks {
 		i := slices.IndexFunc(r.Suite, func(c *Check) bool { return c.ID == id })
 		if i < 0 {
-			b.add(nil, Result{Check: id, Status: Unknown,
+			b.add(Result{Check: id, Status: Unknown,
 				Saw: fmt.Sprintf("this probe (%s) has no such check", r.Version)})
 			continue
 		}
-		if c := r.Suite[i]; b.done[c] == nil {
-			todo = append(todo, c)
-			b.done[c] = make(chan struct{})
+		if b.states[id] == nil {
+			b.states[id] = &checkState{check: r.Suite[i], done: make(chan struct{})}
+			todo = append(todo, b.states[id])
 		}
 	}
 	var all Workers
-	for _, c := range todo {
+	for _, s := range todo {
 		all.Go(func() {
-			defer close(b.done[c])
-			r.one(ctx, c, plan, b)
+			defer close(s.done)
+			r.one(ctx, s.check, plan, b)
 		})
 	}
 	all.Wait()
@@ -74,18 +74,24 @@ type collector struct {
 	mu     sync.Mutex
 	emit   func(Event)
 	counts Counts
-	usable map[*Check]bool          // has an answer other checks may build on
-	done   map[*Check]chan struct{} // closed when the check has ended
+	states map[string]*checkState // the checks of the plan, by ID
 }
 
-func (b *collector) add(c *Check, res Result) {
+// checkState is how far one check of a plan is.
+type checkState struct {
+	check  *Check
+	usable bool          // has an answer other checks may build on
+	done   chan struct{} // closed when the check has ended
+}
+
+func (b *collector) add(res Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.Contains(Statuses(), res.Status) {
 		res.Status = Unknown
 	}
-	if res.Status == OK || res.Status == Info || res.Status == Warn {
-		b.usable[c] = true
+	if s := b.states[res.Check]; s != nil && (res.Status == OK || res.Status == Info || res.Status == Warn) {
+		s.usable = true
 	}
 	b.counts[res.Status]++
 	b.emit(Event{Type: EventResult, Result: &res})
@@ -94,42 +100,42 @@ func (b *collector) add(c *Check, res Result) {
 // stopped tells whether the client did not want the answer any more.
 func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopped) }
 
-// missing waits for what c needs and names the first need without an answer
-// that c could build on. What is asked only inside pods is needed only there.
-func (b *collector) missing(ctx context.Context, c *Check, inside bool) *Check {
-	for _, n := range c.Needs {
-		done, asked := b.done[n]
-		if !asked || n.From == FromPod && !inside {
+// missing waits for what c needs and returns the ID of the first need without an answer
+// that c could build on, "" where c lacks nothing. What is asked only inside pods is needed only there.
+func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
+	for _, id := range c.Needs {
+		need := b.states[id]
+		if need == nil || need.check.From == FromPod && !inside {
 			continue // the user left it out: then c stands on its own
 		}
 		select {
-		case <-done:
+		case <-need.done:
 		case <-ctx.Done():
-			return n
+			return id
 		}
 		b.mu.Lock()
-		ok := b.usable[n]
+		ok := need.usable
 		b.mu.Unlock()
 		if !ok {
-			return n
+			return id
 		}
 	}
-	return nil
+	return ""
 }
 
 // without is the result of a check whose need is not met.
-func without(ctx context.Context, need *Check, what string) Result {
+func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
-		return Found(Unknown, "%s: no time was left to wait for %s", what, need.ID)
+		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
 	}
-	return Found(Skip, "%s: %s gave no good answer", what, need.ID)
+	return Found(Skip, "%s: %s gave no good answer", what, need)
 }
 
 func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
-	if n := all.missing(ctx, c, c.From == FromPod); n != nil {
-		r := without(ctx, n, "not asked")
+	if id := all.missing(ctx, c, c.From == FromPod); id != "" {
+		r := without(ctx, id, "not asked")
 		r.Check = c.ID
-		all.add(c, r)
+		all.add(r)
 		return
 	}
 	limit := c.Deadline()
@@ -166,8 +172,8 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	var both Workers
 	if c.EntersPods() && plan.From == "" {
 		both.Go(func() {
-			if n := all.missing(ctx, c, true); n != nil {
-				report(without(ctx, n, "not asked from inside a pod"))
+			if id := all.missing(ctx, c, true); id != "" {
+				report(without(ctx, id, "not asked from inside a pod"))
 				return
 			}
 			r.inside(ctx, c, plan, report)
@@ -209,7 +215,7 @@ func (o *reporter) report(res Result) {
 	if o.from != "" {
 		res.From = o.from
 	}
-	o.all.add(o.check, res)
+	o.all.add(res)
 }
 
 // close ends the reporting, with a result of its own where the check gave none.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func check(id string, run func(context.Context, *Pass), needs ...*Check) *Check {
+func check(id string, run func(context.Context, *Pass), needs ...string) *Check {
 	return &Check{ID: id, Asks: "?", Doc: "d", From: FromNode, Needs: needs, Run: run, Limit: 500 * time.Millisecond}
 }
 
@@ -71,7 +71,7 @@ func TestWhatACheckDoesWrongCostsOneUnknownResult(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	bad, good := check("bad-one", answers(Fail)), check("good-one", answers(Warn))
-	suite := []*Check{check("a-one", answers(OK), bad), check("b-one", answers(OK), good), bad, good}
+	suite := []*Check{check("a-one", answers(OK), bad.ID), check("b-one", answers(OK), good.ID), bad, good}
 	evs := run(t, suite, "a-one", "b-one", "bad-one", "good-one")
 	if got := result(t, evs, "a-one"); got.Status != Skip || !strings.Contains(got.Saw, "bad-one") {
 		t.Errorf("needs a failed check: %v", got)
@@ -126,16 +126,15 @@ func TestSelect(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	a := check("a-one", answers(OK))
-	a.Needs = []*Check{a}
 	for name, c := range map[string]struct {
 		suite []*Check
 		want  string
 	}{
-		"cycle":    {[]*Check{a}, "needs itself"},
+		"itself":   {[]*Check{check("x-y", answers(OK), "x-y")}, "needs itself"},
+		"cycle":    {[]*Check{check("x-y", answers(OK), "z-z"), check("z-z", answers(OK), "x-y")}, "z-z needs itself"},
 		"form":     {[]*Check{check("Bad", answers(OK))}, "kebab-case"},
 		"twice":    {[]*Check{check("x-y", answers(OK)), check("x-y", answers(OK))}, "used twice"},
-		"unlisted": {[]*Check{check("x-y", answers(OK), check("z-z", answers(OK)))}, "not in the suite"},
+		"unlisted": {[]*Check{check("x-y", answers(OK), "z-z")}, `"z-z", which is not in the suite`},
 		"empty":    {[]*Check{{ID: "x-y"}}, "lacks"},
 	} {
 		if err := Validate(c.suite); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -200,7 +199,7 @@ func TestInside(t *testing.T) {
 	}
 	down := check("pod-down", answers(Fail))
 	down.From = FromPod
-	both.Needs, suite = []*Check{down}, append(suite, down)
+	both.Needs, suite = []string{down.ID}, append(suite, down)
 	got := ask(&Runner{Enter: enter}, Plan{Targets: pods[1:]})
 	both.Needs = nil
 	if !slices.Contains(got, "ok both-sides : 2 targets") && !slices.Contains(got, "ok both-sides : 1 targets") {

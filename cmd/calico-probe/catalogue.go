@@ -53,13 +53,10 @@ type description struct {
 func describe(c *probe.Check) description {
 	d := description{
 		ID: c.ID, Asks: c.Asks, Doc: c.Doc, From: []string{string(c.From)}, Profile: string(cmp.Or(c.In, probe.Quick)),
-		Tags: c.Tags, Access: c.Access, Deadline: c.Deadline().String(),
+		Tags: c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
 	}
 	if c.Inside {
 		d.From = append(d.From, string(probe.FromPod))
-	}
-	for _, n := range c.Needs {
-		d.Needs = append(d.Needs, n.ID)
 	}
 	return d
 }

@@ -18,7 +18,7 @@ import (
 // sessions that are down.
 var BGPExpected = &probe.Check{
 	ID: "bgp-expected", Asks: "does BIRD have every BGP peer that Calico's resources ask for?", From: probe.FromNode,
-	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{BirdSocket}, Run: bgpExpected,
+	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []string{probe.CheckBirdSocket}, Run: bgpExpected,
 	Doc: `From the Nodes, BGPPeers and BGPConfigurations follows which sessions this node should have: the mesh with every node that is no route reflector, global peers, those that select this node, and the way back of those that select it as a peer. They are compared by address, and by port where BIRD tells it, with the peers BIRD is set to have, whether their sessions are up or not (that is bgp-session).
 ok: all are there. fail: BIRD lacks some: confd has not rendered them, because it lost Typha or the API server (bird-config), or BIRD has not loaded its configuration.
 info: BIRD has peers that the API does not know: made by hand, or left over from a node or BGPPeer that is gone. Peers among the node's own pods (localWorkloadSelector) are not compared.

@@ -21,7 +21,7 @@ var BGPPort = &probe.Check{
 	ID: "bgp-port", Asks: "does every peer accept BGP connections from the address Calico registered for this node?",
 	From: probe.FromNode,
 	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"},
-	Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
+	Needs: []string{probe.CheckNodeUplink}, Run: bgpPort,
 	Doc: `A TCP connection to the BGP port of up to eight peers of each family, from the address Calico registered for this node; and who listens on this node's own. The peers are those that Calico's resources ask for, as in bgp-expected: switches and the like first, nodes that the API calls NotReady last. Where the resources could not be read, BIRD's own peers are asked. A peer whose session is up is not disturbed: it counts as ok.
 ok: accepted, or the session is up. fail, refused: the peer's host answers but nothing listens there: its BIRD is down, or a firewall rejects the connection. fail, no answer: packets are dropped on the way there or back. fail, rejected: a firewall says so by ICMP. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
 skip: Calico's networking backend here is not bird, or the API expects no BGP session here. unknown: neither the API nor BIRD names a peer.`,

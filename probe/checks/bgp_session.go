@@ -18,7 +18,7 @@ import (
 var BGPSession = &probe.Check{
 	ID: "bgp-session", Asks: "is the BGP session with every peer established?", From: probe.FromNode,
 	Tags: []string{tagBGP}, Access: []string{"run/calico", "proc", "host network"},
-	Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
+	Needs: []string{probe.CheckNodeUplink, probe.CheckBirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes imported and exported.
 ok: Established. fail: any other state. Passive: this side only waits for the peer to connect, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the peer's host is up, its BIRD is not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
 One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when Calico configured no session). A peer that Calico did not configure is at most warn, and so is a node that the API calls NotReady.

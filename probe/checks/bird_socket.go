@@ -11,7 +11,7 @@ import (
 // BirdSocket asks whether BIRD lives, by its control socket: a file left by a
 // dead BIRD refuses, a frozen one accepts and stays silent.
 var BirdSocket = &probe.Check{
-	ID: "bird-socket", Asks: "does BIRD answer on its control socket?", From: probe.FromNode,
+	ID: probe.CheckBirdSocket, Asks: "does BIRD answer on its control socket?", From: probe.FromNode,
 	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Run: birdSocket,
 	Doc: `BIRD carries the routes between nodes, one daemon for IPv4 (bird.ctl) and one for IPv6 (bird6.ctl).
 ok: it answers and says that it is up.

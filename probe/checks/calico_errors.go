@@ -17,7 +17,7 @@ import (
 
 // CalicoErrors reads what calico-node writes again and again while it runs.
 var CalicoErrors = &probe.Check{
-	ID: "calico-errors", Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
+	ID: probe.CheckCalicoErrors, Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagFelix, tagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.

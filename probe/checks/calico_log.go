@@ -19,7 +19,7 @@ import (
 
 // CalicoLog reads what calico-node and its init containers wrote last.
 var CalicoLog = &probe.Check{
-	ID: "calico-log", Asks: "what did calico-node and its init containers write before they ended?", From: probe.FromNode,
+	ID: probe.CheckCalicoLog, Asks: "what did calico-node and its init containers write before they ended?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagFelix, tagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
 	Doc: `A component that ends mostly says why in its last lines, and the kubelet's files hold them also while the API server is away: of the present run and of the one before, for calico-node and each of its init containers. Read are the last 64 KiB of each file; passwords and tokens are left out.
 fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or an error of the last three minutes is one that stands for a known fault.

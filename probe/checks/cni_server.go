@@ -23,7 +23,7 @@ import (
 var CNIServer = &probe.Check{
 	ID: "cni-server", Asks: "does the API server in the kubeconfig of Calico's CNI plugin answer?", From: probe.FromNode,
 	Tags: []string{tagCNI, tagDatastore}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0", "host network"},
-	Needs: []*probe.Check{NodeUplink}, Run: cniServer,
+	Needs: []string{probe.CheckNodeUplink}, Run: cniServer,
 	Doc: `calico-node writes the API server's URL and authority into calico-kubeconfig (cni-token). A file that a backup or another cluster's tools restored names an old server, or an authority that did not sign its certificate: then no new pod gets a network, and everything else works. The node connects to that server and verifies its certificate as the plugin does. No token is sent.
 ok: one address of the server answers, with a certificate of that authority; or without TLS, where the file has an http URL. fail: no address answers, or the answer is not TLS, or the certificate is not of that authority, not for that name or not valid now. info: it does not answer, and it is one of the servers that datastore-latency reports.
 skip: no such file, or not visible by this access method; or the runtime's first network configuration does not name Calico's plugin; or the plugin connects through a proxy (cni-token). unknown: the file or its authority cannot be read.`,

@@ -18,7 +18,7 @@ import (
 // DaemonLog reads what the kubelet and the container runtime wrote last. Nothing outside the node
 // tells why one of them ended.
 var DaemonLog = &probe.Check{
-	ID: "daemon-log", Asks: "what did the kubelet and the container runtime write last, and did they end with it?", From: probe.FromNode,
+	ID: probe.CheckDaemonLog, Asks: "what did the kubelet and the container runtime write last, and did they end with it?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
 	Run: serviceLog,
 	Doc: `A kubelet, containerd, dockerd or CRI-O that does not start says why in its last line, and systemd starts it again to the same line. Read are the last 15 minutes of the systemd journal's files (/var/log/journal, or /run/log/journal); where there are none, the services' own files and the syslog below /var/log, in which other programs may write under a service's name: what is known from there alone is never more than likely. Passwords and tokens are left out.

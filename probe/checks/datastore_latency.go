@@ -27,7 +27,7 @@ import (
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", Asks: "does Calico's datastore answer this node, and how far is it?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"},
-	Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
+	Needs: []string{probe.CheckNodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
 	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: and the address that calico-node is told instead (ConfigMap kubernetes-services-endpoint, or its own environment): five connections each, with the time for TCP, TLS and the first answer. The API server is asked whether it is ready (/readyz), which it is not without its etcd. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
 ok: all answered. warn: some attempts failed; or a certificate expires within two weeks. fail: none answered, and how the connection failed; the API server, or a load balancer before it, answers with 5xx; etcd is not healthy, or rejects the certificate; a certificate has expired.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.

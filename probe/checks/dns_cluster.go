@@ -14,10 +14,10 @@ import (
 // DNSCluster asks the cluster's DNS as pods on this node do, and every server
 // behind it: a broken service path and a broken server look the same to users.
 var DNSCluster = &probe.Check{
-	ID: "dns-cluster", Asks: "does the cluster's DNS answer this node and its pods, by its service and by each server behind it?", From: probe.FromNode, Inside: true, In: probe.Standard,
+	ID: probe.CheckDNSCluster, Asks: "does the cluster's DNS answer this node and its pods, by its service and by each server behind it?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{tagNetwork, tagDNS},
 	Access: []string{"host network", "var/lib/kubelet/config.yaml", probe.AccessPods},
-	Needs:  []*probe.Check{NodeUplink, podUplink}, Run: dnsCluster, Limit: 8 * time.Second,
+	Needs:  []string{probe.CheckNodeUplink, probe.CheckPodUplink}, Run: dnsCluster, Limit: 8 * time.Second,
 	Doc: `The name of the API server's service (kubernetes.default.svc in the cluster's domain) is asked of the DNS service's address, of each of its endpoints, and of the address the kubelet gives to pods where that is another one (NodeLocal DNSCache), by UDP and by TCP. Asked from the node, and again from inside one of its own pods.
 ok: an address of the Service came back. fail, another address: a part of its configuration answers for that name. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is; when only the kubelet's address does not, the node's own cache is down. fail, refused: nothing listens; of a service without a ready endpoint it is said so, with the replicas of its Deployment. fail, SERVFAIL: the server's upstream failed, often because it cannot reach the API. fail, REFUSED: the server answers but is not configured to serve that name. fail, NXDOMAIN: it knows another cluster domain than the kubelet. Where the same server resolves a name of another namespace it is said so: then a part of its configuration answers for namespace default. fail, truncated: the answer does not fit into UDP, and the retry over TCP fails: a firewall that lets DNS through only over UDP.
 When the node is answered and the pod is not, policy or forwarding between them is what is broken. A NetworkPolicy that keeps the asking pod from DNS makes it fail too.

@@ -19,7 +19,7 @@ import (
 var EncapProof = &probe.Check{
 	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?",
 	From: probe.FromNode, In: probe.Deep,
-	Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink}, Run: encaps,
+	Access: []string{"host network", "NET_RAW"}, Needs: []string{probe.CheckNodeUplink}, Run: encaps,
 	Doc: `Two probes, one here and one on another node: one listens, and once it does the other sends tokens to the VXLAN port, to the WireGuard port and as IPIP (protocol 4), from the address Calico registered. Then the other way round. To BGP's port each opens a connection, unless their session is up. The listener looks at its interfaces and behind its firewall.
 ok: it passed. fail: nothing came in by any interface: something between the nodes drops it (a security group, a cloud that knows no IPIP, a hypervisor that takes UDP 4789 for itself); or it came in, and that node's own firewall dropped it (Felix does so with tunnel packets from an address that is not in its set of nodes); or it could not leave.
 info: the same of a way that this cluster does not use.

@@ -18,7 +18,7 @@ import (
 
 // KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
-	ID: "kube-log", Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
+	ID: probe.CheckKubeLog, Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{tagService, tagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
 	Doc: `kube-proxy, CoreDNS, calico-kube-controllers and Typha say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.

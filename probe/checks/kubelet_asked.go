@@ -166,41 +166,43 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	return files, lines
 }
 
-// byKubelet are the checks that a kubelet answers, and how each asks it: nil = as on the node, by the files below
-// /var/log.
-var byKubelet = []struct {
-	check *probe.Check
-	run   func(*Kubelet, context.Context, *probe.Pass)
-}{
-	{KubeletHealth, (*Kubelet).health}, {DaemonLog, nil}, {NodeDisk, (*Kubelet).disk}, {NodeMemory, (*Kubelet).memory},
-	{NodeSwap, (*Kubelet).swap}, {CalicoLog, nil}, {CalicoErrors, nil}, {KubeLog, nil},
+// byKubelet has the checks that a kubelet answers, by ID, and how each queries it: nil = as on the node, by the
+// files below /var/log.
+var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
+	probe.CheckKubeletHealth: (*Kubelet).health,
+	probe.CheckDaemonLog:     nil,
+	probe.CheckNodeDisk:      (*Kubelet).disk,
+	probe.CheckNodeMemory:    (*Kubelet).memory,
+	probe.CheckNodeSwap:      (*Kubelet).swap,
+	probe.CheckCalicoLog:     nil,
+	probe.CheckCalicoErrors:  nil,
+	probe.CheckKubeLog:       nil,
 }
 
-// KubeletAnswers tells whether a kubelet that is asked can answer a check.
+// KubeletAnswers reports whether a kubelet can answer a check.
 func KubeletAnswers(c *probe.Check) bool {
-	for _, it := range byKubelet {
-		if it.check == c {
-			return true
-		}
-	}
-	return false
+	_, is := byKubelet[c.ID]
+	return is
 }
 
 // Checks are the checks that the kubelet answers, under their own names and with their own facts, asked of it.
 func (k *Kubelet) Checks() []*probe.Check {
 	k.summary = once(k.readSummary)
 	var out []*probe.Check
-	for _, it := range byKubelet {
-		own := *it.check
+	for _, c := range All() {
+		if !KubeletAnswers(c) {
+			continue
+		}
+		own := *c
 		own.Limit, own.Needs = kubeletCheck, nil
 		own.Run = func(ctx context.Context, p *probe.Pass) {
-			if it.run != nil {
-				it.run(k, ctx, p)
+			if run := byKubelet[c.ID]; run != nil {
+				run(k, ctx, p)
 				return
 			}
 			pass := *p
 			pass.Host = p.Host.At(&kubeletLogs{k, ctx})
-			it.check.Run(ctx, &pass)
+			c.Run(ctx, &pass)
 		}
 		out = append(out, &own)
 	}

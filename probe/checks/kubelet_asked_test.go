@@ -108,6 +108,17 @@ func inCalicosForm(ago time.Duration, level, text string) string {
 // ages are as old as the moment of asking.
 var ages = regexp.MustCompile(`\d+s ago`)
 
+// TestKubeletIDs wants a check of that ID for each way to query a kubelet.
+func TestKubeletIDs(t *testing.T) {
+	t.Parallel()
+	suite := All()
+	for id := range byKubelet {
+		if !slices.ContainsFunc(suite, func(c *probe.Check) bool { return c.ID == id }) {
+			t.Errorf("a kubelet is queried for %q, which is the ID of no check", id)
+		}
+	}
+}
+
 // TestKubeletSaysTheSame wants of a kubelet the answers that a probe on the node gives, by the same files.
 func TestKubeletSaysTheSame(t *testing.T) {
 	t.Parallel()
@@ -293,15 +304,15 @@ func TestKubeletIsHostile(t *testing.T) {
 			answer(w, r)
 		}))
 		for range 4 {
-			for _, it := range byKubelet {
-				if it.check == KubeletHealth {
+			for _, c := range k.Checks() {
+				if c.ID == KubeletHealth.ID {
 					continue
 				}
 				of := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrLogs: "x"}}
-				for _, r := range k.ask(t, it.check, of) {
+				for _, r := range k.ask(t, c, of) {
 					if r.Status != probe.Unknown && r.Status != probe.Skip || strings.ContainsAny(r.Saw, "\x1b\x07") ||
 						strings.Contains(r.Saw, "hunter2") {
-						t.Errorf("%s: %s: %+v", name, it.check.ID, r)
+						t.Errorf("%s: %s: %+v", name, c.ID, r)
 					}
 				}
 			}

@@ -23,7 +23,7 @@ import (
 // KubeletHealth asks the kubelet itself, on the two ports it has: the API only
 // knows that it stopped reporting, forty seconds later.
 var KubeletHealth = &probe.Check{
-	ID: "kubelet-health", Asks: "does the kubelet answer on its own ports?", From: probe.FromNode,
+	ID: probe.CheckKubeletHealth, Asks: "does the kubelet answer on its own ports?", From: probe.FromNode,
 	Tags:   []string{tagRuntime},
 	Access: []string{"host network", "proc", "var/lib/kubelet", "etc/kubernetes/kubelet.conf"}, Run: kubeletHealth,
 	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.

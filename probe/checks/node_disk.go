@@ -17,7 +17,7 @@ import (
 // NodeDisk asks for what makes a kubelet evict pods and a runtime fail in odd
 // ways: a full or read-only file system, and one without inodes.
 var NodeDisk = &probe.Check{
-	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
+	ID: probe.CheckNodeDisk, Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
 	Run: nodeDisk, Limit: 25 * time.Second,
 	Doc: `The file systems under /, the data of kubelet, runtime, CNI and Calico, the logs, and /run, in which the runtime keeps its sockets and what it knows of each container; one result for each.

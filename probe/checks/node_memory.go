@@ -15,7 +15,7 @@ import (
 
 // NodeMemory asks whether the node runs out of memory, or has killed for it.
 var NodeMemory = &probe.Check{
-	ID: "node-memory", Asks: "is memory short, or was something killed for it?", From: probe.FromNode,
+	ID: probe.CheckNodeMemory, Asks: "is memory short, or was something killed for it?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeMemory,
 	Doc: `What is available without swapping, as the kernel estimates it, and how many processes it has killed for memory since boot.
 ok: enough, nothing killed. info: something was killed since boot, in this or another cgroup; calico-node's own state says whether it was that. warn: less than 5 % is available. fail: less than 100 MiB, where the kubelet evicts pods.

@@ -10,7 +10,7 @@ import (
 // anything Calico does.
 var NodePing = &probe.Check{
 	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink},
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"}, Needs: []string{probe.CheckNodeUplink},
 	Run: func(ctx context.Context, p *probe.Pass) {
 		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
 	},

@@ -17,7 +17,7 @@ import (
 // NodeSwap asks for what kills a kubelet at its next start: in the field, swap
 // that was turned off by hand and came back with a reboot.
 var NodeSwap = &probe.Check{
-	ID: "node-swap", Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
+	ID: probe.CheckNodeSwap, Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
 	Run: probe.Once(nodeSwap),
 	Doc: `A kubelet that is not told otherwise (failSwapOn) ends at its start when swap is on: "running with swap on is not supported". A kubelet that runs already is not touched, so the fault shows at the next restart.

@@ -14,7 +14,7 @@ import (
 // NodeUplink asks whether packets can leave the node at all. What goes over the
 // network needs it: a cable that is out is one failure and not forty.
 var NodeUplink = &probe.Check{
-	ID: "node-uplink", Asks: "is the interface with the node's address up?", From: probe.FromNode,
+	ID: probe.CheckNodeUplink, Asks: "is the interface with the node's address up?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagHost}, Access: []string{"host network", "netlink"}, Run: nodeUplink,
 	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP (without the API: the kubelet's --node-ip), in each family.
 ok: up, with a carrier. fail: switched off, or without a carrier (a cable, a switch port, a bond without a working member): then nothing else is asked over the network, because all of it would fail for this one reason.

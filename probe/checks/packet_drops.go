@@ -17,7 +17,7 @@ import (
 // PacketDrops asks what people diff counters for by hand: which rule dropped it (projectcalico/calico#1923).
 var PacketDrops = &probe.Check{
 	ID: "packet-drops", Asks: "where on this node do packets die that do not come back?", From: probe.FromNode, In: probe.Deep,
-	Tags: []string{tagNetwork}, Limit: 20 * time.Second, Needs: []*probe.Check{NodeUplink}, Run: packetDrops,
+	Tags: []string{tagNetwork}, Limit: 20 * time.Second, Needs: []string{probe.CheckNodeUplink}, Run: packetDrops,
 	Access: []string{"host network", "netlink", "proc", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_PTRACE"},
 	Doc: `A few pings and a connection to other nodes and pods, from the node and out of one of its pods. To at most three of those that do not answer go two or three bursts of a known number of packets, and in the pauses between them as many to one that answers. Meanwhile all counters of the node, of the pod that is asked from and of the pod that is asked about are read: of rules of nftables and both iptables that drop, of the protocols, connection tracking, IPsec, queues (tc), interfaces and sockets that listen. A counter is the place when it grew by as many packets as were lost, each time, and not in the pauses: docs/drops.md says how seldom chance does that. The kernel's own answers count too: a route that drops, a neighbour that does not answer, a link that is down.
 ok: what was asked answers. info: a policy or profile of Calico's drops them, as it may be meant to; or they leave the node and nothing here drops them, so they are lost beyond it, as on the other node or by a router between. fail: they die here, at the place that is named. unknown: what counts could not be read.

@@ -15,7 +15,7 @@ import (
 var PodMTU = &probe.Check{
 	ID: "pod-mtu", Asks: "do full-size packets reach workload pods on other nodes, from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTUs,
-	Limit: 12 * time.Second, Needs: []*probe.Check{NodeUplink, podUplink, PodPing},
+	Limit: 12 * time.Second, Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink, probe.CheckPodPing},
 	Doc: `Echo requests that must not be fragmented, of the MTU of the interface or route to a workload pod on each of up to eight other nodes; if they are not answered, the check searches for the largest that are. Asked from the node, and again from inside one of this node's own pods, whose MTU is what counts for users.
 ok: full-size packets pass. info: a router on the way reports a smaller path MTU, and such packets pass: TCP adapts to that, some programs over UDP do not. fail: small packets pass and larger ones are lost without an ICMP error: connections open, then hang with the first large transfer. Calico's tunnels add 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
 info, too: full-size packets pass, and pings larger than the MTU, sent in fragments, are lost: programs over UDP lose what is larger than the MTU. A firewall of either node, the network between them or the network namespace of either pod drops fragments. Some clouds pass none.

@@ -9,9 +9,9 @@ import (
 // PodPing is the test that matters to users: does the pod network carry packets,
 // to this node's own pods and to the others'?
 var PodPing = &probe.Check{
-	ID: "pod-ping", Asks: "do workload pods, here and on other nodes, answer a ping from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
+	ID: probe.CheckPodPing, Asks: "do workload pods, here and on other nodes, answer a ping from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
-	Needs: []*probe.Check{NodeUplink, podUplink},
+	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink},
 	Run: func(ctx context.Context, p *probe.Pass) {
 		ping(ctx, p, elsewhere(unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
 			"no other running workload pod is known")

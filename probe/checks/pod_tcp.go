@@ -16,7 +16,7 @@ import (
 var PodTCP = &probe.Check{
 	ID: "pod-tcp", Asks: "do workload pods, here and on other nodes, answer TCP from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{tagNetwork}, Access: []string{"host network", probe.AccessPods},
-	Needs: []*probe.Check{NodeUplink, podUplink}, Run: podTCP,
+	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink}, Run: podTCP,
 	Doc: `A TCP connection to a running workload pod on each of up to eight other nodes, and to some on this one: to a port the pod declares, or to an unused one if it declares none. It is opened and closed, without sending data. Asked from the node, and again from inside one of this node's own pods.
 ok: it was accepted, or reset from a port that the pod does not declare: the reset came from the pod, so the path is good. info: refused on a declared port: the path is good but nothing listens there. fail, timeout: packets are lost; when pod-ping to the same pod is good, this is the mark of broken checksums (a NIC's or VXLAN's offload), of a firewall, or of policy that lets ICMP through. fail, rejected: a firewall on the way says no by ICMP, and which machine it was; Calico's own policy drops without a word unless it was told to reject. fail, net-unreachable, host-unreachable, blackhole: no route, here or where the ICMP message came from.
 A NetworkPolicy that allows neither this node nor the asking pod to that very pod makes it fail too; pods of other namespaces then answer.

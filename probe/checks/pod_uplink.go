@@ -13,7 +13,7 @@ import (
 // podUplink asks whether packets can leave the pod that the others are asked from:
 // one pod's cable that is out is not a cluster's outage.
 var podUplink = &probe.Check{
-	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod,
+	ID: probe.CheckPodUplink, Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod,
 	In:   probe.Standard,
 	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: uplinkOfPod,
 	Doc: `Looked at inside the network namespaces of two of this node's workload pods, where there are two: the interface with the pod's address, and whether there is a default route. What other checks ask from inside pods needs it.

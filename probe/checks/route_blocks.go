@@ -18,7 +18,7 @@ var RouteBlocks = &probe.Check{
 	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?",
 	From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "run/calico"},
-	Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
+	Needs: []string{probe.CheckNodeUplink}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM; or an interface of this node that is not Calico's has a range in it, whose route wins over Calico's.

@@ -14,7 +14,7 @@ var ServiceClusterIP = &probe.Check{
 	ID: "service-clusterip", Asks: "do services answer at their cluster IPs, from this node and from inside a pod?",
 	From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", probe.AccessPods},
-	Needs: []*probe.Check{NodeUplink, podUplink}, Run: serviceClusterIP,
+	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink}, Run: serviceClusterIP,
 	Doc: `A TCP connection to the API server's service, and to another service with ready endpoints, at its cluster IP in every family it has. It is opened and closed, without sending data. Asked from the node, and again from inside one of this node's own pods.
 ok: one of the endpoints accepted it. fail, timeout: the rules of kube-proxy on this node lead nowhere, or lead to an endpoint that packets do not reach: pod-tcp asks pods themselves. fail, rejected: the rules on this node know of no ready endpoint, though the API has one: kube-proxy is behind, see kubeproxy-health. info, refused: an endpoint is reached and does not listen. fail, refused, of the API server's: nobody listens behind it. fail, net-unreachable: this node, or the pod, has no route for cluster IPs, not even a default one.
 When the node is answered and the pod is not, forwarding or policy between them is what is broken. A NetworkPolicy that keeps the service's pods from this node, or the asking pod from them, makes it a warning.

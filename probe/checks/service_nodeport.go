@@ -15,7 +15,7 @@ import (
 var ServiceNodePort = &probe.Check{
 	ID: "service-nodeport", Asks: "does a NodePort service answer at every node's own address?", From: probe.FromNode,
 	In:   probe.Standard,
-	Tags: []string{tagNetwork, tagService}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink},
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network"}, Needs: []string{probe.CheckNodeUplink},
 	Run: serviceNodePort,
 	Doc: `A TCP connection from this node to one and the same NodePort service at each node's InternalIP, this node's own among them. It is opened and closed, without sending data.
 ok: it was accepted. fail, timeout: that node's packets to the service's pods get lost, or a firewall drops the NodePort range (30000-32767) between the nodes. When it answers at the nodes that have one of the pods and at no other, the pod network between the nodes is down: see pod-ping and bgp-session, not kube-proxy. fail, refused or rejected: that node's kube-proxy has no rule for it, or knows of no endpoint.

@@ -19,7 +19,7 @@ import (
 var TyphaReach = &probe.Check{
 	ID: "typha-reach", Asks: "does every Typha answer this node?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"},
-	Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
+	Needs: []string{probe.CheckNodeUplink}, Run: typhaReach,
 	Doc: `The probe connects to each Typha behind its service and starts a TLS handshake, each with four fifths of the check's time. It has no certificate of Calico's: a handshake that ends because of that counts as an answer. A Typha without TLS closes the connection.
 ok: each answers. info: one closes the connection without a word, as Typha does that works without TLS, and as one may that is ill, or something before it. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), another alert of TLS, or a certificate that has run out.
 skip: this cluster has no Typha.`,

@@ -1,0 +1,19 @@
+package probe
+
+// IDs of the checks on the node that other checks refer to, in Needs for example. They are here so that no check
+// refers to the variable of another one: each may live in a package of its own.
+const (
+	CheckBirdSocket    = "bird-socket"
+	CheckCalicoErrors  = "calico-errors"
+	CheckCalicoLog     = "calico-log"
+	CheckDaemonLog     = "daemon-log"
+	CheckDNSCluster    = "dns-cluster"
+	CheckKubeletHealth = "kubelet-health"
+	CheckKubeLog       = "kube-log"
+	CheckNodeDisk      = "node-disk"
+	CheckNodeMemory    = "node-memory"
+	CheckNodeSwap      = "node-swap"
+	CheckNodeUplink    = "node-uplink"
+	CheckPodPing       = "pod-ping"
+	CheckPodUplink     = "pod-uplink"
+)
