@@ -13,11 +13,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func addressRules() []*Rule {
-	return []*Rule{addressTaken, addressGone, addressBridge, addressSecondNIC, peerAddress, addressWillChange,
-		detectionFindsNone}
-}
-
 // setMethod is the fix of every wrong address.
 var setMethod = probe.Fix{
 	Says: "Tell Calico how to find the right address: {method}{since}.",

@@ -12,12 +12,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func sessionRules() []*Rule {
-	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
-		bgpWaits, bgpPeerSilent, bgpNoPeers, bgpRoutesFiltered,
-		peerDown, nodeCutOff, podsFiltered, peerPods, nodesApart, peerWalled, peerDiffers, peerFault}
-}
-
 // session is one that is down, and what else is known of its peer.
 type session struct {
 	Finding

@@ -10,11 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func birdRules() []*Rule {
-	return []*Rule{birdConfigRejected, birdUnfed, birdPortTaken, birdOldPort, birdSocketGone, birdDead, birdProbe,
-		bgpRestartHold, bgpPeersMissing}
-}
-
 // startAnew is the fix of what a start of calico-node puts right.
 var startAnew = probe.Fix{
 	Says:     "Restart calico-node on this node. Save the end of its log first: a new pod does not have it.",

@@ -9,12 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// writesRules are those of what calico-node writes again and again while it runs.
-func writesRules() []*Rule {
-	return []*Rule{kernelLacks, tablesUnreadable, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed,
-		controllersEnd}
-}
-
 // writes are the lines with one of these signatures that calico-node writes and that are not over.
 func writes(f Findings, signatures ...string) []Finding {
 	return keep(f.Bad(checks.CalicoErrors.ID), func(r Finding) bool {

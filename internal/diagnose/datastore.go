@@ -10,11 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func datastoreRules() []*Rule {
-	return []*Rule{datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, strayEndpoints, apiUnhealthy, apiSlow,
-		etcdRefuses, typhaUnreachable, accountGone, cniTokenExpired}
-}
-
 // withoutDatastore is what a node shows that does not reach the API server.
 var withoutDatastore = append(Covers(
 	checks.CalicoLog.ID, checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID,

@@ -10,10 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// diedRules are those of places on this node at which packets were counted as they died (packet-drops), as far as no
-// other rule knows the place.
-func diedRules() []*Rule { return []*Rule{ruleDrops, sourceUnexpected, droppedHere} }
-
 // lookAt is a fix that only reads.
 func lookAt(says string, commands ...string) probe.Fix {
 	return probe.Fix{Says: says, Manifest: commands, Radius: onlyReads}

@@ -11,11 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsRules are those of who serves names, and of what pods are told about that.
-func dnsRules() []*Rule {
-	return []*Rule{dnsForbidden, dnsUnserved, clusterDNSWrong, clusterDomainWrong}
-}
-
 // namesFail is what a node shows on which names do not resolve.
 var namesFail = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
 

@@ -10,13 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// felixRules are those of Felix's health port. The causes of an odd answer come
-// before the answer itself.
-func felixRules() []*Rule {
-	return []*Rule{loopbackDropped, localhostForeign, localhostMissing, felixElsewhere, felixHealthOff, felixWaits,
-		felixDataplaneLate, felixStuck, felixDown, breaksAtNextStart}
-}
-
 // felixIll is what a health port leaves behind that does not answer the kubelet: it
 // kills calico-node, with BIRD in it.
 var felixIll = slices.Concat(Covers(checks.FelixLive.ID, checks.FelixReady.ID), calicoDown)

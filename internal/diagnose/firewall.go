@@ -10,11 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func firewallRules() []*Rule {
-	return []*Rule{uplinkDown, firewallRewritten, firewallTwice, firewallUnhooked, firewallForwardDrop, foreignMasquerade,
-		policyWithoutAPI, dnsClosed, policyWithoutDNS, policyForbids}
-}
-
 // uplinkDown is a node without a link.
 var uplinkDown = &Rule{
 	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address has no link",

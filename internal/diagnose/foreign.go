@@ -11,12 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// foreignRules are those of what others left or made on this node: their causes lie here, whatever
-// other nodes look like from here.
-func foreignRules() []*Rule {
-	return []*Rule{duplicateAddress, foreignRoutingRule, foreignTunnel, firewallRejects}
-}
-
 // duplicateAddress is another node's address on an interface of this one.
 var duplicateAddress = &Rule{
 	ID: "duplicate-address", Layer: LayerKernel, Title: "this node also has an address of another node",

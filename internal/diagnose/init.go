@@ -11,14 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// initRules are those of calico-node's pod before calico-node itself begins, and of
-// the network configuration its init containers leave.
-func initRules() []*Rule {
-	return []*Rule{upgradePodCIDR, upgradeLocked, upgradeNoAPI, upgradeStuck, installCNIFails, calicoImage,
-		calicoPodMissing, cniConfigUnread, cniConfigMissing, cniConfigShadowed, cniPluginMissing, cniNoExec,
-		nodenameWrong}
-}
-
 // notStarted is what a calico-node that has not begun leaves undone.
 var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints,
 	checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,

@@ -10,9 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kernelRules are those of what the kernel itself says.
-func kernelRules() []*Rule { return []*Rule{queueHung, calicoKilled, componentKilled, kernelStuck} }
-
 // kernelFresh is how old the kernel's word may be to be about what is bad now, in seconds.
 const kernelFresh = 600
 

@@ -10,19 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// nodeRules are those of the kubelet, the runtime, the machine, and of what keeps a
-// probe off it.
-func nodeRules() []*Rule {
-	return slices.Concat(
-		[]*Rule{hostEndpointBlocks, hostEndpointIsolates, serviceTakesPort},
-		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority,
-			kubeletCutOff, mtuNodeSmall, familyCutOff, mainRuleMissing, nodeUnreachable,
-			kubeletServing, internalShared, nodeTurnsAway, kubeletPortBlocked},
-		serviceSaysRules(), runtimeRules(), initRules(), machineRules(),
-		[]*Rule{kubeletRestarts, kubeletSilent, swapReturns, nodeFull}, placementRules(),
-	)
-}
-
 // kubeletGone is what a kubelet that does not run leaves behind.
 var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
 	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,

@@ -9,12 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// loadRules are those of the machine at work: its kernel, its clock, its load.
-func loadRules() []*Rule {
-	return []*Rule{defaultRouteMissing, forwardingOff, noPortsLeft, conntrackFull, conntrackIdle, neighboursFull,
-		neighbourWrong, interfaceOverlapsNodes, addressTwice, clockWrong, rpFilterLoose, networkStorageDead, nodeOverloaded}
-}
-
 // starved are checks that had not even begun to answer when their time was over; none
 // where they are so few that what they ask about may be what hangs.
 func starved(f Findings) []Finding {

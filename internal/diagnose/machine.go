@@ -13,12 +13,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// machineRules are those of the machine's disks and memory; that of its clock comes
-// later, among those of its load.
-func machineRules() []*Rule {
-	return append([]*Rule{diskReadOnly, diskFull, evictionThreshold, memoryShort}, kernelRules()...)
-}
-
 // exhausted is how many percent are as good as none: a write of any size may fail.
 const exhausted = 1
 

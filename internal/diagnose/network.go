@@ -9,14 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
-func networkRules() []*Rule {
-	return slices.Concat(pathRules(), diedRules(), foreignRules(), addressRules(),
-		birdRules(), sessionRules(), routeRules(), overlayRules(),
-		firewallRules(),
-		[]*Rule{hostActionDrops, podsNotMasqueraded, poolNotExported, poolOverlaps, peerNodePorts})
-}
-
 // familyOf is the IP family a result is about, 0 when it is about both or none.
 func familyOf(r Finding) int {
 	if n, ok := r.Facts.Num(checks.FactFamily); ok {

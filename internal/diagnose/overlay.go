@@ -10,11 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-func overlayRules() []*Rule {
-	return []*Rule{portTaken, tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered,
-		vxlanOffload, mtuTooBig, mtuPathSmall}
-}
-
 // overPods are the bad results of pods on other nodes, and of what is behind services.
 func overPods(f Findings) []Cover {
 	var out []Cover

@@ -11,12 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// pathRules are those of what somebody set, made or left in the kernel of this node that takes packets from
-// Calico. Each is read on the node itself, so none is a guess from what does not work.
-func pathRules() []*Rule {
-	return []*Rule{podInterfaceSetting, routeDrops, ipsecTakes, untrackedService, serviceHijacked, portWalled}
-}
-
 // lostPaths are the symptoms of packets that the kernel of this node loses.
 var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unreachable", "bgp-filtered", "bgp-waits",
 	"tunnel-filtered", "tunnel-peers", "service-path-broken", "dns-down", "dns-no-upstream"}

@@ -7,12 +7,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// placementRules are what keeps a probe off a node without the node being ill: the
-// last to be believed, and the first to be mended, for until then nobody looks there.
-func placementRules() []*Rule {
-	return []*Rule{probeImage, probePolicy, probeQuota, probeRights, probeNamespace, probeRejected}
-}
-
 // probeImage is the probe's own image.
 var probeImage = &Rule{
 	ID: "probe-image", Layer: LayerPlacement, Title: "this node cannot pull the probe's image",

@@ -10,14 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// podsRules are those of pods that are bound to the node and do not start.
-func podsRules() []*Rule {
-	return []*Rule{limitReached, cniConfigElsewhere, snapshotterMissing, ipamFamilyMissing, ipamExhausted, ipamLockHeld,
-		runtimeProxy, podAddressHeld, cniPluginForbidden, cniKubeconfigWrong, cniPluginFails, pauseImageMissing,
-		cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken, ociRuntimeBroken,
-		sandboxFails, nodeDNSDown, registryRefuses, podsDoNotEnd}
-}
-
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
 var podsUnconnected = []Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}

@@ -10,11 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-func routeRules() []*Rule {
-	return []*Rule{networkCondition, blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel,
-		podRouteMissing, podNetworkBroken, fragmentsDropped, routeMakersClash, routeNotMade}
-}
-
 // lookAtBlock is how to see whose a block is.
 var lookAtBlock = []string{
 	"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns='NAME:.metadata.name,CIDR:.spec.cidr,NODE:.spec.node,STATE:.spec.state,DELETED:.spec.deleted' | grep -e CIDR -e '{block}'",

@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"slices"
-
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -103,11 +101,4 @@ func clues(weight int, of ...[]Finding) []Clue {
 		}
 	}
 	return out
-}
-
-// Rules are all there are. Of two causes that are alike in all that Explain sorts by, confidence,
-// being a reason, evidence, what it explains and layer, the earlier comes first.
-func Rules() []*Rule {
-	return slices.Concat(nodeRules(), keptRules(), saysRules(), podsRules(), unlikeRules(), startRules(), networkRules(),
-		[]*Rule{nodeDiffers})
 }

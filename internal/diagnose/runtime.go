@@ -10,13 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// runtimeRules are those of containerd, docker and the others. That of two daemons
-// comes before those of one.
-func runtimeRules() []*Rule {
-	return []*Rule{dockerLostContainerd, containerdHangs, containerdDead, containerdWithoutCRI, dockerHangs, runtimeHangs,
-		shimHangs, containerGhosts, runtimeStuck}
-}
-
 // runtimeGone is what follows from a runtime that does not answer.
 var runtimeGone = append(aboutService(checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
 	checks.ServiceKubelet), Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,

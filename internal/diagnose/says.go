@@ -10,13 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// saysRules are those of what the kubelet, calico-node and its init containers say themselves. They
-// stand above what does not work because of it.
-func saysRules() []*Rule {
-	return []*Rule{containerNotStarted, probeBroken, settingRefused, calicoForbidden, resourceMissing,
-		nextStartRefused, calicoEnds}
-}
-
 // withoutStart is what has not even begun where a container of calico-node cannot run.
 var withoutStart = append([]string{"start-outlasts-budget", "upgrade-ipam-stuck", "install-cni-fails", "calico-ends"},
 	withoutCalico...)

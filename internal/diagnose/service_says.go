@@ -9,9 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// serviceSaysRules are those of the last line of a kubelet or a runtime that ended.
-func serviceSaysRules() []*Rule { return []*Rule{kubeletEnds, kubeletStateDiffers, runtimeEnds} }
-
 // serviceEnds are the lines with which a service of the node ended lately, with one of these signatures
 // where any are given.
 func serviceEnds(f Findings, service string, signatures ...string) []Finding {

@@ -10,13 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-func serviceRules() []*Rule {
-	return slices.Concat([]*Rule{proxyForbidden, kubeProxyCutOff, kubeProxyRefused,
-		kubeProxyOtherNode, masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost,
-		kubeProxyStuck, kubeProxyDead,
-		servicePathBroken}, dnsRules(), []*Rule{dnsZoneShadowed, dnsDown, dnsNoUpstream})
-}
-
 // serviceless is what a node shows on which services do not work.
 var serviceless = Covers(
 	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,

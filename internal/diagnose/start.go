@@ -10,16 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// startRules are those of calico-node's start, Felix, the datastore, services and the
-// load of a node.
-func startRules() []*Rule {
-	return slices.Concat(
-		[]*Rule{startUnderLoad, startFarDatastore, calicoNoToken, calicoUnprivileged,
-			calicoOutOfMemory, calicoCPULimit, startOutlastsBudget, calicoStarting},
-		writesRules(), datastoreRules(), felixRules(), serviceRules(), loadRules(),
-	)
-}
-
 // withoutCalico are the causes that a calico-node that does not get to its end of
 // starting would otherwise be.
 var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unfed", "bgp-peers-missing"}

@@ -11,12 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// keptRules are those of what keeps a node or calico-node from starting though nothing on the node is at fault:
-// the scheduler, volumes, limits, webhooks, taints, a Typha that is not there.
-func keptRules() []*Rule {
-	return []*Rule{webhookDead, kubeletRefused, nodeUninitialized, calicoPodWaits, calicoLimit, typhaMissing}
-}
-
 // unscheduledFix is for a calico-node pod that is made for the node and fits it not.
 var unscheduledFix = probe.Fix{
 	Says: "Make room for it, or have it ask for less: the scheduler says what does not fit.",

@@ -10,10 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unlikeRules are those of what two nodes must not share, or must: a router ID, settings of tunnels, an address
-// that is on the node.
-func unlikeRules() []*Rule { return []*Rule{addressUnanswered, bgpRouterID, tunnelSettings} }
-
 // addressUnanswered is a node that lives, and nobody answers for its address.
 var addressUnanswered = &Rule{
 	ID: "address-unanswered", Layer: LayerKernel,
