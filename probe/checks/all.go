@@ -31,65 +31,38 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// All lists the node checks in the order they are shown.
+// All lists the node checks in the order in which they are shown: from what Calico does on the node, over the paths
+// that depend on it, to the node below. What a check needs is named by its Needs and not by this order.
 func All() []*probe.Check {
 	return []*probe.Check{
-		FelixLive,
-		FelixReady,
-		BirdSocket,
-		BGPSession,
-		BirdConfig,
-		BGPExpected,
-		NodeUplink,
-		NodePing,
-		podUplink,
-		PodPing,
-		PodTCP,
-		PodMTU,
-		ServiceClusterIP,
-		ServiceNodePort, ServiceDestination,
-		RouteCanReach,
-		RouteBlocks,
-		RoutePods,
-		RouteRules, RouteSpecial, PodGateway, XFRMPolicies, Untracked,
-		OverlayTunnels,
-		IPSetHosts,
-		CNIMTU,
-		NodeFirewall,
-		IPAutodetect,
-		BGPPort,
-		DatastoreLatency,
-		StartupBudget,
-		TyphaReach,
-		DNSCluster,
-		DNSExternal,
-		ContainerdHealth,
-		CRIHealth,
-		DockerHealth,
-		RuntimeGhosts,
-		KubeletHealth,
-		KubeProxyHealth,
-		InitStall,
-		IPAMFiles,
-		CNIConfig,
-		CNINodename,
-		CNIToken, CNIServer,
-		CalicoLog,
-		CalicoErrors,
-		KubeLog,
-		DaemonLog, KernelLog,
-		NodeSwap,
-		NodeLoad,
-		NodeMemory,
-		NodeDisk,
-		NodeClock,
-		NodeConntrack,
-		NodeSysctl,
-		NodeNeighbours, NodeLimits,
+		// Felix, then BIRD and what it was given: the first question about a node is whether they live.
+		FelixLive, FelixReady, BirdSocket, BGPSession, BirdConfig, BGPExpected,
+		// Paths from the node and from its pods: the uplink first, because the others need it.
+		NodeUplink, NodePing, podUplink, PodPing, PodTCP, PodMTU,
+		// Services: they need those paths.
+		ServiceClusterIP, ServiceNodePort, ServiceDestination,
+		// What the kernel does with packets, which explains the paths: routes, rules, interfaces, IPsec, conntrack.
+		RouteCanReach, RouteBlocks, RoutePods, RouteRules, RouteSpecial, PodGateway, XFRMPolicies, Untracked,
+		// Tunnels and packet sizes.
+		OverlayTunnels, IPSetHosts, CNIMTU,
+		// The firewall, the node's address, and the port of BGP, which both of them can close.
+		NodeFirewall, IPAutodetect, BGPPort,
+		// What calico-node needs to start and to stay up to date.
+		DatastoreLatency, StartupBudget, TyphaReach,
+		// Names: they need Services.
+		DNSCluster, DNSExternal,
+		// Runtimes, the kubelet and kube-proxy.
+		ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts, KubeletHealth, KubeProxyHealth,
+		// Init containers of calico-node, and the files that they write for the CNI plugin.
+		InitStall, IPAMFiles, CNIConfig, CNINodename, CNIToken, CNIServer,
+		// What components and the kernel logged.
+		CalicoLog, CalicoErrors, KubeLog, DaemonLog, KernelLog,
+		// The machine.
+		NodeSwap, NodeLoad, NodeMemory, NodeDisk, NodeClock, NodeConntrack, NodeSysctl, NodeNeighbours, NodeLimits,
+		// For comparison with a baseline node: it judges nothing.
 		NodeState,
-		EncapProof,
-		PacketDrops,
-		NeighbourReach,
+		// Last, what takes long or needs a second probe.
+		EncapProof, PacketDrops, NeighbourReach,
 	}
 }
 
