@@ -9,13 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// writes are the lines with one of these signatures that calico-node writes and that are not over.
-func writes(f Findings, signatures ...string) []Finding {
-	return keep(f.Bad(checks.CalicoErrors.ID), func(r Finding) bool {
-		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
-	})
-}
-
 // calicoIll are the signs beside its log that calico-node is not up: its health, and the API's word of its pod.
 func calicoIll(f Findings) []Finding {
 	return slices.Concat(f.Failed(checks.FelixReady.ID), f.Failed(checks.FelixLive.ID), f.Failed(facts.CheckCalicoPod))

@@ -10,17 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kernelFresh is how old the kernel's word may be to be about what is bad now, in seconds.
-const kernelFresh = 600
-
-// kernelSays are the kernel's lines with one of these signatures, of the last ten minutes.
-func kernelSays(f Findings, signatures ...string) []Finding {
-	return keep(f.Bad(checks.KernelLog.ID), func(r Finding) bool {
-		ago, known := r.Facts.Num(checks.FactAgo)
-		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature)) && known && ago <= kernelFresh
-	})
-}
-
 // wasFull is the case of a table that the kernel called full lately, where it is not full now.
 func wasFull(f Findings, signature, what string) []Case {
 	lines := kernelSays(f, signature)

@@ -8,17 +8,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// kubeSays are the lines of a component of Kubernetes' that goes on, with one of these signatures, that it has
-// written for a while and lately. A kube-proxy that does not get through its start need not have written it for long.
-func kubeSays(f Findings, component string, signatures ...string) []Finding {
-	starts := component == "kube-proxy" && len(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp)) > 0
-	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
-		info := r.Status == probe.Info && (starts || r.Facts.Str(checks.FactSignature) == checks.SaysUpstream)
-		return (bad(r.Status) || info) && r.Facts[checks.FactEnded] == false &&
-			slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
-	})
-}
-
 // ofAPI are the signatures of what a client says of the API server.
 var ofAPI = []string{checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden}
 

@@ -7,13 +7,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// kubeEnds are the last lines of a component of Kubernetes' that ended lately.
-func kubeEnds(f Findings, component string) []Finding {
-	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
-		return bad(r.Status) && r.Facts[checks.FactEnded] == true
-	})
-}
-
 // meaning is what a line that ended a component is known to mean, and what to do about it.
 type meaning struct {
 	signature, means string

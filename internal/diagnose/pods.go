@@ -99,7 +99,7 @@ func tunnelUnaddressed(f Findings, own, told []Finding) Case {
 	c := Case{For: slices.Concat(written(f, own), clues(hint, told)),
 		Covers: slices.Concat(Covers(checks.CalicoErrors.ID, checks.CalicoLog.ID), podsUnconnected),
 		Says:   "Calico's IPAM has no address for the tunnel of {node} itself: " + quotedLine(own[0])}
-	if len(lastLines(f)) > 0 { // the start ends over it
+	if len(logLines(f)) > 0 { // the start ends over it
 		c.Covers = slices.Concat(c.Covers, calicoDown, notStarted)
 	}
 	return c

@@ -46,19 +46,6 @@ Told from a program that starts and ends by that state, and by the missing log.`
 	},
 }
 
-// lastLines are the lines with which a run ended lately. Those of a run that goes on explain nothing:
-// calico-node logs also what tenants wrote, such as a pod's annotations.
-func lastLines(f Findings) []Finding {
-	return keep(f.With(checks.CalicoLog.ID, checks.FactEnded, true), func(r Finding) bool { return bad(r.Status) })
-}
-
-// logLines are those of lastLines with one of these signatures.
-func logLines(f Findings, signatures ...string) []Finding {
-	return keep(lastLines(f), func(r Finding) bool {
-		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
-	})
-}
-
 // settingRefused is a setting that calico-node does not take.
 var settingRefused = &Rule{
 	ID: "setting-refused", Layer: LayerStart, Title: "calico-node rejects one of its settings",
@@ -195,7 +182,7 @@ Told from a container that is killed from outside by that line: one that is kill
 	},
 	Explains: afterLog,
 	Match: func(f Findings) []Case {
-		ended := lastLines(f)
+		ended := logLines(f)
 		if len(ended) == 0 {
 			return nil
 		}

@@ -9,22 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// serviceEnds are the lines with which a service of the node ended lately, with one of these signatures
-// where any are given.
-func serviceEnds(f Findings, service string, signatures ...string) []Finding {
-	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, true), func(r Finding) bool {
-		return bad(r.Status) && r.Target == service &&
-			(len(signatures) == 0 || slices.Contains(signatures, r.Facts.Str(checks.FactSignature)))
-	})
-}
-
-// serviceWrites are the lines of a service that goes on, with one of these signatures.
-func serviceWrites(f Findings, service string, signatures ...string) []Finding {
-	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, false), func(r Finding) bool {
-		return bad(r.Status) && r.Target == service && slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
-	})
-}
-
 // aboutService is what daemon-log says of a service.
 func aboutService(names ...string) []Cover {
 	var out []Cover
