@@ -59,6 +59,7 @@ func TestImportsRunForward(t *testing.T) {
 		"internal/prompt": append(kubernetes, own),
 		// Leaves.
 		"probe/facts":          {own + "probe/", in + "cluster", own + "injector", in + "report", "k8s.io/"},
+		"probe/logs":           {own, "k8s.io/"},
 		"internal/suggest":     {own, "k8s.io/"},
 		"internal/filelock":    {own, "k8s.io/"},
 		"internal/serverclock": {own, "k8s.io/"},

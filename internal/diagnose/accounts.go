@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // accountsMade are the commands that show an account, and since when it is there.
@@ -84,7 +85,7 @@ func nodeAccountGone(f Findings) []Case {
 		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
 	if reasonOf(of[0]) == facts.AccountRemade {
 		refused := keep(f.Of(checks.CalicoLog.ID), func(r Finding) bool {
-			return bad(r.Status) && r.Facts.Str(checks.FactSignature) == checks.SaysUnauthorized
+			return bad(r.Status) && r.Facts.Str(checks.FactSignature) == logs.SaysUnauthorized
 		})
 		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
 			name, strings.TrimSuffix(of[0].Saw, "."))

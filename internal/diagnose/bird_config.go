@@ -5,6 +5,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // birdConfigRejected is a BIRD that names the line it cannot read.
@@ -28,7 +29,7 @@ Told from a BIRD that is dead or frozen by the line in calico-node's log; from o
 	Explains: []string{"bird-dead", "bird-unfed", "bgp-peers-missing", "calico-ends", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range writes(f, checks.SaysBIRDConfig) {
+		for _, r := range writes(f, logs.SaysBIRDConfig) {
 			family := familyOf(r)
 			down := keep(deaf(f), func(s Finding) bool { return familyOf(s) == family })
 			down = append(down, keep(birdOf(f, checks.BirdConfig.ID, family),

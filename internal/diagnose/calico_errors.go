@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // calicoIll are the signs beside its log that calico-node is not up: its health, and the API's word of its pod.
@@ -43,7 +44,7 @@ Told from rules that are refused for another reason by the words of the kernel's
 	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range writes(f, checks.SaysKernelLacks) {
+		for _, r := range writes(f, logs.SaysKernelLacks) {
 			module := r.Facts.Str(checks.FactModule)
 			c := Case{About: module, Args: map[string]Arg{"module": checked(module, isWord(module), "MODULE")},
 				Says:   fmt.Sprintf("the kernel of {node} lacks %s, which Felix needs: %s", module, quotedLine(r)),
@@ -81,7 +82,7 @@ Told from a missing kernel module and from a held lock by Felix' own words.`,
 	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "felix-stuck", "node-differs"},
 		afterLog...),
 	Match: func(f Findings) []Case {
-		lines := writes(f, checks.SaysTables)
+		lines := writes(f, logs.SaysTables)
 		if len(lines) == 0 {
 			return nil
 		}
@@ -113,8 +114,8 @@ Told from a Felix that hangs by its own line.`,
 	},
 	Explains: append([]string{"calico-ends", "felix-waits", "service-path-broken", "kube-proxy-dead"}, afterLog...),
 	Match: func(f Findings) []Case {
-		off, failed := writes(f, checks.SaysBPFOff), writes(f, checks.SaysBPFFailed)
-		mount, program := writes(f, checks.SaysBPFMount), writes(f, checks.SaysBPFVerifier)
+		off, failed := writes(f, logs.SaysBPFOff), writes(f, logs.SaysBPFFailed)
+		mount, program := writes(f, logs.SaysBPFMount), writes(f, logs.SaysBPFVerifier)
 		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(off) > 0:
@@ -161,7 +162,7 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodeClock.ID},
 	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable", "bird-unfed"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines, refused := writes(f, checks.SaysTyphaCertificate), writes(f, checks.SaysTyphaRefuses)
+		lines, refused := writes(f, logs.SaysTyphaCertificate), writes(f, logs.SaysTyphaRefuses)
 		if len(lines) == 0 && len(refused) > 0 {
 			return []Case{{Says: "the Typha on {node} and its clients refuse each other's certificates: " + quotedLine(refused[0]),
 				For: clues(strong, refused), Covers: Covers(checks.CalicoErrors.ID)}}
@@ -202,13 +203,13 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 	RuledOut: []string{checks.TyphaReach.ID},
 	Explains: []string{"felix-waits", "bird-unfed"},
 	Match: func(f Findings) []Case {
-		old, drops := writes(f, checks.SaysTyphaOld), writes(f, checks.SaysTyphaDrops)
-		sheds := writes(f, checks.SaysTyphaSheds)
+		old, drops := writes(f, logs.SaysTyphaOld), writes(f, logs.SaysTyphaDrops)
+		sheds := writes(f, logs.SaysTyphaSheds)
 		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(old) > 0:
 			c.Says, c.For = "Typha is older than what calico-node on {node} needs: "+quotedLine(old[0]), clues(proof, old)
-		case len(drops) > 0 && len(writes(f, checks.SaysTyphaCertificate)) == 0:
+		case len(drops) > 0 && len(writes(f, logs.SaysTyphaCertificate)) == 0:
 			n, _ := drops[0].Facts.Num(checks.FactTimes)
 			c.Says = fmt.Sprintf("Typha has ended the connection of calico-node on {node} %.0f times: %s", n, quotedLine(drops[0]))
 			c.For = clues(strong, drops)
@@ -235,7 +236,7 @@ Told from a token that has expired by its dates.`,
 		Radius: "reading changes nothing; what is put back takes nothing away, and calico-node tries again by itself",
 	},
 	Match: func(f Findings) []Case {
-		lines := writes(f, checks.SaysCNIToken)
+		lines := writes(f, logs.SaysCNIToken)
 		ending := keep(f.Of(checks.CNIToken.ID), func(r Finding) bool { return r.Status == probe.Warn })
 		if len(f.Failed(checks.CNIToken.ID)) > 0 || len(lines)+len(ending) == 0 {
 			return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // controllersEnd is a calico-kube-controllers that does not get up, or is not there.
@@ -37,7 +38,7 @@ Told from a node whose pods have no network by the others there, which are well.
 		case len(ends) > 0:
 			c.Says += "calico-kube-controllers ends: " + quotedLine(ends[0])
 			weight := proof
-			if ends[0].Facts.Str(checks.FactSignature) == checks.SaysNoAPI { // as what has no network does
+			if ends[0].Facts.Str(checks.FactSignature) == logs.SaysNoAPI { // as what has no network does
 				weight = hint
 			}
 			c.For = append(clues(weight, ends), c.For...)

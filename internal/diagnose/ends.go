@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // podsDoNotEnd are pods that stay in Terminating.
@@ -67,7 +68,7 @@ func whatHolds(f Findings, r Finding, c *Case) (string, *probe.Fix) {
 		}
 		return why, &stopContainers
 	case facts.EndsNotClean:
-		busy := f.With(checks.DaemonLog.ID, checks.FactSignature, checks.SaysUnmount)
+		busy := f.With(checks.DaemonLog.ID, checks.FactSignature, logs.SaysUnmount)
 		if len(busy) == 0 {
 			return "their containers have ended, and the kubelet does not get a volume unmounted or a cgroup removed", &unmountVolumes
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // TestHistory wants a message of before the present state to be evidence of nothing, and not to be what a cause says.
@@ -59,7 +60,7 @@ func TestOldKill(t *testing.T) {
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Result: &r})
 		}
 		add(probe.Found(probe.Warn, "the kernel said: Killed process 7 (bird)").On("killed bird").
-			With(checks.FactSignature, checks.KernelKilled).With(checks.FactKernelOf, "bird").
+			With(checks.FactSignature, logs.KernelKilled).With(checks.FactKernelOf, "bird").
 			With(checks.FactAgo, c.ago), checks.KernelLog.ID)
 		if c.notReady >= 0 {
 			add(probe.Found(probe.Warn, "has not been ready").With(facts.NotReady, c.notReady), facts.CheckCalicoPod)

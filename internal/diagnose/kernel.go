@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // conntrackFull is a node that takes no new connection.
@@ -25,11 +26,11 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 	Match: func(f Findings) []Case {
 		full := append(f.Failed(checks.NodeConntrack.ID), diedAs(f, checks.PlaceConntrack)...)
 		if len(full) == 0 {
-			return wasFull(f, checks.KernelConntrack, "the connection tracking table")
+			return wasFull(f, logs.KernelConntrack, "the connection tracking table")
 		}
 		return []Case{{
 			Says: "new connections are dropped on {node}: " + full[0].Saw,
-			For:  append(clues(proof, full), clues(0, kernelSays(f, checks.KernelConntrack))...),
+			For:  append(clues(proof, full), clues(0, kernelSays(f, logs.KernelConntrack))...),
 			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, checks.FactMax)))},
 			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
 				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
@@ -87,7 +88,7 @@ Told from a lossy link by the count.`,
 			}
 		}
 		if len(full) == 0 {
-			return wasFull(f, checks.KernelNeighbours, "the table of neighbours")
+			return wasFull(f, logs.KernelNeighbours, "the table of neighbours")
 		}
 		return []Case{{
 			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // wasFull is the case of a table that the kernel called full lately, where it is not full now.
@@ -35,7 +36,7 @@ Told from a lossy network by the kernel's own word.`,
 	Explains: []string{"node-cut-off", "peer-down", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range kernelSays(f, checks.KernelQueue) {
+		for _, r := range kernelSays(f, logs.KernelQueue) {
 			device := r.Facts.Str(checks.FactKernelOf)
 			lost := f.Bad(checks.NodePing.ID)
 			out = append(out, Case{About: device, For: append(clues(strong, []Finding{r}), clues(hint, lost)...),
@@ -59,7 +60,7 @@ var ofCalico = []string{"calico-node", "bird", "bird6", "confd"}
 
 // killed is the case of processes that the kernel killed, those of Calico's or the others.
 func killed(f Findings, calicos bool) []Case {
-	lines := keep(kernelSays(f, checks.KernelKilled), func(r Finding) bool {
+	lines := keep(kernelSays(f, logs.KernelKilled), func(r Finding) bool {
 		return slices.Contains(ofCalico, r.Facts.Str(checks.FactKernelOf)) == calicos
 	})
 	if since, known := notReadyFor(f); known && calicos {
@@ -124,7 +125,7 @@ Told from an overloaded node by the kernel's word.`,
 	},
 	Explains: []string{"kubelet-frozen", "containerd-hangs", "felix-stuck", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		stuck, blocked := kernelSays(f, checks.KernelStuck), kernelSays(f, checks.KernelBlocked)
+		stuck, blocked := kernelSays(f, logs.KernelStuck), kernelSays(f, logs.KernelBlocked)
 		lines := slices.Concat(stuck, blocked)
 		if len(lines) == 0 {
 			return nil

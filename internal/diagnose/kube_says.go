@@ -6,17 +6,18 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // ofAPI are the signatures of what a client says of the API server.
-var ofAPI = []string{checks.SaysNoAPI, checks.SaysUnauthorized, checks.SaysCertificate, checks.SaysForbidden}
+var ofAPI = []string{logs.SaysNoAPI, logs.SaysUnauthorized, logs.SaysCertificate, logs.SaysForbidden}
 
 // apiWords are what a client of the API server says of it, by the signature.
 var apiWords = map[string]string{
-	checks.SaysNoAPI:        "does not reach the API server",
-	checks.SaysUnauthorized: "is not known to the API server: its token or certificate is refused",
-	checks.SaysCertificate:  "does not trust the API server's certificate, or the server not its own",
-	checks.SaysForbidden:    "may not read what it needs",
+	logs.SaysNoAPI:        "does not reach the API server",
+	logs.SaysUnauthorized: "is not known to the API server: its token or certificate is refused",
+	logs.SaysCertificate:  "does not trust the API server's certificate, or the server not its own",
+	logs.SaysForbidden:    "may not read what it needs",
 }
 
 // fromAPI is what a component that goes on says of the API server, and how much of a proof that is. What does not
@@ -26,7 +27,7 @@ func fromAPI(f Findings, component string) (lines []Finding, weight int) {
 	if len(lines) == 0 {
 		return nil, 0
 	}
-	if lines[0].Facts.Str(checks.FactSignature) != checks.SaysNoAPI {
+	if lines[0].Facts.Str(checks.FactSignature) != logs.SaysNoAPI {
 		return lines, strong
 	}
 	server := lines[0].Facts.Str(checks.FactOfServer)
@@ -121,7 +122,7 @@ Told from a kube-proxy that hears nothing by its log.`,
 	},
 	Explains: []string{"kube-proxy-stuck", "service-path-broken"},
 	Match: func(f Findings) []Case {
-		lines := kubeSays(f, "kube-proxy", checks.SaysSync)
+		lines := kubeSays(f, "kube-proxy", logs.SaysSync)
 		if len(lines) == 0 {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // kubeletGone is what a kubelet that does not run leaves behind.
@@ -43,7 +44,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
 			For: slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease)),
-				clues(strong, serviceEnds(f, checks.ServiceKubelet, checks.SaysCertificate, checks.SaysNoKubeconfig))),
+				clues(strong, serviceEnds(f, checks.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
 			// The kubelet may have renewed it elsewhere.
 			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
 			Covers:  kubeletGone,
@@ -203,8 +204,8 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			if len(unreached) > 0 {
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
-			if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysNoAPI, checks.SaysUnauthorized,
-				checks.SaysCertificate, checks.SaysAuthority); len(says) > 0 {
+			if says := serviceWrites(f, checks.ServiceKubelet, logs.SaysNoAPI, logs.SaysUnauthorized,
+				logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
 			}

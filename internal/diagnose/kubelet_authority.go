@@ -6,6 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // kubeletAuthority is kubernetes/kubernetes#40067.
@@ -31,8 +32,8 @@ Told from a cut network by the handshake, which the probe makes as the kubelet d
 	Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off", "kubelet-refused"},
 	Match: func(f Findings) []Case {
 		refused := keep(f.Failed(checks.KubeletHealth.ID), about(checks.TargetAuthority))
-		says := slices.Concat(serviceWrites(f, checks.ServiceKubelet, checks.SaysAuthority),
-			serviceEnds(f, checks.ServiceKubelet, checks.SaysAuthority))
+		says := slices.Concat(serviceWrites(f, checks.ServiceKubelet, logs.SaysAuthority),
+			serviceEnds(f, checks.ServiceKubelet, logs.SaysAuthority))
 		lease := f.Failed(facts.CheckNodeLease)
 		if len(refused) == 0 && (len(says) == 0 || len(lease) == 0) {
 			return nil

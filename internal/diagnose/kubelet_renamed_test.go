@@ -6,6 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // found makes findings of results of node a.
@@ -29,7 +30,7 @@ func TestKubeletRenamed(t *testing.T) {
 	t.Parallel()
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
 	refused := of(checks.DaemonLog.ID, checks.ServiceKubelet, probe.Found(probe.Warn, `it runs, and writes: node "a" is not allowed to modify node "m01"`).
-		With(checks.FactEnded, false).With(checks.FactSignature, checks.SaysRenamed))
+		With(checks.FactEnded, false).With(checks.FactSignature, logs.SaysRenamed))
 	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
 	for name, c := range map[string]struct {
 		of   Findings
@@ -53,7 +54,7 @@ func TestDeadConnection(t *testing.T) {
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
 	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
 	dead := of(checks.DaemonLog.ID, checks.ServiceKubelet, probe.Found(probe.Warn, "it runs, and writes: use of closed network connection").
-		With(checks.FactEnded, false).With(checks.FactSignature, checks.SaysDeadConn))
+		With(checks.FactEnded, false).With(checks.FactSignature, logs.SaysDeadConn))
 	for status, want := range map[probe.Status]bool{probe.OK: true, probe.Fail: false} {
 		api := of(checks.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
 		cases := kubeletCutOff.Match(found(over, well, dead, api).indexed())

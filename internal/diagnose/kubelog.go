@@ -5,6 +5,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // meaning is what a line that ended a component is known to mean, and what to do about it.
@@ -48,10 +49,10 @@ Told from one that hangs by that line.`,
 			return nil
 		}
 		c := endsFor(lines, "kube-proxy on {node}",
-			meaning{checks.SaysConntrack, "because it may not set the size of the connection tracking table", &leaveConntrack},
-			meaning{checks.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
-			meaning{checks.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
-			meaning{checks.SaysBadSetting, "because it does not take its configuration", nil})
+			meaning{logs.SaysConntrack, "because it may not set the size of the connection tracking table", &leaveConntrack},
+			meaning{logs.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
+			meaning{logs.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
+			meaning{logs.SaysBadSetting, "because it does not take its configuration", nil})
 		c.For = append(c.For, clues(hint, f.Bad(checks.KubeProxyHealth.ID))...)
 		c.Covers = slices.Concat(Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID), serviceless)
 		return []Case{c}
@@ -111,7 +112,7 @@ Told from a DNS that is not reached by that line.`,
 			return nil
 		}
 		c := endsFor(lines, "CoreDNS on "+where,
-			meaning{checks.SaysLoop, "again and again because it forwards to itself", &noLoop})
+			meaning{logs.SaysLoop, "again and again because it forwards to itself", &noLoop})
 		c.For = append(c.For, clues(hint, f.Bad(checks.DNSCluster.ID))...)
 		c.Covers = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, checks.KubeLog.ID)
 		return []Case{c}

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // localhostMissing is projectcalico/calico#5228.
@@ -22,7 +23,7 @@ Told from a Felix that does not run by its own log, which goes on; from a localh
 	},
 	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "calico-ends"},
 	Match: func(f Findings) []Case {
-		lines := keep(f.With(checks.CalicoLog.ID, checks.FactSignature, checks.SaysNoLocalhost),
+		lines := keep(f.With(checks.CalicoLog.ID, checks.FactSignature, logs.SaysNoLocalhost),
 			func(r Finding) bool { return bad(r.Status) })
 		closed := ofLiveness(f, "refused")
 		if len(lines) == 0 {

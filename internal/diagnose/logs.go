@@ -5,6 +5,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // The functions of this file select what components logged, by the signature with which a check recognised the line.
@@ -63,7 +64,7 @@ func kubeEnds(f Findings, component string) []Finding {
 func kubeSays(f Findings, component string, signatures ...string) []Finding {
 	starts := component == "kube-proxy" && len(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp)) > 0
 	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
-		info := r.Status == probe.Info && (starts || r.Facts.Str(checks.FactSignature) == checks.SaysUpstream)
+		info := r.Status == probe.Info && (starts || r.Facts.Str(checks.FactSignature) == logs.SaysUpstream)
 		return (bad(r.Status) || info) && r.Facts[checks.FactEnded] == false && hasSignature(r, signatures)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // exhausted is how many percent are as good as none: a write of any size may fail.
@@ -39,7 +40,7 @@ var diskFull = &Rule{
 		var ended []Finding // that say so themselves
 		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
 			checks.ServiceKubelet} {
-			ended = append(ended, serviceEnds(f, service, checks.SaysDiskFull)...)
+			ended = append(ended, serviceEnds(f, service, logs.SaysDiskFull)...)
 		}
 		var out []Case
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
@@ -149,12 +150,12 @@ Told from a full disk by its mount options.`,
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-					For:    append(clues(proof, []Finding{r}), clues(0, kernelSays(f, checks.KernelDisk))...),
+					For:    append(clues(proof, []Finding{r}), clues(0, kernelSays(f, logs.KernelDisk))...),
 					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.CNINodename.ID),
 				})
 			}
 		}
-		if lines := kernelSays(f, checks.KernelDisk); len(out) == 0 && len(lines) > 0 {
+		if lines := kernelSays(f, logs.KernelDisk); len(out) == 0 && len(lines) > 0 {
 			out = append(out, Case{About: lines[0].Facts.Str(checks.FactKernelOf), For: clues(strong, lines),
 				Says: "a disk or file system of {node} fails, by the kernel: " + lines[0].Saw})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // podsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
@@ -77,7 +78,7 @@ Told from a plugin that fails in another way by these words; which of them it is
 	Match: func(f Findings) []Case {
 		told := slices.DeleteFunc(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
 		reckoned := keep(waitingPods(f, facts.StartsUnsaid), func(r Finding) bool { return r.Facts.Str(facts.Short) != "" })
-		own := append(logLines(f, checks.SaysTunnelAddress), writes(f, checks.SaysTunnelAddress)...)
+		own := append(logLines(f, logs.SaysTunnelAddress), writes(f, logs.SaysTunnelAddress)...)
 		switch {
 		case len(own) > 0:
 			return []Case{tunnelUnaddressed(f, own, told)}

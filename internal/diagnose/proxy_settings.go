@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // proxySet is what kube-proxy says of its settings, where it has the fact.
@@ -32,7 +33,7 @@ Told from a Service without a pod here by what kube-proxy says of its settings, 
 	Fix:      nodesName,
 	RuledOut: []string{checks.ServiceClusterIP.ID, checks.PodTCP.ID},
 	Match: func(f Findings) []Case {
-		set, lines := proxySet(f, checks.FactProxyNode), kubeSays(f, "kube-proxy", checks.SaysNodeNotFound)
+		set, lines := proxySet(f, checks.FactProxyNode), kubeSays(f, "kube-proxy", logs.SaysNodeNotFound)
 		if len(set)+len(lines) == 0 {
 			return nil
 		}

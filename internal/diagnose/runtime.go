@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // runtimeGone is what follows from a runtime that does not answer.
@@ -108,7 +109,7 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		if len(without) == 0 {
 			return withoutCRIByKubelet(f)
 		}
-		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, checks.SaysPlugin)
+		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, logs.SaysPlugin)
 		if len(line) > 0 {
 			says += "; " + line[0].Saw
 		}
@@ -339,7 +340,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		if saidWhy(f) {
 			placed, idle = nil, nil
 		}
-		logs := slices.Concat(serviceWrites(f, checks.ServiceKubelet, checks.SaysRuntimeDown),
+		logs := slices.Concat(serviceWrites(f, checks.ServiceKubelet, logs.SaysRuntimeDown),
 			keep(f.Bad(checks.KubeletHealth.ID), about(checks.TargetRuntime)))
 		if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
 			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // withoutStart is what has not even begun where a container of calico-node cannot run.
@@ -62,12 +63,12 @@ Told from a crash by the line it ends with, which names the setting.`,
 	},
 	Explains: append([]string{"calico-ends"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines := logLines(f, checks.SaysBadAddress, checks.SaysBadSetting, checks.SaysNoAddress)
+		lines := logLines(f, logs.SaysBadAddress, logs.SaysBadSetting, logs.SaysNoAddress)
 		if len(lines) == 0 {
 			return nil
 		}
 		c := logged(f, "does not accept a setting", lines)
-		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysNoAddress {
+		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysNoAddress {
 			for _, r := range f.Bad(checks.IPAutodetect.ID) { // which names it
 				method := r.Facts.Str(checks.FactMethod)
 				if method == "" || r.Facts.Str(checks.FactPicked) != "" {
@@ -131,7 +132,7 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 	},
 	Explains: append([]string{"calico-ends", "cni-config-missing", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines, reviewed := logLines(f, checks.SaysForbidden), lacking(f, "account")
+		lines, reviewed := logLines(f, logs.SaysForbidden), lacking(f, "account")
 		if len(lines) == 0 {
 			return lacks(reviewed)
 		}
@@ -162,7 +163,7 @@ Told from a missing right, which is "forbidden".`,
 	},
 	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines, served := logLines(f, checks.SaysNoResource), lacking(f, "kinds")
+		lines, served := logLines(f, logs.SaysNoResource), lacking(f, "kinds")
 		if len(lines) == 0 {
 			return lacks(served)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // serviceHijacked is projectcalico/felix#1868.
@@ -139,7 +140,7 @@ func hijackShows(f Findings, r Finding) []Finding {
 	if !strings.HasPrefix(r.Target, apiService+" ") {
 		return toService(f.Failed(checks.DNSCluster.ID))
 	}
-	return slices.Concat(logLines(f, checks.SaysCertificate), toService(f.Failed(checks.DatastoreLatency.ID)))
+	return slices.Concat(logLines(f, logs.SaysCertificate), toService(f.Failed(checks.DatastoreLatency.ID)))
 }
 
 // Who adds such a rule leaves its destination in a file.

@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // aboutService is what daemon-log says of a service.
@@ -55,11 +56,11 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 		}
 		here, lease := kubeletHere(f), f.Failed(facts.CheckNodeLease)
 		var fix *probe.Fix
-		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysState {
+		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysState {
 			fix = &managerState
 		}
 		says, up := fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw), runtimeAnswers(f)
-		if lines[0].Facts.Str(checks.FactSignature) == checks.SaysNoRuntime && len(up) > 0 {
+		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysNoRuntime && len(up) > 0 {
 			says += fmt.Sprintf("; the runtime itself answers at %s, so the kubelet is set to ask at another socket (containerRuntimeEndpoint)", socketOf(up[0]))
 			fix = &otherSocket
 		}
@@ -140,12 +141,12 @@ var managerState = probe.Fix{
 // shownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
 func shownElsewhere(f Findings, line Finding) bool {
 	seen := map[string][]Finding{
-		checks.SaysSwapOn:       f.Failed(checks.NodeSwap.ID),
-		checks.SaysCertificate:  f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
-		checks.SaysNoKubeconfig: f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
-		checks.SaysDiskFull:     f.Failed(checks.NodeDisk.ID),
-		checks.SaysReadOnly:     f.Failed(checks.NodeDisk.ID),
-		checks.SaysNoRuntime: slices.Concat(f.Failed(checks.ContainerdHealth.ID), f.Failed(checks.CRIHealth.ID),
+		logs.SaysSwapOn:       f.Failed(checks.NodeSwap.ID),
+		logs.SaysCertificate:  f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
+		logs.SaysNoKubeconfig: f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
+		logs.SaysDiskFull:     f.Failed(checks.NodeDisk.ID),
+		logs.SaysReadOnly:     f.Failed(checks.NodeDisk.ID),
+		logs.SaysNoRuntime: slices.Concat(f.Failed(checks.ContainerdHealth.ID), f.Failed(checks.CRIHealth.ID),
 			f.Failed(checks.DockerHealth.ID)),
 	}
 	return len(seen[line.Facts.Str(checks.FactSignature)]) > 0

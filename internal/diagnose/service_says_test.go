@@ -5,13 +5,14 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // TestEndWeight wants proof only from a line that is recognised, that the service wrote itself, and whose
 // service is seen to be down.
 func TestEndWeight(t *testing.T) {
 	t.Parallel()
-	known := probe.Facts{checks.FactSignature: checks.SaysSwapOn}
+	known := probe.Facts{checks.FactSignature: logs.SaysSwapOn}
 	for name, c := range map[string]struct {
 		facts probe.Facts
 		down  bool
@@ -19,7 +20,7 @@ func TestEndWeight(t *testing.T) {
 	}{
 		"recognised":        {known, true, proof},
 		"not recognised":    {probe.Facts{}, true, strong},
-		"from a syslog":     {probe.Facts{checks.FactSignature: checks.SaysSwapOn, checks.FactByTag: true}, true, strong},
+		"from a syslog":     {probe.Facts{checks.FactSignature: logs.SaysSwapOn, checks.FactByTag: true}, true, strong},
 		"the service is up": {known, false, hint},
 	} {
 		line := Finding{Result: probe.Result{Facts: c.facts}}
@@ -33,7 +34,7 @@ func TestEndWeight(t *testing.T) {
 // one where it ends for anything else.
 func TestManagerState(t *testing.T) {
 	t.Parallel()
-	for signature, want := range map[string]*probe.Fix{checks.SaysState: &managerState, checks.SaysSwapOn: nil} {
+	for signature, want := range map[string]*probe.Fix{logs.SaysState: &managerState, logs.SaysSwapOn: nil} {
 		f := Findings{Node: "a", All: []Finding{{Node: "a", Result: probe.Result{
 			Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
 			Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: signature}}}}}.indexed()
@@ -50,7 +51,7 @@ func TestOtherSocket(t *testing.T) {
 	for status, want := range map[probe.Status]*probe.Fix{probe.OK: &otherSocket, probe.Skip: nil} {
 		f := Findings{Node: "a", All: []Finding{
 			{Node: "a", Result: probe.Result{Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
-				Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: checks.SaysNoRuntime}}},
+				Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: logs.SaysNoRuntime}}},
 			{Node: "a", Result: probe.Result{Check: checks.CRIHealth.ID, Status: status, Target: "version"}},
 		}}.indexed()
 		if cases := kubeletEnds.Match(f); len(cases) != 1 || cases[0].Fix != want {

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // serviceless is what a node shows on which services do not work.
@@ -367,9 +368,9 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		}
 		c := Case{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
 			Covers: Covers(checks.DNSExternal.ID)}
-		lines := kubeSays(f, "coredns", checks.SaysUpstream)
+		lines := kubeSays(f, "coredns", logs.SaysUpstream)
 		for _, node := range f.Others() {
-			lines = append(lines, kubeSays(f.At(node), "coredns", checks.SaysUpstream)...)
+			lines = append(lines, kubeSays(f.At(node), "coredns", logs.SaysUpstream)...)
 		}
 		if len(lines) > 0 {
 			c.Says = "outside names do not resolve in pods: " + lines[0].Facts.Str(checks.FactOfServer) +

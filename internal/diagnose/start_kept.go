@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // unscheduledFix is for a calico-node pod that is made for the node and fits it not.
@@ -117,7 +118,7 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 	Match: func(f Findings) []Case {
 		said := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.Limit) != "" })
 		wrote := keep(lastError(f),
-			func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == checks.SaysNoRoom })
+			func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == logs.SaysNoRoom })
 		switch {
 		case len(said) > 0:
 			return []Case{{
@@ -286,8 +287,8 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
 			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
 		}
-		if says := serviceWrites(f, checks.ServiceKubelet, checks.SaysUnauthorized,
-			checks.SaysCertificate, checks.SaysAuthority); len(says) > 0 {
+		if says := serviceWrites(f, checks.ServiceKubelet, logs.SaysUnauthorized,
+			logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
 			c.For = append(c.For, clues(hint, says)...)
 		}

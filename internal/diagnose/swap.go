@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // swapOff turns swap off, now and at boot, and starts the kubelet.
@@ -34,7 +35,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 			return nil
 		}
 		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
-		ended := serviceEnds(f, checks.ServiceKubelet, checks.SaysSwapOn)
+		ended := serviceEnds(f, checks.ServiceKubelet, logs.SaysSwapOn)
 		c := Case{For: slices.Concat(clues(strong, swap), clues(strong, ended)), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)

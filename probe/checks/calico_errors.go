@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -37,12 +39,12 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	now := p.Host.Now()
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
-		if t.Name != typhaName || folder == "" || strings.Contains(folder, "/") {
+		if t.Name != logs.Typha || folder == "" || strings.Contains(folder, "/") {
 			continue
 		}
-		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, typhaName), now); err == nil {
-			for _, e := range standingErrors(lines, typhaStandings, now) {
-				p.Report(e.since(began, now).On(e.on()).With(FactOfContainer, typhaName))
+		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, logs.Typha), now); err == nil {
+			for _, e := range standingErrors(lines, logs.TyphaRepeats, now) {
+				p.Report(e.since(began, now).On(e.on()).With(FactOfContainer, logs.Typha))
 			}
 		}
 	}
@@ -65,7 +67,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(unseen(err))
 		return
 	}
-	found := standingErrors(lines, standings, now)
+	found := standingErrors(lines, logs.CalicoRepeats, now)
 	for _, e := range found {
 		r := e.since(began, now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
@@ -110,7 +112,7 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 
 // standingError is a fault that is written of again and again.
 type standingError struct {
-	of     *standing
+	of     *logs.Repeated
 	line   podlog.Line
 	first  time.Time
 	times  int
@@ -119,17 +121,17 @@ type standingError struct {
 }
 
 // standingErrors are those among some lines that are not over, in the order of the table.
-func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*standingError {
+func standingErrors(lines []podlog.Line, table []*logs.Repeated, now time.Time) []*standingError {
 	var out []*standingError
-	by := map[*standing]*standingError{}
+	by := map[*logs.Repeated]*standingError{}
 	for _, l := range lines {
-		level, _, text := levelOf(l.Text)
+		level, _, text := logs.LevelOf(l.Text)
 		for _, s := range table {
-			if s.over != nil && s.over.MatchString(text) {
+			if s.Over != nil && s.Over.MatchString(text) {
 				delete(by, s)
 			}
-			module, ok := s.fits(level, text)
-			if !ok || !s.lasts && now.Sub(l.Time) > logBefore {
+			module, ok := s.Fits(level, text)
+			if !ok || !s.Lasts && now.Sub(l.Time) > logBefore {
 				continue
 			}
 			e := by[s]
@@ -144,8 +146,8 @@ func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*st
 		}
 	}
 	for _, s := range table {
-		if e := by[s]; e != nil && slices.Max(slices.Collect(maps.Values(e.by))) >= s.least &&
-			e.line.Time.Sub(e.first) >= s.spread {
+		if e := by[s]; e != nil && slices.Max(slices.Collect(maps.Values(e.by))) >= s.Least &&
+			e.line.Time.Sub(e.first) >= s.Spread {
 			out = append(out, e)
 		}
 	}
@@ -155,12 +157,12 @@ func standingErrors(lines []podlog.Line, table []*standing, now time.Time) []*st
 func (e *standingError) on() string {
 	switch {
 	case e.module != "":
-		return e.of.id + " " + e.module
-	case e.of.id == SaysBIRDConfig:
+		return e.of.ID + " " + e.module
+	case e.of.ID == logs.SaysBIRDConfig:
 		program, _, _ := strings.Cut(e.line.Text, ":")
-		return e.of.id + " " + program
+		return e.of.ID + " " + program
 	}
-	return e.of.id
+	return e.of.ID
 }
 
 // since is the result in a run that began then: a fault that only the run before wrote of is history.
@@ -176,13 +178,13 @@ func (e *standingError) since(began, now time.Time) probe.Result {
 func (e *standingError) result(now time.Time) probe.Result {
 	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
 	line := said.Text
-	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.id).
+	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
 		With(FactLine, line).With(FactTimes, e.times).With(FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(FactModule, e.module)
 	}
-	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.id == SaysBIRDConfig {
-		at := inBIRDFile.FindStringSubmatch(says)
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == logs.SaysBIRDConfig {
+		at := logs.InBIRDFile.FindStringSubmatch(says)
 		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
 		family := 4
 		if program == "bird6" {
@@ -190,8 +192,36 @@ func (e *standingError) result(now time.Time) probe.Result {
 		}
 		r = r.With(FactFile, at[1]).With(FactAtLine, number).With(FactFamily, family)
 	}
-	if e.of.id == SaysTyphaCertificate {
-		r = r.With(FactRemote, remoteAlert.MatchString(e.line.Text)).With(FactNoFile, noTyphaFile.MatchString(e.line.Text))
+	if e.of.ID == logs.SaysTyphaCertificate {
+		r = r.With(FactRemote, logs.RemoteAlert.MatchString(e.line.Text)).
+			With(FactNoFile, logs.NoTyphaFile.MatchString(e.line.Text))
 	}
 	return r
+}
+
+// moduleLoaded tells whether the kernel has a module loaded by now.
+func moduleLoaded(h *probe.Host, module string) bool {
+	text, err := kernel.ReadProc(h, "modules")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(line, " ")
+		if name == module || module == "xt_mark" && name == "xt_MARK" {
+			return true
+		}
+	}
+	return false
+}
+
+// quotedMost is how much of a line is quoted.
+const quotedMost = 600
+
+// withoutInput is a line without what was written to a command, which is long and says nothing.
+func withoutInput(text string) string {
+	if before, rest, ok := strings.Cut(text, ` input="`); ok {
+		_, after, _ := strings.Cut(rest, `" `)
+		text = before + " " + after
+	}
+	return text[:min(len(text), quotedMost)]
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -193,7 +194,7 @@ type runLog struct {
 type logLine struct {
 	podlog.Line
 	level     int
-	signature *signature
+	signature *logs.Signature
 	past      bool // its process has gone on since
 }
 
@@ -238,33 +239,33 @@ func judge(lines []podlog.Line, account string) runLog {
 	claims := map[string]*logLine{} // by process, what its "Terminating" would mean
 	var last *logLine               // of all of them
 	for _, l := range lines {
-		level, process, text := levelOf(l.Text)
+		level, process, text := logs.LevelOf(l.Text)
 		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
 		switch claim := claims[process]; {
-		case endsRun(text):
-			if level == levelNone { // by the script that started it
+		case logs.EndsRun(text):
+			if level == logs.LevelNone { // by the script that started it
 				claim = last
 			}
-			if out.end == nil || level != levelNone {
+			if out.end == nil || level != logs.LevelNone {
 				out.end = cmp.Or(claim, it)
 			}
 			continue
-		case level == levelInfo:
+		case level == logs.LevelInfo:
 			out.end = nil // it goes on: another of its processes ended
-			if claim != nil && claim.level == levelWarning {
+			if claim != nil && claim.level == logs.LevelWarning {
 				delete(claims, process)
 			} else if claim != nil {
 				claim.past = true
 			}
-		case level >= levelWarning:
-			it.signature = signatureOf(text, account)
+		case level >= logs.LevelWarning:
+			it.signature = logs.OfCalico(text, account)
 			claims[process] = surer(claim, it)
 			last = claims[process]
 		}
-		if level >= levelError {
+		if level >= logs.LevelError {
 			out.worst = it
 		}
-		if level == levelFatal {
+		if level == logs.LevelFatal {
 			out.end = it
 		}
 	}
@@ -305,8 +306,8 @@ func (r runLog) result(status probe.Status, format string, number int, now time.
 	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(FactRun, number).
 		With(FactEnded, r.end != nil)
 	if it.signature != nil {
-		out = out.With(FactSignature, it.signature.id)
-		if m := forbidden.FindStringSubmatch(it.Text); m != nil {
+		out = out.With(FactSignature, it.signature.ID)
+		if m := logs.Forbidden.FindStringSubmatch(it.Text); m != nil {
 			out = out.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -42,21 +43,21 @@ func TestContainerLog(t *testing.T) {
 		signature string
 		says      string
 	}{
-		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, SaysForbidden, "cannot create"},
+		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, logs.SaysForbidden, "cannot create"},
 		"an address that is none": {[]string{log("3 WARNING startup/startup.go 753: Environment does not contain a valid IPv4 address: IP=999.1.2.3",
-			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, SaysBadAddress, "999.1.2.3"},
+			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, logs.SaysBadAddress, "999.1.2.3"},
 		"a resource that is not there": {[]string{log("3 ERROR startup/startup.go 233: Unable to set global default configuration error=the server could not find the requested resource (post FelixConfigurations.crd.projectcalico.org)",
-			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoResource, "could not find"},
+			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, logs.SaysNoResource, "could not find"},
 		"Felix ended and was started anew": {[]string{log("30 FATAL felix/daemon.go 1: Kernel's RPF check is set to 'loose'",
-			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, saysLooseRPF, "loose"},
-		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
-		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, SaysForbidden, "run 0 ended"},
+			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, logs.SaysLooseRPF, "loose"},
+		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, logs.SaysForbidden, "another has just begun"},
+		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, logs.SaysForbidden, "run 0 ended"},
 		"the run before, long ago":        {[]string{log("9000 FATAL " + refused), log("20 INFO install.go 134: Running")}, probe.OK, "", "no error"},
 		"mended since": {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")},
 			probe.OK, "", "no error"},
 		"a panic":                    {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
 		"an error that is not known": {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
-		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
+		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, logs.SaysNoAPI, "goes on"},
 		"harmless, and like a fault": {[]string{log("2 INFO felix/ifacemonitor.go 1: Unsupported link type, ignoring", "1 INFO felix/y.go 2: fine")}, probe.OK, "", "no error"},
 		"a reason that was over": {[]string{log("9 WARNING startup/startup.go 570: Hit error connecting to datastore - retry error=dial tcp 10.96.0.1:443: i/o timeout",
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
@@ -67,7 +68,7 @@ func TestContainerLog(t *testing.T) {
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
 			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, "", "the decisive reason"},
 		"a recognised error before its consequence": {[]string{log("3 ERROR startup/startup.go 207: Failed to read Node error=dial tcp 10.96.0.1:443: i/o timeout",
-			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoAPI, "i/o timeout"},
+			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, logs.SaysNoAPI, "i/o timeout"},
 		"a tenant's annotation in a warning": {[]string{log(`2 WARNING felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`)},
 			probe.OK, "", "no error"},
 		"a tenant's annotation in an error": {[]string{log(`2 ERROR felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:kube-system:calico-node" cannot delete resource "nodes"`)},
@@ -75,9 +76,9 @@ func TestContainerLog(t *testing.T) {
 		"a tenant's line of its own": {[]string{log(`2 FATAL cni-installer/install.go 1: "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`,
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
-		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, saysExecFormat, "exec format"},
+		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, logs.SaysExecFormat, "exec format"},
 		"localhost has no address": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp: lookup localhost on 10.96.0.10:53: server misbehaving",
-			"1 INFO felix/y.go 2: fine")}, probe.Warn, SaysNoLocalhost, "writes"},
+			"1 INFO felix/y.go 2: fine")}, probe.Warn, logs.SaysNoLocalhost, "writes"},
 		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 const (
@@ -34,7 +35,6 @@ var endsService = regexp.MustCompile(`^(?:run\.go:\d+\] "command failed"|server\
 // systemd's lines about a service: it ended, or is being stopped by somebody.
 var (
 	exitLine  = regexp.MustCompile(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
-	killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 	stopLine  = regexp.MustCompile(`^Stopping `)
 	startLine = regexp.MustCompile(`^Start(?:ed|ing) `)
 	// as systemd ends a stop: the first from v248 on, the second before
@@ -46,11 +46,11 @@ type serviceLine struct {
 	journal.Entry
 	level     int
 	final     bool // the service ends with it
-	signature *serviceSignature
+	signature *logs.Service
 }
 
 // mild tells whether a healthy service writes such a line now and then.
-func (it serviceLine) mild() bool { return it.signature != nil && it.signature.mild }
+func (it serviceLine) mild() bool { return it.signature != nil && it.signature.Mild }
 
 // serviceState is what the lines of one service say.
 type serviceState struct {
@@ -88,11 +88,11 @@ func judgeService(lines []journal.Entry) serviceState {
 			stopping = false
 		case e.About:
 			stopping = stopping && !startLine.MatchString(e.Text)
-			if killedOOM.MatchString(e.Text) {
+			if logs.KilledOOM.MatchString(e.Text) {
 				s.run = append(s.run, it)
 			}
 		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
-			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.passing)
+			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.Passing)
 			if it.final || better {
 				s.end = &it
 			}
@@ -129,7 +129,7 @@ func (s *serviceState) take(it serviceLine) {
 	if notYet.MatchString(it.Text) && it.Time.Sub(s.born) < kubeletComesUp {
 		return
 	}
-	if it.level >= levelError || it.signature != nil {
+	if it.level >= logs.LevelError || it.signature != nil {
 		s.run = append(s.run, it)
 	}
 	if it.final {
@@ -141,7 +141,7 @@ func (s *serviceState) take(it serviceLine) {
 func (s *serviceState) close(last serviceLine) {
 	reason := last
 	for _, it := range s.run {
-		if last.Time.Sub(it.Time) > serviceCause || it.mild() || last.final && it.signature != nil && it.signature.passing {
+		if last.Time.Sub(it.Time) > serviceCause || it.mild() || last.final && it.signature != nil && it.signature.Passing {
 			continue
 		}
 		switch {
@@ -149,7 +149,7 @@ func (s *serviceState) close(last serviceLine) {
 			if last.About && reason.signature == nil { // the last of them, which is more than systemd says
 				reason = it
 			}
-		case reason.signature == nil || it.signature.rank() <= reason.signature.rank():
+		case reason.signature == nil || it.signature.Rank() <= reason.signature.Rank():
 			reason = it
 		}
 	}
@@ -166,15 +166,16 @@ func serviceLineOf(e journal.Entry) serviceLine {
 		return it
 	}
 	if m := klogLine.FindStringSubmatch(e.Text); m != nil {
-		it.level = map[string]int{"I": levelInfo, "W": levelWarning, "E": levelError, "F": levelFatal}[m[1]]
+		it.level = map[string]int{"I": logs.LevelInfo, "W": logs.LevelWarning, "E": logs.LevelError,
+			"F": logs.LevelFatal}[m[1]]
 		it.Text = m[3]
 	} else if m := logrusLine.FindStringSubmatch(e.Text); m != nil {
-		it.level = map[string]int{"debug": levelDebug, "info": levelInfo, "warning": levelWarning, "error": levelError,
-			"fatal": levelFatal, "panic": levelFatal}[m[2]]
+		it.level = map[string]int{"debug": logs.LevelDebug, "info": logs.LevelInfo, "warning": logs.LevelWarning,
+			"error": logs.LevelError, "fatal": logs.LevelFatal, "panic": logs.LevelFatal}[m[2]]
 		it.Text = m[3]
 	}
-	mayEnd := it.level == levelError || it.level == levelNone
-	it.final = it.level == levelFatal || mayEnd && endsService.MatchString(it.Text)
+	mayEnd := it.level == logs.LevelError || it.level == logs.LevelNone
+	it.final = it.level == logs.LevelFatal || mayEnd && endsService.MatchString(it.Text)
 	it.signature = serviceSignatureOf(it)
 	return it
 }
@@ -225,7 +226,7 @@ func (s serviceState) result(now time.Time) probe.Result {
 
 // current tells whether a line that is recognised stands for what is wrong now.
 func (s serviceState) current(it serviceLine, now time.Time) bool {
-	over := it.signature != nil && it.signature.often && s.last.Sub(it.Time) > serviceAgain
+	over := it.signature != nil && it.signature.Often && s.last.Sub(it.Time) > serviceAgain
 	return it.signature != nil && !over && now.Sub(it.Time) < serviceFresh
 }
 
@@ -245,7 +246,16 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 		out = out.With(FactEnds, s.ends)
 	}
 	if it.signature != nil {
-		out = out.With(FactSignature, it.signature.id)
+		out = out.With(FactSignature, it.signature.ID)
 	}
 	return out
+}
+
+// serviceSignatureOf recognises a line by who wrote it and what. An information is none, and neither
+// is what a service of which no more is known than a line without a level.
+func serviceSignatureOf(it serviceLine) *logs.Service {
+	if !it.About && !it.final && it.level < logs.LevelWarning {
+		return nil
+	}
+	return logs.OfService(it.Text, it.About)
 }

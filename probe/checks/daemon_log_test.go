@@ -12,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // What kubelet v1.36.4, containerd 2.4.2 and dockerd 20.10 wrote when they were started so that they
@@ -57,14 +58,14 @@ func TestServiceLines(t *testing.T) {
 		says      string
 	}{
 		"a flag": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletFlag, "8 1 - " + exited},
-			probe.Fail, saysBadFlag, "it ended with: run.go:72] \"command failed\""},
+			probe.Fail, logs.SaysBadFlag, "it ended with: run.go:72] \"command failed\""},
 		"the CPU manager's state": {[]string{"9 7 E " + kubeletNoAPI, "9 7 E " + kubeletYoung,
 			"8 7 E " + kubeletKept, "8 1 - " + exited},
-			probe.Fail, SaysState, "start cpu manager error"},
+			probe.Fail, logs.SaysState, "start cpu manager error"},
 		"a line of a service that goes on, after the last": {[]string{"8 7 E " + kubeletKept, "8 7 E " + kubeletNoAPI, "8 1 - " + exited},
-			probe.Fail, SaysState, "start cpu manager error"},
+			probe.Fail, logs.SaysState, "start cpu manager error"},
 		"no memory cgroup": {[]string{"9 7 E " + kubeletNoAPI, "8 7 E " + kubeletMemory, "8 1 - " + exited},
-			probe.Fail, saysCgroups, "not mounted"},
+			probe.Fail, logs.SaysCgroups, "not mounted"},
 		"a last line that is not known": {[]string{"9 7 E " + kubeletYoung, "9 7 E " + kubeletNoAPI, "8 7 E " + kubeletWSL, "8 1 - " + exited},
 			probe.Fail, "", "wrong number of fields"},
 		"two that are not known: the last": {[]string{"9 7 E " + kubeletStalled, "9 7 E x.go:1] first",
@@ -74,26 +75,26 @@ func TestServiceLines(t *testing.T) {
 		"it has just been started anew": {[]string{"400 6 I server.go:532] started", "8 7 E " + kubeletYoung, "7 7 I x.go:1] a"},
 			probe.OK, "", "it runs"},
 		"it does not come up": {[]string{"90 7 I server.go:532] started", "89 7 E " + kubeletYoung, "9 7 E " + kubeletStalled},
-			probe.Warn, saysPLEG, "yet to be successful"},
+			probe.Warn, logs.SaysPLEG, "yet to be successful"},
 		"again and again": {[]string{"30 6 E " + kubeletField, "30 1 - " + exited,
 			"9 7 E " + kubeletField, "8 1 - " + exited},
-			probe.Fail, SaysBadSetting, "again and again"},
-		"cgroup v1": {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, saysCgroupVersion, "cgroup v1"},
-		"swap":      {[]string{"8 7 E " + kubeletSwap, "8 1 - " + exited}, probe.Fail, SaysSwapOn, "swap on"},
+			probe.Fail, logs.SaysBadSetting, "again and again"},
+		"cgroup v1": {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, logs.SaysCgroupVersion, "cgroup v1"},
+		"swap":      {[]string{"8 7 E " + kubeletSwap, "8 1 - " + exited}, probe.Fail, logs.SaysSwapOn, "swap on"},
 		"before klog's form": {[]string{`8 7 F server.go:274] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on flag to false.`},
-			probe.Fail, SaysSwapOn, "swap"},
+			probe.Fail, logs.SaysSwapOn, "swap"},
 		"a cgroup driver": {[]string{`8 7 E server.go:302] "Failed to run kubelet" err="failed to run Kubelet: misconfiguration: kubelet cgroup driver: \"systemd\" is different from docker cgroup driver: \"cgroupfs\""`},
-			probe.Fail, saysCgroupDriver, "different"},
+			probe.Fail, logs.SaysCgroupDriver, "different"},
 		"its certificate": {[]string{"9 7 E " + kubeletExpired, "8 7 E " + kubeletNoBoot, "8 1 - " + exited},
-			probe.Fail, SaysCertificate, "is expired"},
+			probe.Fail, logs.SaysCertificate, "is expired"},
 		"no bootstrap": {[]string{"8 7 E " + kubeletNoBoot, "8 1 - " + exited},
-			probe.Fail, SaysNoKubeconfig, "bootstrap"},
+			probe.Fail, logs.SaysNoKubeconfig, "bootstrap"},
 		"systemd heard first": {[]string{"9 7 I server.go:532] started", "8 1 - " + exited, "8 7 E " + kubeletSwap},
-			probe.Fail, SaysSwapOn, "it ended with"},
+			probe.Fail, logs.SaysSwapOn, "it ended with"},
 		"killed for memory": {[]string{"9 7 I x.go:1] a", "8 1 - kubelet.service: A process of this unit has been killed by the OOM killer.", "8 1 - kubelet.service: Main process exited, code=killed, status=9/KILL"},
-			probe.Fail, saysKilled, "OOM killer"},
+			probe.Fail, logs.SaysKilled, "OOM killer"},
 		"begun anew": {[]string{"9 7 E " + kubeletFlag, "9 1 - " + exited, "1 8 I server.go:532] started"},
-			probe.Warn, saysBadFlag, "another run has just begun"},
+			probe.Warn, logs.SaysBadFlag, "another run has just begun"},
 		"started anew by somebody": {[]string{"90 7 E " + kubeletNoAPI, "60 8 I server.go:532] started", "1 8 I x.go:1] a"},
 			probe.OK, "", "it runs"},
 		"mended since": {[]string{"300 7 E " + kubeletFlag, "300 1 - " + exited,
@@ -106,62 +107,62 @@ func TestServiceLines(t *testing.T) {
 		"stopped with an error": {[]string{"60 7 E " + kubeletNoAPI, "9 1 - Stopping kubelet: The Kubernetes Node Agent...", "8 1 - kubelet.service: Main process exited, code=killed, status=9/KILL"},
 			probe.Info, "", "on purpose"},
 		"no way to the API": {[]string{"25 7 E " + kubeletNoAPI, "1 7 I x.go:1] a"},
-			probe.Warn, SaysNoAPI, "it runs, and writes"},
+			probe.Warn, logs.SaysNoAPI, "it runs, and writes"},
 		"reached again": {[]string{"40 7 E " + kubeletNoAPI, "1 7 I x.go:1] a"},
-			probe.Info, SaysNoAPI, "its last error"},
+			probe.Info, logs.SaysNoAPI, "its last error"},
 		"not much since": {[]string{"100 7 E " + kubeletNoAPI, "75 7 I x.go:1] a"},
-			probe.Warn, SaysNoAPI, "it runs, and writes"},
+			probe.Warn, logs.SaysNoAPI, "it runs, and writes"},
 		"a while ago": {[]string{"600 7 E " + kubeletNoAPI, "1 7 I x.go:1] a"},
-			probe.Info, SaysNoAPI, "its last error"},
+			probe.Info, logs.SaysNoAPI, "its last error"},
 		"a node of another name": {[]string{`9 7 E kubelet_node_status.go:94] "Unable to register node with API server" err="nodes \"m01\" is forbidden: node \"minikube\" is not allowed to modify node \"m01\"" node="m01"`},
-			probe.Warn, SaysRenamed, "not allowed to modify"},
+			probe.Warn, logs.SaysRenamed, "not allowed to modify"},
 		"a lease of another name": {[]string{`9 7 E controller.go:146] "Failed to ensure lease exists, will retry" err="leases.coordination.k8s.io \"node-master\" is forbidden: User \"system:node:hostmaster\" cannot get resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"kube-node-lease\": can only access node lease with the same name as the requesting node" interval="7s"`},
-			probe.Warn, SaysRenamed, "node lease"},
+			probe.Warn, logs.SaysRenamed, "node lease"},
 		"no right to register": {[]string{`9 7 E kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`},
-			probe.Warn, saysNotAllowed, "cannot create"},
+			probe.Warn, logs.SaysNotAllowed, "cannot create"},
 		"a dead connection": {[]string{`9 7 E kubelet_node_status.go:402] Error updating node status, will retry: error getting node "a": Get https://10.0.0.1:6443/api/v1/nodes/a?timeout=10s: write tcp 10.0.0.2:49402->10.0.0.1:6443: use of closed network connection`},
-			probe.Warn, SaysDeadConn, "closed network"},
+			probe.Warn, logs.SaysDeadConn, "closed network"},
 		"no network": {[]string{`9 7 E kubelet.go:3011] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`},
-			probe.Warn, saysNoCNI, "not ready"},
+			probe.Warn, logs.SaysNoCNI, "not ready"},
 		"PLEG": {[]string{`9 7 E kubelet.go:2448] "Skipping pod synchronization" err="PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s"`},
-			probe.Warn, saysPLEG, "PLEG"},
+			probe.Warn, logs.SaysPLEG, "PLEG"},
 		"another CA": {[]string{`9 7 E kubelet_node_status.go:107] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": tls: failed to verify certificate: x509: certificate signed by unknown authority" node="a"`},
-			probe.Warn, SaysAuthority, "it runs, and writes"},
+			probe.Warn, logs.SaysAuthority, "it runs, and writes"},
 		"a registry's CA": {[]string{`9 7 E pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"x\" with ErrImagePull: \"x509: certificate signed by unknown authority\"" pod="prod/x"`},
 			probe.Info, "", "its last error"},
 		"a volume in use": {[]string{"9 7 E " + kubeletBusy},
-			probe.Info, SaysUnmount, "it runs, and writes"},
+			probe.Info, logs.SaysUnmount, "it runs, and writes"},
 		"a volume in use, and worse": {[]string{"9 7 E " + kubeletNoAPI, "8 7 E " + kubeletBusy},
-			probe.Warn, SaysNoAPI, "it runs, and writes"},
+			probe.Warn, logs.SaysNoAPI, "it runs, and writes"},
 		"a volume that is not read": {[]string{`9 7 E nestedpendingoperations.go:348] Operation for "{volumeName:kubernetes.io/nfs/x}" failed. No retries permitted until 2026-11-23 00:00:00 (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume "device or resource busy": permission denied`},
 			probe.Info, "", "last error"},
 		"a runtime that is down": {[]string{`9 7 E remote_runtime.go:801] "Status from runtime service failed" err="rpc error: code = DeadlineExceeded desc = context deadline exceeded"`,
 			`3 7 E kubelet.go:2510] "Skipping pod synchronization" err="[container runtime is down, PLEG is not healthy: pleg was last seen active 3m9s ago; threshold is 3m0s]"`},
-			probe.Warn, SaysRuntimeDown, "container runtime is down"},
+			probe.Warn, logs.SaysRuntimeDown, "container runtime is down"},
 		"eviction": {[]string{`9 7 W eviction_manager.go:376] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"`},
-			probe.Warn, saysEviction, "reclaim"},
+			probe.Warn, logs.SaysEviction, "reclaim"},
 		"what a pod says":     {[]string{"9 7 E " + kubeletPod}, probe.Info, "", "its last error"},
 		"the same as it ends": {[]string{"9 7 E " + kubeletPod, "8 1 - " + exited}, probe.Fail, "", "Error syncing"},
 		"an information is none": {[]string{`9 7 I kubelet.go:1] "Skipping pod synchronization" err="PLEG is not healthy"`},
 			probe.OK, "", "it runs"},
 		"bad TOML": {[]string{"9 7 - " + containerdTOML, "9 1 - containerd.service: Main process exited, code=exited, status=1/FAILURE"},
-			probe.Fail, SaysBadSetting, "TOML"},
+			probe.Fail, logs.SaysBadSetting, "TOML"},
 		"a full disk": {[]string{"9 7 - " + containerdFull, "8 1 - containerd.service: Main process exited, code=exited, status=1/FAILURE"},
-			probe.Fail, SaysDiskFull, "no space"},
-		"no snapshotter": {[]string{"9 7 - " + containerdSnap}, probe.Fail, saysStorage, "overlayfs"},
-		"its socket":     {[]string{"9 7 - " + containerdBind}, probe.Fail, saysPortTaken, "listener"},
+			probe.Fail, logs.SaysDiskFull, "no space"},
+		"no snapshotter": {[]string{"9 7 - " + containerdSnap}, probe.Fail, logs.SaysStorage, "overlayfs"},
+		"its socket":     {[]string{"9 7 - " + containerdBind}, probe.Fail, logs.SaysPortTaken, "listener"},
 		"without CRI": {[]string{"9 7 - " + containerdCRI, `8 7 - time="x" level=info msg="containerd successfully booted"`},
-			probe.Warn, SaysPlugin, "failed to load plugin"},
-		"a store that lacks a blob": {[]string{"9 7 - " + containerdBlob}, probe.Info, SaysStore, "it runs, and writes"},
+			probe.Warn, logs.SaysPlugin, "failed to load plugin"},
+		"a store that lacks a blob": {[]string{"9 7 - " + containerdBlob}, probe.Info, logs.SaysStore, "it runs, and writes"},
 		"a registry that lacks one": {[]string{`9 7 - time="x" level=error msg="PullImage \"x\" failed" error="failed to pull and unpack image \"x\": failed to copy: httpReadSeeker: failed open: content at https://hub.example/x not found: not found"`},
 			probe.Info, "", "its last error"},
 		"killed after such a line": {[]string{"9 7 - " + containerdBlob, "8 1 - containerd.service: Main process exited, code=killed, status=9/KILL"},
 			probe.Fail, "", "status=9/KILL"},
 		"no runc": {[]string{`9 7 - time="x" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:x,} failed, error" error="rpc error: code = Unknown desc = failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): exec: \"runc\": executable file not found in $PATH"`},
-			probe.Info, SaysOCI, "it runs, and writes"},
+			probe.Info, logs.SaysOCI, "it runs, and writes"},
 		"a plugin nobody needs": {[]string{`9 7 - time="x" level=warning msg="failed to load plugin" error="no space" id=io.containerd.snapshotter.v1.zfs type=io.containerd.snapshotter.v1`},
 			probe.OK, "", "it runs"},
-		"daemon.json": {[]string{"9 7 - " + dockerdJSON}, probe.Fail, SaysBadSetting, "daemon.json"},
+		"daemon.json": {[]string{"9 7 - " + dockerdJSON}, probe.Fail, logs.SaysBadSetting, "daemon.json"},
 		"a panic": {[]string{"9 7 - panic: runtime error: index out of range", "9 7 - goroutine 1 [running]:"},
 			probe.Fail, "", "panic"},
 		"a secret": {[]string{`9 7 F x.go:1] cannot use --token=abcdef0123456789abcdef`},
@@ -189,16 +190,6 @@ func TestServiceLines(t *testing.T) {
 	}
 }
 
-// TestServiceSignaturesHaveSources wants nothing in the table that nobody has seen or read.
-func TestServiceSignaturesHaveSources(t *testing.T) {
-	t.Parallel()
-	for _, s := range serviceSignatures {
-		if s.source == "" {
-			t.Errorf("%s: nobody says where such a line comes from", s.id)
-		}
-	}
-}
-
 // TestServiceLogJournal reads a real journal, and says where there is none.
 func TestServiceLogJournal(t *testing.T) {
 	t.Parallel()
@@ -217,8 +208,9 @@ func TestServiceLogJournal(t *testing.T) {
 	}
 	written := time.Unix(1795348808, 0) // when its last line was
 	got := serviceLogOf(t, root, written.Add(10*time.Second))
-	if len(got) != 2 || got[0].Target != ServiceKubelet || got[0].Facts.Str(FactSignature) != SaysBadSetting ||
-		got[0].Status != probe.Fail || got[1].Target != ServiceDocker || got[1].Facts.Str(FactSignature) != saysPortTaken {
+	if len(got) != 2 || got[0].Target != ServiceKubelet || got[0].Facts.Str(FactSignature) != logs.SaysBadSetting ||
+		got[0].Status != probe.Fail || got[1].Target != ServiceDocker ||
+		got[1].Facts.Str(FactSignature) != logs.SaysPortTaken {
 		t.Errorf("%+v", got)
 	}
 	if got := serviceLogOf(t, root, written.Add(time.Hour)); len(got) != 1 || got[0].Status != probe.Skip {

@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -33,21 +34,6 @@ const (
 	FactAgo      probe.Fact = "ago_s"   // how long ago it was said last
 )
 
-// Signatures of the kernel's lines.
-const (
-	KernelConntrack  = "conntrack-full"
-	KernelNeighbours = "neighbours-full"
-	KernelKilled     = "killed"     // a component, for want of memory
-	KernelQueue      = "queue-hung" // a network card's
-	KernelDisk       = "disk"       // an error of a file system or of the disk below
-	KernelStuck      = "cpu-stuck"
-	KernelBlocked    = "blocked" // a component waits for the kernel for minutes
-	kernelDevice     = "device-held"
-	kernelMartian    = "martian"
-	kernelKilledPod  = "killed-other"
-	kernelLink       = "link-down"
-)
-
 const (
 	kernelSince = 30 * time.Minute
 	kernelLines = 400
@@ -59,34 +45,9 @@ const (
 var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
 	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
 
-// kernelSignature is a line of the kernel's; the first group is its subject.
-type kernelSignature struct {
-	id     string
-	source string
-	match  *regexp.Regexp
-	info   bool   // worth knowing
-	other  string // the signature where the subject is no component of the node, "" = it does not matter
-}
-
-var kernelSignatures = []kernelSignature{
-	{id: KernelConntrack, source: "net/netfilter/nf_conntrack_core.c", match: regexp.MustCompile(`^(?:nf_conntrack: )*(?:nf_conntrack: )table full(?: in netns \d+)?, dropping packet`)},
-	{id: KernelNeighbours, source: "net/core/neighbour.c", match: regexp.MustCompile(`^neighbour: (\w+): neighbor table overflow!`)},
-	{id: KernelKilled, other: kernelKilledPod, source: "mm/oom_kill.c",
-		match: regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory)[^:]*: Killed process \d+ \(([^)]{1,15})\)`)},
-	{id: KernelQueue, source: "net/sched/sch_generic.c", match: regexp.MustCompile(`NETDEV WATCHDOG: (?:CPU: \d+: )?([\w.@-]+)(?: \([^)]*\))?: transmit queue \d+ timed out`)},
-	{id: KernelDisk, source: "fs/ext4/super.c; fs/xfs/xfs_fsops.c; block/blk-core.c",
-		match: regexp.MustCompile(`^(?:EXT4-fs error \(device ([\w.-]+)\)|EXT4-fs \(([\w.-]+)\): Remounting filesystem read-only|XFS \(([\w.-]+)\): .*(?:[Ss]hutting down filesystem|Corruption (?:detected|of in-memory data)|metadata I/O error)|(?:blk_update_request: |print_req_error: )?(?:critical medium error|I/O error), dev ([\w.-]+), sector)`)},
-	{id: KernelStuck, source: "kernel/watchdog.c; kernel/rcu/tree_stall.h",
-		match: regexp.MustCompile(`^(?:watchdog: )?BUG: soft lockup - (CPU#\d+) stuck for|^(?:watchdog: )?Watchdog detected hard LOCKUP on (cpu \d+)|^rcu: INFO: (rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPU`)},
-	{id: KernelBlocked, other: "-", source: "kernel/hung_task.c", match: regexp.MustCompile(`^INFO: task ([^:]{1,15}):\d+ blocked (?:in I/O wait )?for more than \d+ seconds`)},
-	{id: kernelDevice, source: "net/core/dev.c", match: regexp.MustCompile(`^unregister_netdevice: waiting for ([\w.-]+) to become free`)},
-	{id: kernelMartian, info: true, source: "net/ipv4/route.c", match: regexp.MustCompile(`^IPv4: martian source [0-9.]+ from [0-9.]+, on dev ([\w.@-]+)`)},
-	{id: kernelLink, info: true, source: "drivers of network cards", match: regexp.MustCompile(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
-}
-
 // kernelFault is what the kernel said of one subject.
 type kernelFault struct {
-	kernelSignature
+	logs.Kernel
 	subject string
 	times   int
 	last    podlog.Line
@@ -159,19 +120,15 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 }
 
 // kernelSays recognises a line, with what it is about; false where it is nothing, or of no component.
-func kernelSays(text string, killed killings) (kernelSignature, string, bool) {
-	for _, s := range kernelSignatures {
-		m := s.match.FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		subject := strings.Join(m[1:], "")
-		if s.other != "" && (!slices.Contains(components, subject) || s.id == KernelKilled && !killed.ofNode(text)) {
-			s.id, s.info = s.other, true
-		}
-		return s, subject, s.id != "-"
+func kernelSays(text string, killed killings) (logs.Kernel, string, bool) {
+	s, subject, ok := logs.OfKernel(text)
+	if !ok {
+		return logs.Kernel{}, "", false
 	}
-	return kernelSignature{}, "", false
+	if s.Other != "" && (!slices.Contains(components, subject) || s.ID == logs.KernelKilled && !killed.ofNode(text)) {
+		s.ID, s.Info = s.Other, true
+	}
+	return s, subject, s.ID != "-"
 }
 
 // judgeKernel finds what names a fault among the kernel's lines, each subject once.
@@ -188,9 +145,9 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(faults, func(f *kernelFault) bool { return f.id == s.id && f.subject == subject })
+		i := slices.IndexFunc(faults, func(f *kernelFault) bool { return f.ID == s.ID && f.subject == subject })
 		if i < 0 {
-			faults = append(faults, &kernelFault{kernelSignature: s, subject: subject})
+			faults = append(faults, &kernelFault{Kernel: s, subject: subject})
 			i = len(faults) - 1
 		}
 		faults[i].times++
@@ -209,7 +166,7 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 
 // rank puts what is worth knowing behind what is a fault.
 func (f *kernelFault) rank() int {
-	if f.info {
+	if f.Info {
 		return 1
 	}
 	return 0
@@ -217,7 +174,7 @@ func (f *kernelFault) rank() int {
 
 func (f *kernelFault) result(now time.Time) probe.Result {
 	status := probe.Warn
-	if f.info {
+	if f.Info {
 		status = probe.Info
 	}
 	ago := max(0, now.Sub(f.last.Time))
@@ -227,7 +184,7 @@ func (f *kernelFault) result(now time.Time) probe.Result {
 		times = fmt.Sprintf("%d times, the last ", f.times)
 	}
 	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
-		On(strings.TrimSpace(f.id+" "+probe.OneLine(f.subject))).With(FactSignature, f.id).
+		On(strings.TrimSpace(f.ID+" "+probe.OneLine(f.subject))).With(FactSignature, f.ID).
 		With(FactKernelOf, probe.OneLine(f.subject)).With(FactTimes, f.times).
 		With(FactAgo, int(ago.Seconds())).With(FactLine, line)
 }

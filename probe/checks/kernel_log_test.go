@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -23,14 +24,14 @@ func TestKernelKilled(t *testing.T) {
 		cgroup, task, killed string
 		id                   string
 	}{
-		"Calico's":                 {ours, "bird", "bird", KernelKilled},
-		"Calico's, by cgroupfs":    {"/kubepods/burstable/pod" + own + "/0a", "bird", "bird", KernelKilled},
-		"the node's":               {"/system.slice/kubelet.service", "kubelet", "kubelet", KernelKilled},
-		"a tenant's":               {strings.Replace(ours, "0e1f", "ffff", 1), "bird", "bird", kernelKilledPod},
-		"a tenant's kubelet":       {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", "kubelet", "kubelet", kernelKilledPod},
-		"a tenant's that forges":   {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", ",task_memcg=/a", "kubelet", kernelKilledPod},
-		"of which nothing is said": {"", "kubelet", "kubelet", kernelKilledPod},
-		"another program":          {"/system.slice/java.service", "java", "java", kernelKilledPod},
+		"Calico's":                 {ours, "bird", "bird", logs.KernelKilled},
+		"Calico's, by cgroupfs":    {"/kubepods/burstable/pod" + own + "/0a", "bird", "bird", logs.KernelKilled},
+		"the node's":               {"/system.slice/kubelet.service", "kubelet", "kubelet", logs.KernelKilled},
+		"a tenant's":               {strings.Replace(ours, "0e1f", "ffff", 1), "bird", "bird", logs.KernelKilledPod},
+		"a tenant's kubelet":       {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", "kubelet", "kubelet", logs.KernelKilledPod},
+		"a tenant's that forges":   {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", ",task_memcg=/a", "kubelet", logs.KernelKilledPod},
+		"of which nothing is said": {"", "kubelet", "kubelet", logs.KernelKilledPod},
+		"another program":          {"/system.slice/java.service", "java", "java", logs.KernelKilledPod},
 	} {
 		lines := []podlog.Line{{Time: now, Text: head + c.cgroup + ",task=" + c.task + ",pid=77,uid=0"},
 			{Time: now, Text: "Memory cgroup out of memory: Killed process 77 (" + c.killed + ") total-vm:123kB, anon-rss:1kB"}}
@@ -53,22 +54,22 @@ func TestKernelLog(t *testing.T) {
 		status  probe.Status
 		id, sub string
 	}{
-		"nf_conntrack: nf_conntrack: table full, dropping packet":                                               {probe.Warn, KernelConntrack, ""},
-		"nf_conntrack: table full in netns 4026531840, dropping packet":                                         {probe.Warn, KernelConntrack, ""},
-		"neighbour: arp_cache: neighbor table overflow!":                                                        {probe.Warn, KernelNeighbours, "arp_cache"},
-		"Out of memory: Killed process 2345 (calico-node) total-vm:123kB":                                       {probe.Info, kernelKilledPod, "calico-node"},
-		"Out of memory: Killed process 2345 (java) total-vm:123kB":                                              {probe.Info, kernelKilledPod, "java"},
-		"NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out":                                        {probe.Warn, KernelQueue, "eth0"},
-		"virtio_net virtio1 eth0: NETDEV WATCHDOG: CPU: 3: eth0: transmit queue 0 timed out 5002 ms":            {probe.Warn, KernelQueue, "eth0"},
-		"EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm kubelet: reading directory lblock 0": {probe.Warn, KernelDisk, "sda1"},
-		"EXT4-fs (nvme0n1p1): Remounting filesystem read-only":                                                  {probe.Warn, KernelDisk, "nvme0n1p1"},
-		"I/O error, dev sdb, sector 2048 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2":                       {probe.Warn, KernelDisk, "sdb"},
-		"XFS (dm-0): log I/O error -5; Shutting down filesystem. Please unmount":                                {probe.Warn, KernelDisk, "dm-0"},
-		"watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [bird:123]":                                          {probe.Warn, KernelStuck, "CPU#1"},
-		"rcu: INFO: rcu_sched self-detected stall on CPU":                                                       {probe.Warn, KernelStuck, "rcu_sched"},
-		"INFO: task containerd:812 blocked for more than 120 seconds.":                                          {probe.Warn, KernelBlocked, "containerd"},
-		"unregister_netdevice: waiting for cali123 to become free. Usage count = 1":                             {probe.Warn, kernelDevice, "cali123"},
-		"IPv4: martian source 10.244.1.1 from 10.0.0.5, on dev eth1":                                            {probe.Info, kernelMartian, "eth1"},
+		"nf_conntrack: nf_conntrack: table full, dropping packet":                                               {probe.Warn, logs.KernelConntrack, ""},
+		"nf_conntrack: table full in netns 4026531840, dropping packet":                                         {probe.Warn, logs.KernelConntrack, ""},
+		"neighbour: arp_cache: neighbor table overflow!":                                                        {probe.Warn, logs.KernelNeighbours, "arp_cache"},
+		"Out of memory: Killed process 2345 (calico-node) total-vm:123kB":                                       {probe.Info, logs.KernelKilledPod, "calico-node"},
+		"Out of memory: Killed process 2345 (java) total-vm:123kB":                                              {probe.Info, logs.KernelKilledPod, "java"},
+		"NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out":                                        {probe.Warn, logs.KernelQueue, "eth0"},
+		"virtio_net virtio1 eth0: NETDEV WATCHDOG: CPU: 3: eth0: transmit queue 0 timed out 5002 ms":            {probe.Warn, logs.KernelQueue, "eth0"},
+		"EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm kubelet: reading directory lblock 0": {probe.Warn, logs.KernelDisk, "sda1"},
+		"EXT4-fs (nvme0n1p1): Remounting filesystem read-only":                                                  {probe.Warn, logs.KernelDisk, "nvme0n1p1"},
+		"I/O error, dev sdb, sector 2048 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2":                       {probe.Warn, logs.KernelDisk, "sdb"},
+		"XFS (dm-0): log I/O error -5; Shutting down filesystem. Please unmount":                                {probe.Warn, logs.KernelDisk, "dm-0"},
+		"watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [bird:123]":                                          {probe.Warn, logs.KernelStuck, "CPU#1"},
+		"rcu: INFO: rcu_sched self-detected stall on CPU":                                                       {probe.Warn, logs.KernelStuck, "rcu_sched"},
+		"INFO: task containerd:812 blocked for more than 120 seconds.":                                          {probe.Warn, logs.KernelBlocked, "containerd"},
+		"unregister_netdevice: waiting for cali123 to become free. Usage count = 1":                             {probe.Warn, logs.KernelDevice, "cali123"},
+		"IPv4: martian source 10.244.1.1 from 10.0.0.5, on dev eth1":                                            {probe.Info, logs.KernelMartian, "eth1"},
 		"INFO: task mysqld:99 blocked for more than 120 seconds.":                                               {probe.OK, "", ""},
 		"audit: neighbour: arp_cache: neighbor table overflow!":                                                 {probe.OK, "", ""},
 		"calico: Out of memory: Killed process 1 (bird)":                                                        {probe.OK, "", ""},
@@ -87,7 +88,7 @@ func TestKernelLog(t *testing.T) {
 	many := strings.Repeat("<4>[  100.000000][  T12] nf_conntrack: nf_conntrack: table full, dropping packet\n", 3) +
 		"<12>[  100.000000] Out of memory: Killed process 1 (bird)\n<4>no time\n"
 	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), killings{}, now, "x")
-	want(t, got, KernelConntrack, probe.Warn, "3 times, the last 20s ago")
+	want(t, got, logs.KernelConntrack, probe.Warn, "3 times, the last 20s ago")
 	if len(got) != 1 {
 		t.Errorf("what a program wrote is believed: %+v", got)
 	}

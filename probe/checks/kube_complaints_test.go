@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -36,23 +37,23 @@ func TestKubeComplaints(t *testing.T) {
 		signature, server, may string
 	}{
 		"a dead address": {"kube-proxy", klog(90*time.Second, dead) + klog(30*time.Second, dead),
-			probe.Warn, SaysNoAPI, "10.88.0.99:6443", ""},
+			probe.Warn, logs.SaysNoAPI, "10.88.0.99:6443", ""},
 		"of an old version": {"kube-proxy", klog(90*time.Second, old) + klog(0, old),
-			probe.Warn, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Warn, logs.SaysNoAPI, "192.168.205.60:6443", ""},
 		"forbidden": {"kube-proxy", klog(90*time.Second, denied) + klog(0, denied),
-			probe.Warn, SaysForbidden, "", "list nodes"},
+			probe.Warn, logs.SaysForbidden, "", "list nodes"},
 		"another authority": {"kube-proxy", klog(90*time.Second, ca) + klog(0, ca),
-			probe.Warn, SaysCertificate, "10.88.0.1:6443", ""},
+			probe.Warn, logs.SaysCertificate, "10.88.0.1:6443", ""},
 		"another node's name": {"kube-proxy", klog(time.Hour, other) + klog(0, `server.go:1] "Using nftables Proxier"`),
-			probe.Warn, SaysNodeNotFound, "", ""},
+			probe.Warn, logs.SaysNodeNotFound, "", ""},
 		"an upstream": {"coredns", dns(time.Minute, upstream) + dns(0, upstream),
-			probe.Info, SaysUpstream, "10.88.0.99:53", ""},
+			probe.Info, logs.SaysUpstream, "10.88.0.99:53", ""},
 		"near: just restarted": {"kube-proxy", klog(20*time.Second, old) + klog(0, old),
-			probe.Info, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Info, logs.SaysNoAPI, "192.168.205.60:6443", ""},
 		"near: past": {"kube-proxy", klog(20*time.Minute, old) + klog(10*time.Minute, old) + klog(0, `x.go:1] "Other"`),
 			probe.OK, "", "", ""},
 		"near: two of one hour": {"kube-proxy", klog(40*time.Minute, old) + klog(0, old),
-			probe.Info, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Info, logs.SaysNoAPI, "192.168.205.60:6443", ""},
 		"near: found later": {"kube-proxy", klog(time.Minute, other) + klog(0, `server.go:1] "Successfully retrieved NodeIPs" NodeIPs=["10.88.0.11"]`),
 			probe.OK, "", "", ""},
 		"near: a client's name": {"coredns", dns(time.Minute, `[ERROR] plugin/errors: 3 read udp a->10.88.0.99:53: i/o timeout`) + dns(0, `[INFO] x`),
@@ -73,14 +74,14 @@ func TestKubeProxyEndings(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
 	for text, signature := range map[string]string{
-		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         SaysMode,
-		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       SaysMode,
-		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                SaysNodeNotFound,
-		`"command failed" err="failed complete: yaml: unmarshal errors"`:                                                                                                           SaysBadSetting,
-		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: SaysConntrack,
+		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         logs.SaysMode,
+		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       logs.SaysMode,
+		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                logs.SaysNodeNotFound,
+		`"command failed" err="failed complete: yaml: unmarshal errors"`:                                                                                                           logs.SaysBadSetting,
+		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: logs.SaysConntrack,
 		`"Error running ProxyServer" err="content of the proxy server's configuration file was updated"`:                                                                           "",
 	} {
-		r := ended(kubeProxyName, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
+		r := ended(logs.KubeProxy, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
 		if r.Facts.Str(FactSignature) != signature || (r.Status == probe.OK) != strings.Contains(text, "was updated") {
 			t.Errorf("%s: %v", text, r)
 		}
@@ -129,8 +130,8 @@ func TestLastRuns(t *testing.T) {
 		"the one before was OK": {[][]podlog.Line{{long}, {began}}, probe.OK},
 		"the first":             {[][]podlog.Line{{began}}, probe.OK},
 	} {
-		r := lastRuns(kubeProxyName, c.runs, now)
-		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != SaysMode {
+		r := lastRuns(logs.KubeProxy, c.runs, now)
+		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != logs.SaysMode {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/logs"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -26,65 +27,11 @@ fail: the last run ended with the line that is quoted, within the last ten minut
 The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
 
-// Signatures of lines of kube-proxy and CoreDNS.
+// Where kube-proxy logs that runs outside a pod.
 const (
-	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	SaysLoop      = "loop"      // CoreDNS forwards to itself
-	SaysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
-	saysCorefile  = "corefile"  // CoreDNS does not take its configuration
+	kubeProxyFile = "/var/log/kube-proxy.log"
+	kubeProxyUnit = "kube-proxy.service"
 )
-
-// Components whose logs kube-log reads.
-const (
-	kubeProxyName   = "kube-proxy"
-	coreDNSName     = "coredns"
-	controllersName = "calico-kube-controllers"
-	kubeProxyFile   = "/var/log/kube-proxy.log"
-	kubeProxyUnit   = "kube-proxy.service"
-)
-
-// ending is how a component writes the line that it ends with, and what may stand in it.
-type ending struct {
-	ends       *regexp.Regexp // the text is what it captures
-	signatures []*signature
-}
-
-// anyEnding are any program's reasons, for the text of a line that ended it.
-var anyEnding = slices.Concat([]*signature{
-	{id: saysPortTaken, source: "errno EADDRINUSE", match: regexp.MustCompile(`address already in use`)},
-}, apiRefusals, []*signature{
-	{id: saysPermission, source: "errno EPERM, EACCES", match: regexp.MustCompile(`operation not permitted|permission denied`)},
-	{id: saysExecFormat, source: "errno ENOEXEC", match: regexp.MustCompile(`exec format error`)},
-})
-
-// calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
-var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
-
-var endings = map[string]ending{
-	kubeProxyName: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
-		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
-		[]*signature{
-			{id: SaysConntrack, source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
-				match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
-			{id: SaysMode, source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
-				match: regexp.MustCompile(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
-			{id: SaysNodeNotFound, source: "kube-proxy, pkg/proxy/node.go",
-				match: regexp.MustCompile(`timeout waiting for node \\?"[^"]*" to exist`)},
-			{id: SaysBadSetting, source: "kube-proxy, options.go",
-				match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
-		},
-	},
-	controllersName: {calicosLastLine, nil},
-	typhaName:       {calicosLastLine, nil},
-	coreDNSName: {
-		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
-		[]*signature{
-			{id: SaysLoop, source: "coredns/coredns#2391; plugin/loop", match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
-			{id: saysCorefile, source: "seen: CoreDNS with Corefiles that it does not take, or without one",
-				match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
-		},
-	},
-}
 
 func kubeLog(ctx context.Context, p *probe.Pass) { kubeLogAt(ctx, p, p.Host.Now()) }
 
@@ -94,7 +41,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		found = true
 		// Its Node was made after it gave up waiting.
 		line := r.Facts.Str(FactLine)
-		if r.Facts.Str(FactSignature) == SaysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+		if r.Facts.Str(FactSignature) == logs.SaysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
 			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
 			r.Status = probe.Info
 		}
@@ -102,7 +49,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	}
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
-		if endings[t.Name].ends == nil || folder == "" || strings.Contains(folder, "/") {
+		if logs.Endings[t.Name].Ends == nil || folder == "" || strings.Contains(folder, "/") {
 			continue
 		}
 		r, err := podsLog(p.Host, path.Join(logPods, folder, t.Name), t.Name, now)
@@ -114,9 +61,9 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
 		}
 	}
-	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == kubeProxyName })
+	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == logs.KubeProxy })
 	if r, on, ok := hostProxyLog(ctx, p.Host, now); ok && !isPod {
-		say(r, kubeProxyName, on)
+		say(r, logs.KubeProxy, on)
 	}
 	if !found {
 		p.Report(gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
@@ -129,7 +76,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	// A file that nobody writes any more says nothing of now.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
-			return presentRun(kubeProxyName, timed(lines, info.ModTime()), now), kubeProxyFile, true
+			return presentRun(logs.KubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
 		}
 	}
 	entries, err := journalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-serviceSince),
@@ -149,7 +96,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	if err != nil || len(runs) == 0 {
 		return probe.Result{}, "", false
 	}
-	return lastRuns(kubeProxyName, runs, now), kubeProxyUnit, true
+	return lastRuns(logs.KubeProxy, runs, now), kubeProxyUnit, true
 }
 
 // lastRuns judges the last of some runs, or the one before where that has just begun.
@@ -221,14 +168,14 @@ func presentRun(component string, lines []podlog.Line, now time.Time) probe.Resu
 // ended finds the line with which a run of a component ended: one after which no other line came but such
 // as itself.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
-	how := endings[component]
+	how := logs.Endings[component]
 	var end *podlog.Line
 	for i := range lines {
 		if anew.MatchString(lines[i].Text) {
 			end = nil
 			continue
 		}
-		if m := how.ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
+		if m := how.Ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
 		} else if m == nil && goesOn.MatchString(lines[i].Text) {
 			end = nil // of another run in the same file, or it was not the end
@@ -239,12 +186,12 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	}
 	said := quoted(*end)
 	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
-	for _, list := range [][]*signature{how.signatures, anyEnding} {
+	for _, list := range [][]*logs.Signature{how.Signatures, logs.AnyEnding} {
 		for _, s := range list {
-			if !s.match.MatchString(end.Text) {
+			if !s.Match.MatchString(end.Text) {
 				continue
 			}
-			return r.With(FactSignature, s.id)
+			return r.With(FactSignature, s.ID)
 		}
 	}
 	return r

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // proxied is where a test's API server has the kubelet of node-b.
@@ -175,7 +176,7 @@ func TestKubeletsJournal(t *testing.T) {
 	k := askedAt(t, said)
 	got := k.ask(t, DaemonLog)
 	r := want(t, got, ServiceKubelet, probe.Fail, "it ended with: run.go:72]", "swap on is not supported")
-	if r.Facts.Str(FactSignature) != SaysSwapOn || r.Facts[FactByTag] != nil || r.Facts[FactEnded] != true {
+	if r.Facts.Str(FactSignature) != logs.SaysSwapOn || r.Facts[FactByTag] != nil || r.Facts[FactEnded] != true {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, ServiceCRIO, probe.Info, "odd")
@@ -192,7 +193,7 @@ func TestKubeletsJournal(t *testing.T) {
 	said.now = time.Unix(1795348808+10, 0)
 	got = k.ask(t, DaemonLog)
 	r = want(t, got, ServiceKubelet, probe.Fail)
-	if r.Facts.Str(FactSignature) != SaysBadSetting || r.Facts[FactByTag] != nil {
+	if r.Facts.Str(FactSignature) != logs.SaysBadSetting || r.Facts[FactByTag] != nil {
 		t.Errorf("%+v", r)
 	}
 	if files, lines := k.OffersLogs(t.Context()); files != nil || !errors.Is(lines, probe.ErrNotVisible) {

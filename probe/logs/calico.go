@@ -1,16 +1,25 @@
-package checks
+// Package logs has the signatures by which the lines of components are recognised: one table for each component, with
+// the source of each line. A check reads lines and judges their time, this package says which fault a line stands for,
+// and the rules of diagnose select results by the same constants.
+//
+//	s := logs.OfCalico("startup/startup.go 96: Calico node 'b' is already using the IPv4 address 10.0.0.1.", "")
+//	// s.ID == "address-taken"
+//
+// A pattern begins with what the component itself writes: a line may quote what a tenant wrote. The package reads no
+// file and knows no clock.
+package logs
 
 import (
 	"regexp"
 	"slices"
 )
 
-// A signature is a line that stands for a known fault.
-type signature struct {
-	id     string           // the value of the fact signature
-	source string           // where such a line was seen, or the source that writes it
-	by     []*regexp.Regexp // who writes it
-	match  *regexp.Regexp   // the text after that
+// A Signature is a line that stands for a known fault.
+type Signature struct {
+	ID     string           // the value of the fact signature
+	Source string           // where such a line was seen, or the source that writes it
+	By     []*regexp.Regexp // who writes it
+	Match  *regexp.Regexp   // the text after that
 }
 
 // Signatures of the lines that calico-log recognises.
@@ -28,7 +37,7 @@ const (
 	saysNoTypha        = "no-typha"        // Typha is not reached
 	SaysDiskFull       = "disk-full"       // no space left
 	SaysReadOnly       = "read-only"       // a file system is read-only
-	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
+	SaysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
 	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
 	SaysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
@@ -37,14 +46,14 @@ const (
 	saysOutOfMemory    = "out-of-memory"   // the process got no memory
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
 	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
-	saysExecFormat     = "exec-format"     // the program is for another architecture
+	SaysExecFormat     = "exec-format"     // the program is for another architecture
 	SaysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
-// forbidden names the account and what it may not do.
-var forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
+// Forbidden names the account and what it may not do.
+var Forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
 // The parts of Calico that write a line, by the name of the process and the source file; older
 // versions leave the process out. Watchers and managers are not among them: what they write may
@@ -64,8 +73,8 @@ var (
 )
 
 // signatures are asked in order; the first that fits is it.
-var signatures = []*signature{
-	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
+var signatures = []*Signature{
+	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, Forbidden},
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
 	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
 		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
@@ -85,7 +94,7 @@ var signatures = []*signature{
 		regexp.MustCompile(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
 	{SaysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
-	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
+	{SaysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
 	{SaysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
@@ -95,7 +104,7 @@ var signatures = []*signature{
 	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
 	{saysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
-	{saysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{SaysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
 	{saysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
 	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
@@ -112,15 +121,15 @@ var signatures = []*signature{
 		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
-// signatureOf recognises a line, by who wrote it and what. A refusal of another account than
+// OfCalico recognises a line, by who wrote it and what. A refusal of another account than
 // calico-node's own ("" = not known) is none.
-func signatureOf(text, account string) *signature {
-	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
+func OfCalico(text, account string) *Signature {
+	if m := Forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
 		return nil
 	}
 	for _, s := range signatures {
-		for _, by := range s.by {
-			if at := by.FindStringIndex(text); at != nil && s.match.MatchString(text[at[1]:]) {
+		for _, by := range s.By {
+			if at := by.FindStringIndex(text); at != nil && s.Match.MatchString(text[at[1]:]) {
 				return s
 			}
 		}

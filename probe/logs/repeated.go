@@ -1,22 +1,19 @@
-package checks
+package logs
 
 import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// A standing signature is a line that a component writes of a fault and goes on.
-type standing struct {
-	signature
+// A Repeated is a line that a component writes of a fault and goes on.
+type Repeated struct {
+	Signature
 	level  int                      // the least that it is written with
-	over   *regexp.Regexp           // a line that says that it is over, nil = none does
-	least  int                      // how often one component has to have written it
-	spread time.Duration            // over how long it has to have been written
-	lasts  bool                     // it is written once and holds until over
+	Over   *regexp.Regexp           // a line that says that it is over, nil = none does
+	Least  int                      // how often one component has to have written it
+	Spread time.Duration            // over how long it has to have been written
+	Lasts  bool                     // it is written once and holds until over
 	module func(text string) string // the kernel module that it names
 }
 
@@ -44,16 +41,16 @@ func ofAny(files string) []*regexp.Regexp {
 }
 
 var (
-	noTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
-	remoteAlert = regexp.MustCompile(`remote error: tls: `)
+	NoTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
+	RemoteAlert = regexp.MustCompile(`remote error: tls: `)
 	greetTypha  = regexp.MustCompile(`^(?:[a-z][\w-]*/)?sync_client\.go \d+: ServerHello message received`)
 	felixStarts = regexp.MustCompile(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
 )
 
-// fits tells whether a line is such a one, and the kernel module that it names.
-func (s *standing) fits(level int, line string) (module string, ok bool) {
-	at := s.by[0].FindStringIndex(line)
-	if at == nil || level < s.level || !s.match.MatchString(line[at[1]:]) {
+// fits reports whether a line is such a one, and the kernel module that it names.
+func (s *Repeated) Fits(level int, line string) (module string, ok bool) {
+	at := s.By[0].FindStringIndex(line)
+	if at == nil || level < s.level || !s.Match.MatchString(line[at[1]:]) {
 		return "", false
 	}
 	if s.module == nil {
@@ -68,73 +65,70 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 
 // birdRejects is what one BIRD writes of its configuration: FILE:LINE:COLUMN and what is wrong there (unix_read_config
 // in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
-func birdRejects(program string) *standing {
+func birdRejects(program string) *Repeated {
 	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
-	return &standing{signature: signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
-		inBIRDFile}, least: 1, over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
+	return &Repeated{Signature: Signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+		InBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
-// inBIRDFile is the place that BIRD names, and what it says of it.
-var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
+// InBIRDFile is the place that BIRD names, and what it says of it.
+var InBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 
-// standings are asked in order; a line is the first of them that fits.
-var standings = []*standing{
+// CalicoRepeats are asked in order; a line is the first of them that fits.
+var CalicoRepeats = []*Repeated{
 	birdRejects("bird"), birdRejects("bird6"),
-	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+	{Signature: Signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
-		level: levelWarning, over: greetTypha, least: 1},
-	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+		level: LevelWarning, Over: greetTypha, Least: 1},
+	{Signature: Signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
-		level: levelError, over: greetTypha, least: 1},
-	{signature: signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+		level: LevelError, Over: greetTypha, Least: 1},
+	{Signature: Signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
-		level: levelWarning, least: 1},
-	{signature: signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+		level: LevelWarning, Least: 1},
+	{Signature: Signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: levelError, least: 4, spread: 2 * time.Minute}, // each of several writes it once where a Typha is started anew
-	{signature: signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+		level: LevelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a Typha is started anew
+	{Signature: Signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
-		level: levelError, least: 2, over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
-	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
-		level: levelError, least: 1, over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
-	{signature: signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
-		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, least: 1, lasts: true, over: felixStarts},
-	{signature: signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+		level: LevelError, Least: 2, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
+	{Signature: Signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
+		level: LevelError, Least: 1, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
+	{Signature: Signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: LevelError, Least: 1, Lasts: true, Over: felixStarts},
+	{Signature: Signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
 		regexp.MustCompile(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
-		level: levelFatal, least: 1},
-	{signature: signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
-		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, least: 1},
-	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
-		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, least: 1},
-	{signature: signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+		level: LevelFatal, Least: 1},
+	{Signature: Signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: LevelError, Least: 1},
+	{Signature: Signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: LevelError, Least: 1},
+	{Signature: Signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
 		regexp.MustCompile(`^iptables-save failed because there are incompatible nft rules in the table`)},
-		level: levelError, least: 2},
-	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
-		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+		level: LevelError, Least: 2},
+	{Signature: Signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: LevelWarning, Least: 2, module: lacksModule},
+	{Signature: Signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
 		regexp.MustCompile(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
-		level: levelWarning, least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
-		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+		level: LevelWarning, Least: 2, module: lacksModule},
+	{Signature: Signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: LevelWarning, Least: 2, module: lacksModule},
+	{Signature: Signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
-		level: levelWarning, least: 2, module: lacksTunnel},
-	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+		level: LevelWarning, Least: 2, module: lacksTunnel},
+	{Signature: Signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
 		regexp.MustCompile(`^Wireguard is not supported`)},
-		level: levelInfo, least: 1, lasts: true, module: func(string) string { return "wireguard" },
-		over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
+		level: LevelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
+		Over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
 
-// typhaName is Typha's container.
-const typhaName = "calico-typha"
-
-// typhaStandings are of Typha's own log; who its clients are is in the lines.
-var typhaStandings = []*standing{
-	{signature: signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
-		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, least: 2},
-	{signature: signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+// TyphaRepeats are of Typha's own log; who its clients are is in the lines.
+var TyphaRepeats = []*Repeated{
+	{Signature: Signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: LevelInfo, Least: 2},
+	{Signature: Signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
 		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
-		level: levelInfo, least: 3},
+		level: LevelInfo, Least: 3},
 }
 
 // noTunnelAddress is that IPAM has no address for the node's own tunnel.
@@ -188,31 +182,4 @@ func lacksTunnel(text string) string {
 		return "ipip"
 	}
 	return ""
-}
-
-// moduleLoaded tells whether the kernel has a module loaded by now.
-func moduleLoaded(h *probe.Host, module string) bool {
-	text, err := kernel.ReadProc(h, "modules")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(line, " ")
-		if name == module || module == "xt_mark" && name == "xt_MARK" {
-			return true
-		}
-	}
-	return false
-}
-
-// quotedMost is how much of a line is quoted.
-const quotedMost = 600
-
-// withoutInput is a line without what was written to a command, which is long and says nothing.
-func withoutInput(text string) string {
-	if before, rest, ok := strings.Cut(text, ` input="`); ok {
-		_, after, _ := strings.Cut(rest, `" `)
-		text = before + " " + after
-	}
-	return text[:min(len(text), quotedMost)]
 }

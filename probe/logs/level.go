@@ -1,4 +1,4 @@
-package checks
+package logs
 
 import (
 	"regexp"
@@ -7,12 +7,12 @@ import (
 
 // The levels of a line of Calico's, and of one that has none.
 const (
-	levelNone = iota
-	levelDebug
-	levelInfo
-	levelWarning
-	levelError
-	levelFatal
+	LevelNone = iota
+	LevelDebug
+	LevelInfo
+	LevelWarning
+	LevelError
+	LevelFatal
 )
 
 // calicoLine is how Calico's parts write: time, [LEVEL][process], where in the source, text.
@@ -22,26 +22,26 @@ var calicoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEB
 // kernel cannot start.
 var endedWithout = regexp.MustCompile(`^(?:panic: |fatal error: |runtime: out of memory|(?:exec |standard_init_linux\.go:\d+: ).*exec format error)`)
 
-// levelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
+// LevelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
 // a logger, have no level of that form.
-func levelOf(line string) (level int, process, text string) {
+func LevelOf(line string) (level int, process, text string) {
 	m := calicoLine.FindStringSubmatch(line)
 	if m == nil {
 		switch {
 		case endedWithout.MatchString(line):
-			return levelFatal, "", line
+			return LevelFatal, "", line
 		case strings.HasPrefix(line, "bird") && (strings.Contains(line, "Fatal") || strings.Contains(line, "syntax error")):
-			return levelError, "", line
+			return LevelError, "", line
 		}
-		return levelNone, "", line
+		return LevelNone, "", line
 	}
-	level = map[string]int{"DEBUG": levelDebug, "INFO": levelInfo, "WARNING": levelWarning, "ERROR": levelError,
-		"FATAL": levelFatal, "PANIC": levelFatal}[m[1]]
+	level = map[string]int{"DEBUG": LevelDebug, "INFO": LevelInfo, "WARNING": LevelWarning, "ERROR": LevelError,
+		"FATAL": LevelFatal, "PANIC": LevelFatal}[m[1]]
 	return level, m[2], m[3]
 }
 
-// endsRun tells whether a line is the last that start-up writes before it ends in vain.
-func endsRun(text string) bool {
+// EndsRun tells whether a line is the last that start-up writes before it ends in vain.
+func EndsRun(text string) bool {
 	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") ||
 		text == "Calico node failed to start"
 }

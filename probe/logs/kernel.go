@@ -1,0 +1,56 @@
+package logs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Signatures of the kernel's lines.
+const (
+	KernelConntrack  = "conntrack-full"
+	KernelNeighbours = "neighbours-full"
+	KernelKilled     = "killed"     // a component, for want of memory
+	KernelQueue      = "queue-hung" // a network card's
+	KernelDisk       = "disk"       // an error of a file system or of the disk below
+	KernelStuck      = "cpu-stuck"
+	KernelBlocked    = "blocked" // a component waits for the kernel for minutes
+	KernelDevice     = "device-held"
+	KernelMartian    = "martian"
+	KernelKilledPod  = "killed-other"
+	kernelLink       = "link-down"
+)
+
+// Kernel is a line of the kernel's; the first group is its subject.
+type Kernel struct {
+	ID     string
+	Source string
+	Match  *regexp.Regexp
+	Info   bool   // worth knowing
+	Other  string // the signature where the subject is no component of the node, "" = it does not matter
+}
+
+var kernelSignatures = []Kernel{
+	{ID: KernelConntrack, Source: "net/netfilter/nf_conntrack_core.c", Match: regexp.MustCompile(`^(?:nf_conntrack: )*(?:nf_conntrack: )table full(?: in netns \d+)?, dropping packet`)},
+	{ID: KernelNeighbours, Source: "net/core/neighbour.c", Match: regexp.MustCompile(`^neighbour: (\w+): neighbor table overflow!`)},
+	{ID: KernelKilled, Other: KernelKilledPod, Source: "mm/oom_kill.c",
+		Match: regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory)[^:]*: Killed process \d+ \(([^)]{1,15})\)`)},
+	{ID: KernelQueue, Source: "net/sched/sch_generic.c", Match: regexp.MustCompile(`NETDEV WATCHDOG: (?:CPU: \d+: )?([\w.@-]+)(?: \([^)]*\))?: transmit queue \d+ timed out`)},
+	{ID: KernelDisk, Source: "fs/ext4/super.c; fs/xfs/xfs_fsops.c; block/blk-core.c",
+		Match: regexp.MustCompile(`^(?:EXT4-fs error \(device ([\w.-]+)\)|EXT4-fs \(([\w.-]+)\): Remounting filesystem read-only|XFS \(([\w.-]+)\): .*(?:[Ss]hutting down filesystem|Corruption (?:detected|of in-memory data)|metadata I/O error)|(?:blk_update_request: |print_req_error: )?(?:critical medium error|I/O error), dev ([\w.-]+), sector)`)},
+	{ID: KernelStuck, Source: "kernel/watchdog.c; kernel/rcu/tree_stall.h",
+		Match: regexp.MustCompile(`^(?:watchdog: )?BUG: soft lockup - (CPU#\d+) stuck for|^(?:watchdog: )?Watchdog detected hard LOCKUP on (cpu \d+)|^rcu: INFO: (rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPU`)},
+	{ID: KernelBlocked, Other: "-", Source: "kernel/hung_task.c", Match: regexp.MustCompile(`^INFO: task ([^:]{1,15}):\d+ blocked (?:in I/O wait )?for more than \d+ seconds`)},
+	{ID: KernelDevice, Source: "net/core/dev.c", Match: regexp.MustCompile(`^unregister_netdevice: waiting for ([\w.-]+) to become free`)},
+	{ID: KernelMartian, Info: true, Source: "net/ipv4/route.c", Match: regexp.MustCompile(`^IPv4: martian source [0-9.]+ from [0-9.]+, on dev ([\w.@-]+)`)},
+	{ID: kernelLink, Info: true, Source: "drivers of network cards", Match: regexp.MustCompile(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
+}
+
+// OfKernel recognises a line of the kernel, and returns what it is about.
+func OfKernel(text string) (s Kernel, subject string, ok bool) {
+	for _, s := range kernelSignatures {
+		if m := s.Match.FindStringSubmatch(text); m != nil {
+			return s, strings.Join(m[1:], ""), true
+		}
+	}
+	return Kernel{}, "", false
+}

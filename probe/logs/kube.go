@@ -1,0 +1,113 @@
+package logs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Signatures of lines of kube-proxy and CoreDNS.
+const (
+	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
+	SaysLoop      = "loop"      // CoreDNS forwards to itself
+	SaysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
+	SaysCorefile  = "corefile"  // CoreDNS does not take its configuration
+)
+
+// Signatures of lines of a run that goes on, besides those of one that ended.
+const (
+	SaysUpstream = "upstream" // the DNS server to which CoreDNS forwards does not answer
+	SaysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
+)
+
+// Components whose logs kube-log reads.
+const (
+	KubeProxy   = "kube-proxy"
+	CoreDNS     = "coredns"
+	Controllers = "calico-kube-controllers"
+	Typha       = "calico-typha"
+)
+
+// complaint is how a component that goes on says that it does not get what it needs.
+type complaint struct {
+	Line       *regexp.Regexp // the text is what it captures
+	Signatures []*Signature   // one of them has to fit
+	Once       bool           // it is said once, at the start
+}
+
+// reflectorLine is client-go's, in the form of klog: Failed to watch, with what it failed for.
+const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
+
+// apiRefusals are what a client of the API server says that does not reach it, or is refused.
+var apiRefusals = []*Signature{
+	{ID: SaysForbidden, Source: "API server", Match: regexp.MustCompile(`is forbidden: `)},
+	{ID: SaysUnauthorized, Source: "API server",
+		Match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
+	{ID: SaysCertificate, Source: "crypto/x509", Match: regexp.MustCompile(`x509: `)},
+	{ID: SaysNoAPI, Source: "client-go; net",
+		Match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
+}
+
+// Complaints are those of each component that goes on.
+var Complaints = map[string][]complaint{
+	KubeProxy: {
+		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
+		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
+			Once: true, Signatures: []*Signature{{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
+				Match: regexp.MustCompile(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
+		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
+			Signatures: []*Signature{{ID: SaysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
+	},
+	CoreDNS: {
+		{Line: regexp.MustCompile(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
+			Signatures: apiRefusals},
+		// The name that was asked for is a client's, and has no blank in it.
+		{Line: regexp.MustCompile(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
+			Signatures: []*Signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
+				Match: regexp.MustCompile(`: (?:read|dial) `)}}},
+	},
+}
+
+// ending is how a component writes the line that it ends with, and what may stand in it.
+type ending struct {
+	Ends       *regexp.Regexp // the text is what it captures
+	Signatures []*Signature
+}
+
+// AnyEnding are any program's reasons, for the text of a line that ended it.
+var AnyEnding = slices.Concat([]*Signature{
+	{ID: SaysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
+}, apiRefusals, []*Signature{
+	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: regexp.MustCompile(`operation not permitted|permission denied`)},
+	{ID: SaysExecFormat, Source: "errno ENOEXEC", Match: regexp.MustCompile(`exec format error`)},
+})
+
+// calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
+var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
+
+// Endings are those of each component.
+var Endings = map[string]ending{
+	KubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
+		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
+		[]*Signature{
+			{ID: SaysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
+				Match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
+			{ID: SaysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
+				Match: regexp.MustCompile(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
+			{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
+				Match: regexp.MustCompile(`timeout waiting for node \\?"[^"]*" to exist`)},
+			{ID: SaysBadSetting, Source: "kube-proxy, options.go",
+				Match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
+		},
+	},
+	Controllers: {calicosLastLine, nil},
+	Typha:       {calicosLastLine, nil},
+	CoreDNS: {
+		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
+		[]*Signature{
+			{ID: SaysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
+			{ID: SaysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
+				Match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
+		},
+	},
+}

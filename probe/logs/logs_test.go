@@ -1,0 +1,47 @@
+package logs
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestSignaturesHaveSources wants nothing in the tables that nobody has seen or read.
+func TestSignaturesHaveSources(t *testing.T) {
+	t.Parallel()
+	sources := map[string][]string{} // by ID
+	add := func(id, source string) { sources[id] = append(sources[id], source) }
+	for _, s := range signatures {
+		add(s.ID, s.Source)
+	}
+	for _, s := range slices.Concat(CalicoRepeats, TyphaRepeats) {
+		add(s.ID, s.Source)
+	}
+	for _, s := range services {
+		add(s.ID, s.Source)
+	}
+	for _, s := range kernelSignatures {
+		add(s.ID, s.Source)
+	}
+	for component, all := range Complaints {
+		for _, c := range all {
+			for _, s := range c.Signatures {
+				add(component+" "+s.ID, s.Source)
+			}
+		}
+	}
+	for component, e := range Endings {
+		for _, s := range slices.Concat(e.Signatures, AnyEnding) {
+			add(component+" "+s.ID, s.Source)
+		}
+	}
+	if len(sources) < 70 {
+		t.Errorf("only %d signatures", len(sources))
+	}
+	for id, all := range sources {
+		for _, source := range all {
+			if source == "" {
+				t.Errorf("%s: nobody says where such a line comes from", id)
+			}
+		}
+	}
+}
