@@ -189,7 +189,7 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "no taints"))
 		return
 	}
-	report(s.uninitialized(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts)))
+	report(s.cordoned(s.uninitialized(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))))
 }
 
 // message is what a component wrote into an object, as it may be shown: a container's may be the end of

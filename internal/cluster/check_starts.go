@@ -44,8 +44,7 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 	}
 	groups, held := grouped(s), refusals(s)
 	if len(groups) == 0 && len(held) == 0 {
-		report(probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", plural(len(s.placed.pods),
-			"pod")))
+		report(s.started())
 		return
 	}
 	seen := map[string]int{}
@@ -62,6 +61,20 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 	for _, r := range slices.Concat(held, s.podsHistory()) {
 		report(r)
 	}
+}
+
+// started is the answer where no pod waits for long.
+func (s *Snapshot) started() probe.Result {
+	all := plural(len(s.placed.pods), "pod")
+	var waiting []string
+	for _, w := range s.placed.waiting {
+		waiting = append(waiting, nameOf(w.pod))
+	}
+	if len(waiting) == 0 {
+		return probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", all)
+	}
+	return probe.Found(probe.OK, "of %s bound to the node %d are starting, the first for %s: %s", all, len(waiting),
+		probe.Age(s.Now.Sub(s.placed.waiting[0].since)), few(waiting))
 }
 
 // grouped puts pods together that do not start for the same reason, those of the node before the
@@ -95,13 +108,20 @@ func grouped(s *Snapshot) []group {
 // patience is how long the oldest of a group has to wait before something is made of it.
 func (g group) patience() time.Duration {
 	switch g.starts {
-	case facts.StartsUnsaid, facts.StartsPulling, facts.StartsVolume:
+	case facts.StartsUnsaid, facts.StartsPulling:
 		return unsaid
+	case facts.StartsVolume:
+		if !mountFails.MatchString(g.message) { // it may be on its way from another node
+			return unsaid
+		}
 	case facts.StartsAddresses:
 		return exhausted
 	}
 	return settled
 }
+
+// mountFails is how the kubelet says that it tried to make or mount a volume.
+var mountFails = regexp.MustCompile(`^MountVolume\.\w+ failed for volume`)
 
 // foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
 func (g group) foreign() string {

@@ -259,6 +259,30 @@ func (s *Snapshot) dnsElsewhere() bool {
 		!slices.ContainsFunc(s.dns, func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name })
 }
 
+// proxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).
+const proxyName = "service.kubernetes.io/service-proxy-name"
+
+// misserved is why a DNS Service leads to no server although it may have endpoints, one of the Empty words and a
+// sentence; "" where nothing is wrong.
+func misserved(svc *corev1.Service) (word, what string) {
+	if by, is := svc.Labels[proxyName]; is {
+		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", proxyName, probe.Quoted(by))
+	}
+	serves := func(protocol corev1.Protocol) bool {
+		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return p.Protocol == protocol && p.Port == 53
+		})
+	}
+	if !serves(corev1.ProtocolTCP) || serves(corev1.ProtocolUDP) {
+		return "", ""
+	}
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		ports = append(ports, fmt.Sprintf("%d %s", p.Port, p.Protocol))
+	}
+	return facts.EmptyNoUDP, "has no port 53 UDP, which queries go to first; its ports: " + strings.Join(ports, ", ")
+}
+
 // dnsService judges the Service of the cluster's DNS and the rights of its servers.
 func dnsService(s *Snapshot, report func(probe.Result)) {
 	if s.dnsErr != nil {
@@ -270,7 +294,10 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	name := s.dnsService.Namespace + "/" + s.dnsService.Name
-	if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
+	if wrong, what := misserved(s.dnsService); wrong != "" {
+		report(probe.Found(probe.Warn, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
+			With(facts.Empty, wrong))
+	} else if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, s.dns[0].Attrs[probe.AttrEmptyFor]))
 	} else if s.dnsElsewhere() {

@@ -85,7 +85,7 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 		texts = append(texts, t.ToString())
 	}
 	for i := range s.kept {
-		if p := &s.kept[i]; keptBy(p, s.Node, taints) {
+		if p := &s.kept[i]; keptBy(p, s.Node, taints, saysTaint) {
 			names = append(names, nameOf(p))
 		}
 	}
@@ -110,6 +110,29 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	return r
 }
 
+// cordoned adds to the node's taints that it is cordoned, and the pods that wait for that to end.
+func (s *Snapshot) cordoned(r probe.Result) probe.Result {
+	if !s.Node.Spec.Unschedulable {
+		return r
+	}
+	r.Saw += "; the node is cordoned"
+	cordon := []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	var names []string
+	for i := range s.kept {
+		if p := &s.kept[i]; keptBy(p, s.Node, cordon, saysCordon) {
+			names = append(names, nameOf(p))
+		}
+	}
+	if len(names) == 0 {
+		return r
+	}
+	if r.Status != probe.Fail {
+		r.Status = probe.Warn
+	}
+	r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), few(names))
+	return r.With(facts.Cordoned, true).With(facts.WaitingFor, names[:min(len(names), sampled)])
+}
+
 func waitFor(n int) string {
 	if n == 1 {
 		return "1 pod waits"
@@ -117,10 +140,17 @@ func waitFor(n int) string {
 	return fmt.Sprintf("%d pods wait", n)
 }
 
-// keptBy tells whether a pod waits for a node because of taints: the scheduler says so, it does not tolerate one
+// The scheduler's words for a pod that taints keep waiting, and for one that a cordon does (kube-scheduler's plugins
+// tainttoleration and nodeunschedulable).
+const (
+	saysTaint  = "taint"
+	saysCordon = "unschedulable"
+)
+
+// keptBy reports whether a pod waits for a node because of taints: the scheduler says so, it does not tolerate one
 // of these, and its own selectors take the node.
-func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint) bool {
-	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), "taint") {
+func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, says string) bool {
+	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), says) {
 		return false
 	}
 	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also one that cannot be read

@@ -33,7 +33,7 @@ const kubeletName = "the kubelet"
 // readStart reads what tells why calico-node does not start, where it has not.
 func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
 	s.typhaName = typhaOf(env)
-	if len(startTaints(s.Node)) > 0 {
+	if len(startTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
 		s.kept = c.readKept(ctx)
 	}
 	switch {

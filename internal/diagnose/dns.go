@@ -141,7 +141,7 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 
 // dnsUnserved is a DNS Service that nothing stands behind, for a reason that is in the API's objects.
 var dnsUnserved = &Rule{
-	ID: "dns-unserved", Layer: LayerServices, Title: "the cluster DNS Service has no ready endpoint",
+	ID: "dns-unserved", Layer: LayerServices, Title: "the cluster DNS Service leads to no server",
 	Doc: `A Service has the endpoints that its selector finds among ready pods. Where the selector names labels that no pod has (a chart or a manual install with other labels), its targetPort names a port that no container declares, its Deployment asks for no replica or is refused its pods, or nobody makes EndpointSlices, it has none, and all names fail in the whole cluster though CoreDNS itself may be well. kube-proxy refuses its address then.
 Told from a CoreDNS that does not run by the pods, which the API has.`,
 	Fix: probe.Fix{
@@ -160,7 +160,7 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 	Match: func(f Findings) []Case {
 		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
 			facts.EmptyNotMade,
-			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal}
+			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal, facts.EmptyOtherProxy, facts.EmptyNoUDP}
 		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool {
 			return slices.Contains(known, r.Facts.Str(facts.Empty))
 		})
@@ -177,8 +177,13 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		}
 		c := Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), clues(0, failed)...),
 			Covers: append(Covers(facts.CheckDNSService), namesFail...)}
-		if empty[0].Facts.Str(facts.Empty) == facts.EmptyLocal {
+		switch empty[0].Facts.Str(facts.Empty) {
+		case facts.EmptyLocal:
 			c.Says, c.Fix = "the cluster's DNS has no server for {node}: "+empty[0].Saw, &useAllServers
+		case facts.EmptyOtherProxy:
+			c.Says, c.Fix = "kube-proxy does not serve the cluster's DNS: "+empty[0].Saw, &useKubeProxy
+		case facts.EmptyNoUDP:
+			c.Says, c.Fix = "DNS queries over UDP reach no server: "+empty[0].Saw, &addUDPPort
 		}
 		return []Case{c}
 	},
@@ -191,6 +196,24 @@ var useAllServers = probe.Fix{
 	OnlyIf: []probe.Conditional{{If: "DNS servers are not meant to be on every node",
 		Manifest: []string{`kubectl -n kube-system patch service kube-dns -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`}}},
 	Radius: "reading changes nothing; the change holds for the pods of every node, at once",
+}
+
+// useKubeProxy is the fix of a DNS Service whose label leaves it to a program that is gone.
+var useKubeProxy = probe.Fix{
+	Says:     "Take the label away, or start the program that it names.",
+	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns --show-labels"},
+	OnlyIf: []probe.Conditional{{If: "kube-proxy is to serve it",
+		Manifest: []string{"kubectl -n kube-system label services -l k8s-app=kube-dns service.kubernetes.io/service-proxy-name-"}}},
+	Radius: "reading changes nothing; without the label every kube-proxy serves the address at once",
+}
+
+// addUDPPort is the fix of a DNS Service that lost its UDP port.
+var addUDPPort = probe.Fix{
+	Says:     "Add port 53 UDP to the Service again. An apply that merges ports by number keeps one of two ports 53.",
+	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns -o yaml"},
+	OnlyIf: []probe.Conditional{{If: "its name is kube-dns, and its port 53 TCP is named dns-tcp",
+		Manifest: []string{`kubectl -n kube-system patch service kube-dns --type=json -p '[{"op":"add","path":"/spec/ports/0","value":{"name":"dns","port":53,"protocol":"UDP","targetPort":53}}]'`}}},
+	Radius: "reading changes nothing; the port serves the whole cluster, at once",
 }
 
 // dnsForbidden is a CoreDNS that may not read what it serves.

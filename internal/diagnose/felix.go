@@ -179,6 +179,8 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 		if late := starved(f); len(late) > 0 { // the client itself is slow
 			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
+		// A node that is slow as a whole leaves its Unix sockets unanswered too, to which no packet goes.
+		c.Against = append(c.Against, clues(strong, keep(f.Failed(checks.BirdSocket.ID), because("timeout")))...)
 		return []Case{c}
 	},
 }

@@ -25,7 +25,7 @@ var ordered = []*Rule{
 	// The kernel's own log: after disk and memory, which it often reports too.
 	queueHung, calicoKilled, componentKilled, kernelStuck,
 	// The rest about the kubelet: silent for no known reason, at risk at its next start, out of room for pods.
-	kubeletRestarts, kubeletSilent, swapReturns, nodeFull,
+	kubeletRestarts, kubeletSilent, swapReturns, nodeFull, nodeCordoned,
 	// What keeps the probe off a healthy node: after every reason that lies in the node.
 	probeImage, probePolicy, probeQuota, probeRights, probeNamespace, probeRejected,
 	// What keeps a node or calico-node from starting while the node is fine: scheduler, volumes, webhooks, taints.
@@ -37,7 +37,7 @@ var ordered = []*Rule{
 	limitReached, cniConfigElsewhere, snapshotterMissing, ipamFamilyMissing, ipamExhausted, ipamLockHeld,
 	runtimeProxy, podAddressHeld, cniPluginForbidden, cniKubeconfigWrong, cniPluginFails, pauseImageMissing,
 	cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing, imageStoreBroken,
-	ociRuntimeBroken, sandboxFails, nodeDNSDown, registryRefuses, podsDoNotEnd,
+	ociRuntimeBroken, sandboxFails, volumeNotMounted, nodeDNSDown, registryRefuses, podsDoNotEnd,
 	// What two nodes must not share, or must: address, router ID, tunnel settings.
 	addressUnanswered, bgpRouterID, tunnelSettings,
 	// The start of calico-node: before Felix and the datastore, which such a start leaves unready.

@@ -240,6 +240,23 @@ Told from a CNI plugin that fails by the words: the runtime names the plugin the
 	},
 }
 
+// volumeNotMounted is a kubelet that cannot make or mount what a pod asks for.
+var volumeNotMounted = &Rule{
+	ID: "volume-not-mounted", Layer: LayerRuntime, Symptom: true, Title: "the kubelet cannot mount a volume of a pod",
+	Doc: `Before a pod's sandbox is made the kubelet mounts its volumes, also the projected one with its service account token, and retries for as long as one fails (event FailedMount). The words name the volume and the error: a ConfigMap or Secret that is not there, a storage driver that does not answer, a file system error. "no space left on device" for kube-api-access-... is mostly no full disk: that volume is a tmpfs as large as the pod's memory limit, so the limit is too small, for example 128m (milli-bytes) where 128Mi is meant, which a LimitRange may have set.
+It is quoted as it is where no other cause explains it.`,
+	Fix: probe.Fix{
+		Says: "Provide what the quoted message says is missing. Where a small tmpfs is full, correct the pod's memory limit, or the LimitRange that sets it.",
+		Manifest: []string{lookAtPods, "kubectl get limitranges -A -o yaml | grep -B3 -A3 memory:",
+			"ssh {node} df -h -i /var/lib/kubelet"},
+		Radius: onlyReads,
+	},
+	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
+	Match: func(f Findings) []Case {
+		return quotedPods(waitingPods(f, facts.StartsVolume), "wait for a volume")
+	},
+}
+
 // saidWhy tells whether somebody says why the runtime makes no sandbox; that it does not answer is no reason.
 func saidWhy(f Findings) bool {
 	pods := keep(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), func(r Finding) bool {

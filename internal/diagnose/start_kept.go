@@ -337,6 +337,31 @@ Told from a taint that somebody set by its name.`,
 	},
 }
 
+// nodeCordoned is a node that maintenance has left cordoned.
+var nodeCordoned = &Rule{
+	ID: "node-cordoned", Layer: LayerKubelet, Title: "the node is cordoned, and pods wait for it",
+	Doc: `A cordon (kubectl cordon, kubectl drain, an upgrade of the node pool) marks a node as unschedulable: what runs on it goes on, and the scheduler places no more pods there. It stays until the node is uncordoned, also when the drain that set it was interrupted.
+Told from a full node and from other taints by spec.unschedulable, and by pods for which the scheduler names a taint and that could otherwise run here.`,
+	Fix: probe.Fix{
+		Says: "Uncordon the node once the maintenance that it was cordoned for is over.",
+		Manifest: []string{"kubectl describe node {node} | tail -20",
+			"kubectl get pods -A -o wide --field-selector spec.nodeName=,status.phase=Pending"},
+		OnlyIf: []probe.Conditional{{If: "the maintenance is over", Manifest: []string{"kubectl uncordon {node}"}}},
+		Radius: "reading changes nothing; after it pods are placed on this node at once",
+	},
+	Match: func(f Findings) []Case {
+		cordoned := f.With(facts.CheckNodeTaints, facts.Cordoned, true)
+		if len(cordoned) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("{node} is cordoned, so pods that could run there wait for a node: %s",
+				strings.Join(listOf(cordoned[0], facts.WaitingFor), ", ")),
+			For: clues(proof, cordoned), Covers: Covers(facts.CheckNodeTaints),
+		}}
+	},
+}
+
 // typhaEnds are the last lines of a Typha that does not get up, on this node or on a baseline node.
 func typhaEnds(f Findings) []Finding {
 	out := kubeEnds(f, "calico-typha")

@@ -33,7 +33,7 @@ Told from a kubelet or runtime that is frozen by the mount's server, which the p
 		Radius: "looking touches nothing that hangs; unmounting by force loses what was not written yet",
 	},
 	RuledOut: []string{checks.ContainerdHealth.ID, checks.CRIHealth.ID},
-	Explains: []string{"kubelet-frozen", "kubelet-dead", "runtime-stuck", "node-overloaded"},
+	Explains: []string{"kubelet-frozen", "kubelet-dead", "runtime-stuck", "node-overloaded", "volume-not-mounted"},
 	Match: func(f Findings) []Case {
 		gone := keep(f.Bad(checks.NodeDisk.ID), because(checks.StorageSilent))
 		if len(gone) == 0 {

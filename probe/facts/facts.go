@@ -63,6 +63,7 @@ const (
 	BudgetProbe    probe.Fact = "probe"           // which Kubernetes probe sets that budget: liveness or startup
 	Container      probe.Fact = "container"       // container name
 	ControlPlane   probe.Fact = "server"          // whether the node is of the control plane, by its labels
+	Cordoned       probe.Fact = "cordoned"        // true: pods wait for the node to be uncordoned
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
 	Empty          probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
 	ExitCode       probe.Fact = "exit_code"       // of the last termination
@@ -186,6 +187,8 @@ const (
 	EmptyUnready    = "unready"     // its pods are not ready
 	EmptyPort       = "port"        // its targetPort is no port of its pods
 	EmptyController = "controller"  // nobody makes its EndpointSlices
+	EmptyOtherProxy = "other-proxy" // its label leaves it to another program than kube-proxy
+	EmptyNoUDP      = "no-udp"      // a DNS Service without port 53 UDP
 	EmptyLocal      = "local"       // a node uses only endpoints of its own (internalTrafficPolicy), and this one has none
 )
 
