@@ -117,6 +117,7 @@ ok: all that was asked about. fail: the account lacks something. warn: it does b
 		{
 			ID: facts.CheckDNSService, Asks: "is a server behind the cluster's DNS Service, and may CoreDNS read what it serves?", Run: bind(dnsService),
 			Doc: `The Service of kube-system with the label k8s-app=kube-dns is what pods ask for names. Where it has no ready endpoint, this says why: its selector is one that no pod has (and what the pods most like it have), its targetPort names no port of theirs, its Deployment asks for no replica or can make no pod, its pods are not ready and for what, or nobody makes EndpointSlices.
+zones: what the plugin kubernetes of CoreDNS answers for, by the Corefile in the ConfigMap that its pods mount.
 account: CoreDNS lists and watches services, namespaces and endpointslices, and is not ready while it may not. Its account is asked about as that of kube-proxy is (proxy-rights).
 ok: it has a ready endpoint; the account may do all of it. warn: there is none: on a cluster whose pods ask something else that may be wanted; or the account lacks something and CoreDNS is ready. fail: it lacks something, and none is ready. skip: there is no such Service, or no pod of CoreDNS; or you may not ask.`,
 		},

@@ -217,7 +217,8 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 // dnsServers is what the API has of the CoreDNS behind the cluster's DNS.
 type dnsServers struct {
 	rights rights
-	ready  int          // how many of its pods are
+	ready  int // how many of its pods are
+	config corefile
 	pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
@@ -241,7 +242,7 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
 			out.ready++
 		}
 		if name := p.Spec.ServiceAccountName; who.name == "" && name != "" {
-			who = account{namespace: p.Namespace, name: name}
+			who, out.config = account{namespace: p.Namespace, name: name}, c.readCorefile(ctx, p)
 		}
 	}
 	if who.name == "" {
@@ -307,6 +308,9 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
 	}
 	report(s.dnsRights().On("account"))
+	if r, known := s.dnsServers.config.result(); known {
+		report(r.On("zones"))
+	}
 }
 
 // dnsRights is the result about the account of CoreDNS.

@@ -102,7 +102,7 @@ func unknownName(r Finding) bool { return r.Facts.Str(checks.FactRcode) == "NXDO
 var clusterDomainWrong = &Rule{
 	ID: "cluster-domain-wrong", Layer: LayerServices,
 	Title: "the kubelet's cluster domain is not the one that the cluster DNS serves",
-	Doc: `The kubelet puts its setting clusterDomain into the search list of every pod, and CoreDNS serves the domain that its Corefile names (plugin kubernetes). Where the two differ, every server answers NXDOMAIN for the names of Services that pods ask for; the servers are well.
+	Doc: `The kubelet puts its setting clusterDomain into the search list of every pod, and CoreDNS serves the domain that its Corefile names (plugin kubernetes). Where the two differ, every server answers NXDOMAIN for the names of Services that pods look up, or SERVFAIL where it forwards them; the servers are well.
 Told from a DNS that is down by these answers; which of the two is wrong a node shows on which they resolve.`,
 	Fix: probe.Fix{
 		Says: "Make the kubelet's clusterDomain and the domain in the Corefile the same.",
@@ -115,14 +115,14 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 	Explains: []string{"dns-down"},
 	Match: func(f Findings) []Case {
 		asked := keep(f.Of(checks.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(checks.FactRcode) != "" })
+		if c, is := otherZones(f, asked); is {
+			return []Case{c}
+		}
 		unknown := keep(f.Failed(checks.DNSCluster.ID), unknownName)
 		if len(unknown) == 0 || len(unknown) < len(asked) {
 			return nil
 		}
-		domain := func(r Finding) string {
-			_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(checks.FactQuestion), "."), ".svc.")
-			return after
-		}
+		domain := domainOf
 		c := Case{
 			Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
 			For:  clues(strong, unknown), Covers: Covers(checks.DNSCluster.ID),
@@ -137,6 +137,32 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 		}
 		return []Case{c}
 	},
+}
+
+// domainOf is the cluster domain of the name that was looked up.
+func domainOf(r Finding) string {
+	_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(checks.FactQuestion), "."), ".svc.")
+	return after
+}
+
+// otherZones is the case of a Corefile that has no zone for the domain of the pods, where every answer is an error.
+func otherZones(f Findings, answered []Finding) (Case, bool) {
+	known := keep(f.Of(facts.CheckDNSService), func(r Finding) bool { return len(listOf(r, facts.Zones)) > 0 })
+	failed := keep(answered, func(r Finding) bool { return r.Status == probe.Fail })
+	if len(known) == 0 || len(failed) == 0 || len(failed) < len(answered) {
+		return Case{}, false
+	}
+	domain, zones := domainOf(failed[0]), listOf(known[0], facts.Zones)
+	serves := func(zone string) bool { return zone == domain || strings.HasSuffix(domain, "."+zone) }
+	if domain == "" || slices.ContainsFunc(zones, serves) {
+		return Case{}, false
+	}
+	return Case{
+		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, and CoreDNS answers for %s alone (Corefile in ConfigMap %s)",
+			domain, strings.Join(zones, ", "), known[0].Facts.Str(facts.ConfigMap)),
+		For:    append(clues(proof, failed[:1]), clues(0, known)...),
+		Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
+	}, true
 }
 
 // dnsUnserved is a DNS Service that nothing stands behind, for a reason that is in the API's objects.

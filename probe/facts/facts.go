@@ -63,6 +63,7 @@ const (
 	BudgetProbe    probe.Fact = "probe"           // which Kubernetes probe sets that budget: liveness or startup
 	Container      probe.Fact = "container"       // container name
 	ControlPlane   probe.Fact = "server"          // whether the node is of the control plane, by its labels
+	ConfigMap      probe.Fact = "config_map"      // its name
 	Cordoned       probe.Fact = "cordoned"        // true: pods wait for the node to be uncordoned
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
 	Empty          probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
@@ -142,6 +143,7 @@ const (
 	Unready        probe.Fact = "unready"         // what the kubelet says is not ready: list of Unready words
 	Unprivileged   probe.Fact = "unprivileged"    // true: calico-node has neither privilege nor CAP_NET_ADMIN
 	Writer         probe.Fact = "writer"          // what wrote a condition of the Node last, by its own name
+	Zones          probe.Fact = "zones"           // list of the DNS zones that CoreDNS answers for from the API
 )
 
 // Words of the fact AccountOf, and of probe.FactReason in results of calico-accounts.
