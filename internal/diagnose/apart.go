@@ -71,7 +71,7 @@ Told from a node that is down, and from one whose pods are unreachable, by the t
 				says := fmt.Sprintf("{node} gets no answer from %s, and %s does: something keeps just {node} and %s apart",
 					r.Target, seen[0].Node, peer)
 				if len(askers(seen)) == 1 {
-					says += "; only " + seen[0].Node + " says so"
+					says += "; seen only from " + seen[0].Node
 				}
 				out = append(out, Case{About: peer, Peer: peer,
 					Args: map[string]Arg{"other": nodeArg(peer), "address": addressArg(address)},

@@ -268,7 +268,7 @@ Told from a clock that is wrong by node-clock; from a token of another cluster b
 	Fix: probe.Fix{
 		Says: "Let calico-node on this node write a new one; if it does not, look for its right to make one.",
 		Manifest: []string{restartCalico,
-			"kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # before v3.26: serviceaccounts/{daemonset}"},
+			"kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # the account calico-cni-plugin is of v3.26 and later; before it, serviceaccounts/{daemonset}"},
 		Radius: restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},

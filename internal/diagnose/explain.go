@@ -191,7 +191,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	if only := soleWitness(f, c.For); only != "" {
 		sure = min(sure, strong)
-		cause.Says += fmt.Sprintf("; only %s", only)
+		cause.Says += fmt.Sprintf("; seen only from %s", only)
 	}
 	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
@@ -242,7 +242,7 @@ func missing(f Findings, wants []string) []string {
 		switch {
 		case f.Answered(id):
 		case len(of) == 0:
-			out = append(out, id+" was not asked")
+			out = append(out, id+" did not run")
 		default:
 			worst := of[0]
 			if i := slices.IndexFunc(of, func(r Finding) bool { return r.Status == probe.Unknown }); i >= 0 {

@@ -199,28 +199,15 @@ var webhookDead = &Rule{
 	Title: "a dead admission webhook blocks writes to the API",
 	Doc: `With failurePolicy Fail the API server rejects every write that it cannot check. If the webhook's Service is gone or has no ready endpoint, every write that its rules match fails ("failed calling webhook"). Leases or node status: all nodes become NotReady within a minute, although their kubelets are well. Pods: no new pod starts, and a node that lacks calico-node stays without. Calico's resources: IPAM assigns no address. The Service may be behind pods that cannot start for the same reason.
 Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
-	Fix: probe.Fix{
-		Says: "Restore the webhook's Service, or exclude these objects from the webhook. If neither is quick, delete the webhook until its Service is back.",
-		Manifest: []string{
-			"kubectl get {webhook} -o yaml  # its rules, its Service, its selectors",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "its Service cannot be restored soon, and the cluster may run without what the webhook enforces",
-				Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
-					"kubectl delete {webhook}"}},
-		},
-		Radius: "reading changes nothing; without the webhook the API server accepts everything that it would reject",
-	},
+	Fix:      webhookFix,
 	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing", "cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckWebhooks) {
 			keeps := listOf(r, facts.KeepsFrom)
 			config := r.Facts.Str(facts.WebhookOf)
-			kind, name, _ := strings.Cut(config, "/")
 			c := Case{About: r.Facts.Str(facts.Webhook), For: clues(strong, []Finding{r}),
-				Says: fmt.Sprintf("%s (%s)", r.Saw, config),
-				Args: map[string]Arg{"webhook": checked(config, isName(kind) && isName(name), "KIND/NAME")}}
+				Says: fmt.Sprintf("%s (%s)", r.Saw, config), Args: webhookArgs(config)}
 			for _, what := range keeps {
 				switch what {
 				case facts.KeepsLeases:
@@ -254,6 +241,20 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 	},
 }
 
+// webhookFix is the fix of a webhook that nothing answers for.
+var webhookFix = probe.Fix{
+	Says: "Restore the webhook's Service, or exclude these objects from the webhook. If neither is quick, delete the webhook until its Service is back.",
+	Manifest: []string{
+		"kubectl get {webhook} -o yaml  # its rules, its Service, its selectors",
+	},
+	OnlyIf: []probe.Conditional{
+		{If: "its Service cannot be restored soon, and the cluster may run without what the webhook enforces",
+			Manifest: []string{"kubectl get {webhook} -o yaml  # keep this, to put it back",
+				"kubectl delete {webhook}"}},
+	},
+	Radius: "reading changes nothing; without the webhook the API server accepts everything that it would reject",
+}
+
 // startsPods are the probes that the kubelet started in a new pod for this run: it hears of pods from the API server.
 func startsPods(f Findings) []Finding {
 	return keep(good(f, probe.CheckPlaced), func(r Finding) bool { return r.Way == "pod" })
@@ -282,8 +283,8 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			return nil
 		}
 		c := Case{
-			Says: "the kubelet on {node} hears the API server, for it started a pod of this run, and its lease is not renewed" + since(f) +
-				": what it writes is refused, or is not stored",
+			Says: "the kubelet on {node} receives from the API server, since it started a pod of this run, and its lease is not renewed" + since(f) +
+				": its writes are rejected or not stored",
 			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
 			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
 		}
@@ -292,74 +293,31 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			c.Says += "; " + says[0].Saw
 			c.For = append(c.For, clues(hint, says)...)
 		}
-		return []Case{c}
+		return []Case{byConditional(f, c)}
 	},
 }
 
-// nodeUninitialized is a node that a controller has not set up.
-var nodeUninitialized = &Rule{
-	ID: "node-uninitialized", Layer: LayerKubelet,
-	Title: "the cloud provider's or agent's initial taint was never removed",
-	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
-Told from a taint that somebody set by its name.`,
-	Fix: probe.Fix{
-		Says: "Start the controller that owns the taint, or correct what its log shows for this node: its rights, or a providerID that it does not find.",
-		Manifest: []string{
-			"kubectl get pods -A -o wide | grep -E 'cloud-controller|csi|karpenter|capi'",
-			"kubectl get node {node} -o jsonpath='{.spec.providerID}{\"\\n\"}{.spec.taints}{\"\\n\"}'",
-		},
-		OnlyIf: []probe.Conditional{{If: "no such controller is to run in this cluster, and the kubelet was not to expect one (--cloud-provider)",
-			Manifest: []string{"kubectl taint node {node} {taint}-"}}},
-		Radius: "reading changes nothing; without the taint pods are placed on this node at once, though what the controller was to set up (addresses, zone, providerID) is missing",
-	},
-	Match: func(f Findings) []Case {
-		born := keep(f.Bad(facts.CheckNodeTaints), func(r Finding) bool { return len(listOf(r, facts.Unstarted)) > 0 })
-		if len(born) == 0 {
-			return nil
-		}
-		taints, waiting := listOf(born[0], facts.Unstarted), listOf(born[0], facts.WaitingFor)
-		key, _, _ := strings.Cut(taints[0], "=")
-		key, _, _ = strings.Cut(key, ":")
-		c := Case{
-			Says: fmt.Sprintf("{node} keeps taint %s, which its controller has not taken away", strings.Join(taints, ", ")),
-			For:  clues(strong, born), Args: map[string]Arg{"taint": checked(key, isWord(key), "TAINT")},
-			Covers: Covers(facts.CheckNodeTaints),
-		}
-		if absent := listOf(born[0], facts.WithoutAgent); len(absent) > 0 {
-			c.Says = fmt.Sprintf("{node} keeps taint %s, and the agent that takes it away has no pod on it", strings.Join(absent, ", "))
-			c.Fix = agentTaintFix
-		}
-		if len(waiting) > 0 {
-			c.Says += fmt.Sprintf(": it keeps pods off that wait for a node (%s)", strings.Join(waiting, ", "))
-			c.For = clues(proof, born)
-		}
-		return []Case{c}
-	},
+// byConditional adds to such a case the dead webhook whose conditions of its own may select what kubelets write.
+func byConditional(f Findings, c Case) Case {
+	hooks := keep(f.Of(facts.CheckWebhooks), func(r Finding) bool {
+		keeps := listOf(r, facts.KeepsFrom)
+		return r.Status == probe.Info &&
+			(slices.Contains(keeps, facts.KeepsLeases) || slices.Contains(keeps, facts.KeepsStatus))
+	})
+	if len(hooks) == 0 {
+		return c
+	}
+	config := hooks[0].Facts.Str(facts.WebhookOf)
+	c.Says += fmt.Sprintf("; %s (%s)", hooks[0].Saw, config)
+	c.For = append(c.For, clues(hint, hooks[:1])...)
+	c.Fix, c.Args = &webhookFix, webhookArgs(config)
+	return c
 }
 
-// nodeCordoned is a node that maintenance has left cordoned.
-var nodeCordoned = &Rule{
-	ID: "node-cordoned", Layer: LayerKubelet, Title: "the node is cordoned, and pods wait for it",
-	Doc: `A cordon (kubectl cordon, kubectl drain, an upgrade of the node pool) marks a node as unschedulable: what runs on it goes on, and the scheduler places no more pods there. It stays until the node is uncordoned, also when the drain that set it was interrupted.
-Told from a full node and from other taints by spec.unschedulable, and by pods for which the scheduler names a taint and that could otherwise run here.`,
-	Fix: probe.Fix{
-		Says: "Uncordon the node once the maintenance that it was cordoned for is over.",
-		Manifest: []string{"kubectl describe node {node} | tail -20",
-			"kubectl get pods -A -o wide --field-selector spec.nodeName=,status.phase=Pending"},
-		OnlyIf: []probe.Conditional{{If: "the maintenance is over", Manifest: []string{"kubectl uncordon {node}"}}},
-		Radius: "reading changes nothing; after it pods are placed on this node at once",
-	},
-	Match: func(f Findings) []Case {
-		cordoned := f.With(facts.CheckNodeTaints, facts.Cordoned, true)
-		if len(cordoned) == 0 {
-			return nil
-		}
-		return []Case{{
-			Says: fmt.Sprintf("{node} is cordoned, so pods that could run there wait for a node: %s",
-				strings.Join(listOf(cordoned[0], facts.WaitingFor), ", ")),
-			For: clues(proof, cordoned), Covers: Covers(facts.CheckNodeTaints),
-		}}
-	},
+// webhookArgs is the configuration of a webhook for the commands of its fix: KIND/NAME.
+func webhookArgs(config string) map[string]Arg {
+	kind, name, _ := strings.Cut(config, "/")
+	return map[string]Arg{"webhook": checked(config, isName(kind) && isName(name), "KIND/NAME")}
 }
 
 // typhaEnds are the last lines of a Typha that does not get up, on this node or on a baseline node.

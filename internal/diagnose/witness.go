@@ -33,9 +33,9 @@ func soleWitness(f Findings, evidence []Clue) string {
 	}
 	if others > own && len(who) == 1 {
 		if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Node == f.Node && witnessOf(f, c.Finding) == who[0] }) {
-			return "pods of namespace " + who[0] + " say so"
+			return "pods of namespace " + who[0]
 		}
-		return who[0] + " says so"
+		return who[0]
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ func TestWitnesses(t *testing.T) {
 	own, peer, other := seen("b", "", "own"), seen("a", "", "felt"), seen("c", "", "felt")
 	pod, second := seen("b", "shop/one", "felt"), seen("b", "shop/two", "felt")
 	elsewhere := seen("b", "bank/one", "felt")
-	const shop = "pods of namespace shop say"
+	const shop = "pods of namespace shop"
 	both := func(a, b []Clue) []Clue { return append(a, b...) }
 	for name, c := range map[string]struct {
 		clues []Clue
@@ -26,19 +26,19 @@ func TestWitnesses(t *testing.T) {
 		only  string
 	}{
 		"the node itself":     {clues(proof, []Finding{own}), probe.High, ""},
-		"one neighbour":       {clues(proof, []Finding{peer}), probe.Medium, "a says"},
-		"one neighbour twice": {clues(proof, []Finding{peer, peer}), probe.Medium, "a says"},
+		"one neighbour":       {clues(proof, []Finding{peer}), probe.Medium, "a"},
+		"one neighbour twice": {clues(proof, []Finding{peer, peer}), probe.Medium, "a"},
 		"two neighbours":      {clues(proof, []Finding{peer, other}), probe.High, ""},
 		"a neighbour, and a hint here": {both(clues(proof, []Finding{peer}), clues(hint, []Finding{own})), probe.Medium,
-			"a says"},
+			"a"},
 		"a neighbour, and one beside": {both(clues(proof, []Finding{peer}), clues(0, []Finding{own})), probe.Medium,
-			"a says"},
+			"a"},
 		"the node, and a hint there": {both(clues(strong, []Finding{own}), clues(hint, []Finding{peer})), probe.High, ""},
 		"one pod":                    {clues(proof, []Finding{pod}), probe.Medium, shop},
 		"two pods of one owner":      {clues(proof, []Finding{pod, second}), probe.Medium, shop},
 		"pods of two namespaces":     {clues(proof, []Finding{pod, elsewhere}), probe.High, ""},
 		"a pod, and the node":        {clues(proof, []Finding{pod, seen("b", "", "felt")}), probe.High, ""},
-		"little of one neighbour":    {clues(hint, []Finding{peer}), probe.Low, "a says"},
+		"little of one neighbour":    {clues(hint, []Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
 		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, []*Rule{rule}).Causes
@@ -47,7 +47,7 @@ func TestWitnesses(t *testing.T) {
 			continue
 		}
 		_, says, _ := strings.Cut(causes[0].Says, "it is so")
-		if want := map[bool]string{true: "; only " + c.only + " so"}[c.only != ""]; says != want {
+		if want := map[bool]string{true: "; seen only from " + c.only}[c.only != ""]; says != want {
 			t.Errorf("%s: %q, want %q", name, says, want)
 		}
 	}

@@ -157,12 +157,12 @@ func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error
 	for last > 0 && failed[last].Skip != "" {
 		last--
 	}
-	unasked := "; the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
+	unasked := "; the one check on the node did not run; 'calico-probe run --via local' on the node itself runs it"
 	switch n := len(r.NodeChecks()); {
 	case r.opts.RootShell || r.opts.ForTool:
 		unasked = ""
 	case n != 1:
-		unasked = fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
+		unasked = fmt.Sprintf("; the %d checks on the node did not run; 'calico-probe run --via local' on the node itself runs them", n)
 	}
 	for i, f := range failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
