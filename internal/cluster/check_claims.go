@@ -80,7 +80,7 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 
 // ignored tells whether kube-proxy makes nothing of a service, whatever addresses it names.
 func ignored(svc *corev1.Service) bool {
-	_, other := svc.Labels["service.kubernetes.io/service-proxy-name"]
+	_, other := svc.Labels[proxyName]
 	_, headless := svc.Labels[corev1.IsHeadlessService]
 	return other || headless || svc.Spec.Type == corev1.ServiceTypeExternalName ||
 		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone

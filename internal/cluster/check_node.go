@@ -186,7 +186,7 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 		}
 	}
 	if len(texts) == 0 {
-		report(probe.Found(probe.OK, "no taints"))
+		report(s.cordoned(probe.Found(probe.OK, "no taints")))
 		return
 	}
 	report(s.cordoned(s.uninitialized(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))))

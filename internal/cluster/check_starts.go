@@ -67,14 +67,21 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 func (s *Snapshot) started() probe.Result {
 	all := plural(len(s.placed.pods), "pod")
 	var waiting []string
+	var first time.Time
 	for _, w := range s.placed.waiting {
+		if s.Calico != nil && w.pod.UID == s.Calico.UID && w.pod.Name == s.Calico.Name { // see calico-pod
+			continue
+		}
+		if len(waiting) == 0 {
+			first = w.since
+		}
 		waiting = append(waiting, nameOf(w.pod))
 	}
 	if len(waiting) == 0 {
 		return probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", all)
 	}
 	return probe.Found(probe.OK, "of %s bound to the node %d are starting, the first for %s: %s", all, len(waiting),
-		probe.Age(s.Now.Sub(s.placed.waiting[0].since)), few(waiting))
+		probe.Age(s.Now.Sub(first)), few(waiting))
 }
 
 // grouped puts pods together that do not start for the same reason, those of the node before the
@@ -111,7 +118,7 @@ func (g group) patience() time.Duration {
 	case facts.StartsUnsaid, facts.StartsPulling:
 		return unsaid
 	case facts.StartsVolume:
-		if !mountFails.MatchString(g.message) { // it may be on its way from another node
+		if !mountFails.MatchString(g.message) || onItsWay.MatchString(g.message) {
 			return unsaid
 		}
 	case facts.StartsAddresses:
@@ -120,8 +127,12 @@ func (g group) patience() time.Duration {
 	return settled
 }
 
-// mountFails is how the kubelet says that it tried to make or mount a volume.
-var mountFails = regexp.MustCompile(`^MountVolume\.\w+ failed for volume`)
+// mountFails is how the kubelet says that it tried to make or mount a volume; onItsWay are its words for one that has
+// yet to come from another node, and for a ConfigMap or Secret that it has yet to read after its own start.
+var (
+	mountFails = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
+	onItsWay   = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
+)
 
 // foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
 func (g group) foreign() string {

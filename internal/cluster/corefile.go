@@ -23,29 +23,48 @@ type corefile struct {
 	err   error
 }
 
-// readCorefile reads the configuration that a pod of CoreDNS mounts.
-func (c *Client) readCorefile(ctx context.Context, p *corev1.Pod) (out corefile) {
-	for _, v := range p.Spec.Volumes {
-		if m := v.ConfigMap; m != nil && (len(m.Items) == 0 ||
-			slices.ContainsFunc(m.Items, func(k corev1.KeyToPath) bool { return k.Key == corefileKey })) {
-			out.name = m.Name
-			break
+// readCorefile reads the configuration that the pods of CoreDNS mount, where all mount one.
+func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out corefile) {
+	namespace := ""
+	for _, p := range pods {
+		for _, v := range p.Spec.Volumes {
+			m := v.ConfigMap
+			if m == nil || len(m.Items) > 0 &&
+				!slices.ContainsFunc(m.Items, func(k corev1.KeyToPath) bool { return k.Key == corefileKey }) {
+				continue
+			}
+			if out.name != "" && out.name != m.Name {
+				return corefile{}
+			}
+			out.name, namespace = m.Name, p.Namespace
 		}
 	}
 	if out.name == "" {
 		return out
 	}
-	config, err := c.kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, out.name, metav1.GetOptions{ResourceVersion: "0"})
+	config, err := c.kube.CoreV1().ConfigMaps(namespace).Get(ctx, out.name, metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
-		out.err = fmt.Errorf("reading ConfigMap %s/%s: %w", p.Namespace, out.name, err)
+		out.err = fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.name, err)
 		return out
 	}
-	out.zones = zonesOf(config.Data[corefileKey])
+	if text := config.Data[corefileKey]; len(text) <= corefileMost {
+		out.zones = zonesOf(text)
+	}
 	return out
 }
 
+// So many bytes of a Corefile, and so many zones in it, are read.
+const (
+	corefileMost = 64 << 10
+	zonesMost    = 16
+)
+
+// otherPlugins can answer for names of the cluster beside the plugin kubernetes.
+var otherPlugins = []string{"import", "rewrite", "template", "file", "auto", "hosts", "secondary", "k8s_external"}
+
 // zonesOf are the zones that the plugin kubernetes of a Corefile names, without those of addresses. It is nil where
-// they are not all in this text: a plugin without zones has its server block's, and other files can be imported.
+// they may not be all that is answered for: a plugin without zones has its server block's, other files can be
+// imported, and other plugins answer too.
 func zonesOf(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -53,16 +72,19 @@ func zonesOf(text string) []string {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0:
-		case words[0] == "import":
+		case slices.Contains(otherPlugins, words[0]), words[0] == "forward" && len(words) > 1 && words[1] != ".":
 			return nil
 		case words[0] == "kubernetes":
 			named := slices.DeleteFunc(words[1:], func(w string) bool { return w == "{" })
-			if len(named) == 0 || strings.Contains(line, "{$") {
+			if len(named) == 0 || len(named) > zonesMost || strings.Contains(line, "{$") {
 				return nil
 			}
 			for _, zone := range named {
-				zone = strings.ToLower(strings.TrimSuffix(zone, "."))
-				if !strings.HasSuffix(zone, ".arpa") && !slices.Contains(out, zone) {
+				switch zone = strings.ToLower(strings.TrimSuffix(zone, ".")); {
+				case zone == "": // all there is
+					return nil
+				case strings.HasSuffix(zone, ".arpa"), strings.Contains(zone, "/"), slices.Contains(out, zone):
+				default:
 					out = append(out, zone)
 				}
 			}

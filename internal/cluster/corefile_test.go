@@ -20,6 +20,10 @@ func TestCorefileZones(t *testing.T) {
 		"a placeholder": {".:53 {\n kubernetes {$ZONE} {\n }\n}\n", nil},
 		"a comment":     {"# kubernetes a.b\n.:53 {\n forward . 1.1.1.1\n}\n", nil},
 		"nothing":       {"", nil},
+		"all names":     {".:53 {\n kubernetes . {\n }\n}\n", nil},
+		"a network":     {".:53 {\n kubernetes cluster.local 10.96.0.0/12 {\n }\n}\n", []string{"cluster.local"}},
+		"a rewrite":     {".:53 {\n rewrite name suffix .corp.local .cluster.local\n kubernetes cluster.local\n}\n", nil},
+		"a stub":        {"corp.local {\n forward corp.local 10.1.1.1\n}\n.:53 {\n kubernetes cluster.local\n}\n", nil},
 	} {
 		if got := zonesOf(c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -242,7 +242,7 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
 			out.ready++
 		}
 		if name := p.Spec.ServiceAccountName; who.name == "" && name != "" {
-			who, out.config = account{namespace: p.Namespace, name: name}, c.readCorefile(ctx, p)
+			who, out.config = account{namespace: p.Namespace, name: name}, c.readCorefile(ctx, list.Items)
 		}
 	}
 	if who.name == "" {

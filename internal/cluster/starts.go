@@ -16,6 +16,9 @@ import (
 const (
 	startsCounted = 10 * time.Minute
 	startsMost    = 3
+	// An event stays for an hour, and the API server lists the oldest first: a kubelet that restarts each four seconds
+	// has so many.
+	startsRead = 1000
 )
 
 // starts are the starts of a node's kubelet that its events still tell of.
@@ -29,19 +32,19 @@ func (c *Client) readStarts(ctx context.Context, node string, since time.Time) (
 	list, err := c.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
 			fields.OneTermEqualSelector("involvedObject.name", node),
-			fields.OneTermEqualSelector("reason", "Starting")).String(),
-		Limit: eventsMost,
+			fields.OneTermEqualSelector("reason", "Starting"), fields.OneTermEqualSelector("source", "kubelet")).String(),
+		Limit: startsRead,
 	})
 	if err != nil {
 		return starts{}, fmt.Errorf("listing events of the node: %w", err)
 	}
 	var out starts
-	for i, e := range list.Items {
+	for i := range list.Items {
 		at := eventTime(&list.Items[i])
-		if e.Source.Component != "kubelet" || at.Before(since) {
+		if !fromKubelet(&list.Items[i], node) || at.Before(since) {
 			continue
 		}
-		out.n += max(1, int(e.Count))
+		out.n++ // each process writes one of its own
 		if at.After(out.last) {
 			out.last = at
 		}

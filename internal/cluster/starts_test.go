@@ -20,10 +20,10 @@ func TestKubeletStarts(t *testing.T) {
 		items []string
 		want  string
 	}{
-		"often":   {[]string{event("kubelet", 1, 9*time.Second), event("kubelet", 0, time.Minute), event("kubelet", 4, 2*time.Minute)}, "started 6 times in the last 10m, most recently 9s ago"},
+		"often":   {[]string{event("kubelet", 1, 9*time.Second), event("kubelet", 0, time.Minute), event("kubelet", 4, 2*time.Minute)}, "started 3 times in the last 10m, most recently 9s ago"},
 		"once":    {[]string{event("kubelet", 1, 9*time.Second)}, ""},
 		"others":  {[]string{event("kube-proxy", 9, time.Second), event("kubelet", 1, time.Minute)}, ""},
-		"history": {[]string{event("kubelet", 9, time.Hour), event("kubelet", 1, time.Minute)}, ""},
+		"history": {[]string{event("kubelet", 9, time.Hour), event("kubelet", 900, time.Minute)}, ""},
 		"none":    {nil, ""},
 	} {
 		client := serverOf(t, map[string]string{events: `{"kind":"EventList","apiVersion":"v1","items":[` + strings.Join(c.items, ",") + `]}`}, nil)

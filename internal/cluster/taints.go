@@ -117,9 +117,14 @@ func (s *Snapshot) cordoned(r probe.Result) probe.Result {
 	}
 	r.Saw += "; the node is cordoned"
 	cordon := []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	others := slices.DeleteFunc(slices.Clone(s.Node.Spec.Taints), func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnschedulable || t.Effect == corev1.TaintEffectPreferNoSchedule
+	})
 	var names []string
 	for i := range s.kept {
-		if p := &s.kept[i]; keptBy(p, s.Node, cordon, saysCordon) {
+		p := &s.kept[i]
+		// The scheduler looks at a cordon first, so its message says nothing of what else keeps the pod off.
+		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) && tooMuch(p, s.Node) == "" {
 			names = append(names, nameOf(p))
 		}
 	}
@@ -130,7 +135,7 @@ func (s *Snapshot) cordoned(r probe.Result) probe.Result {
 		r.Status = probe.Warn
 	}
 	r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), few(names))
-	return r.With(facts.Cordoned, true).With(facts.WaitingFor, names[:min(len(names), sampled)])
+	return r.With(facts.Cordoned, names[:min(len(names), sampled)])
 }
 
 func waitFor(n int) string {

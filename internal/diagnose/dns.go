@@ -153,14 +153,20 @@ func otherZones(f Findings, answered []Finding) (Case, bool) {
 		return Case{}, false
 	}
 	domain, zones := domainOf(failed[0]), listOf(known[0], facts.Zones)
+	domain = strings.ToLower(domain)
 	serves := func(zone string) bool { return zone == domain || strings.HasSuffix(domain, "."+zone) }
+	weight := proof
+	other := func(r Finding) bool { return !unknownName(r) && r.Facts.Str(checks.FactRcode) != "REFUSED" }
+	if slices.ContainsFunc(failed, other) {
+		weight = strong // it may have another reason too
+	}
 	if domain == "" || slices.ContainsFunc(zones, serves) {
 		return Case{}, false
 	}
 	return Case{
 		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, and CoreDNS answers for %s alone (Corefile in ConfigMap %s)",
 			domain, strings.Join(zones, ", "), known[0].Facts.Str(facts.ConfigMap)),
-		For:    append(clues(proof, failed[:1]), clues(0, known)...),
+		For:    append(clues(weight, failed[:1]), clues(0, known)...),
 		Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
 	}, true
 }
@@ -208,6 +214,8 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 			c.Says, c.Fix = "the cluster's DNS has no server for {node}: "+empty[0].Saw, &useAllServers
 		case facts.EmptyOtherProxy:
 			c.Says, c.Fix = "kube-proxy does not serve the cluster's DNS: "+empty[0].Saw, &useKubeProxy
+			_, name, _ := strings.Cut(empty[0].Facts.Str(facts.Service), "/")
+			c.Args = map[string]Arg{"service": checked(name, isName(name), "SERVICE")}
 		case facts.EmptyNoUDP:
 			c.Says, c.Fix = "DNS queries over UDP reach no server: "+empty[0].Saw, &addUDPPort
 		}
@@ -229,7 +237,7 @@ var useKubeProxy = probe.Fix{
 	Says:     "Take the label away, or start the program that it names.",
 	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns --show-labels"},
 	OnlyIf: []probe.Conditional{{If: "kube-proxy is to serve it",
-		Manifest: []string{"kubectl -n kube-system label services -l k8s-app=kube-dns service.kubernetes.io/service-proxy-name-"}}},
+		Manifest: []string{"kubectl -n kube-system label service {service} service.kubernetes.io/service-proxy-name-"}}},
 	Radius: "reading changes nothing; without the label every kube-proxy serves the address at once",
 }
 
@@ -237,7 +245,7 @@ var useKubeProxy = probe.Fix{
 var addUDPPort = probe.Fix{
 	Says:     "Add port 53 UDP to the Service again. An apply that merges ports by number keeps one of two ports 53.",
 	Manifest: []string{"kubectl -n kube-system get services -l k8s-app=kube-dns -o yaml"},
-	OnlyIf: []probe.Conditional{{If: "its name is kube-dns, and its port 53 TCP is named dns-tcp",
+	OnlyIf: []probe.Conditional{{If: "its name is kube-dns, and its port 53 TCP is named dns-tcp and has the targetPort 53",
 		Manifest: []string{`kubectl -n kube-system patch service kube-dns --type=json -p '[{"op":"add","path":"/spec/ports/0","value":{"name":"dns","port":53,"protocol":"UDP","targetPort":53}}]'`}}},
 	Radius: "reading changes nothing; the port serves the whole cluster, at once",
 }

@@ -99,14 +99,17 @@ var kubeletRestarts = &Rule{
 	Doc: `A kubelet that exits some seconds after its start renews its lease each time, so the node stays Ready or flaps, while no pod starts and logs and exec are refused. Usual reasons are a state file that contradicts a changed configuration (cpu_manager_state after a switch of cpuManagerPolicy, memory_manager_state), a container runtime that refuses it, and a certificate that it may not write. Those that end it before it registers, such as a wrong flag or swap, let the lease run out instead.
 Told from a runtime that hangs by the kubelet's own events: one for each start.`,
 	Fix: probe.Fix{
-		Says:     "Read why it exits: its log ends with the reason each time. The commonest is a saved state that contradicts a changed configuration.",
+		Says:     "Read why it exits: its log ends with the reason each time, for example a saved state of the CPU manager that contradicts a changed configuration, or a port that another process has.",
 		Manifest: append([]string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager"}, managerState.Manifest...),
-		OnlyIf:   managerState.OnlyIf, Radius: managerState.Radius,
+		Radius:   onlyReads,
 	},
 	RuledOut: []string{facts.CheckNodeLease},
 	Explains: []string{"kubelet-dead", "kubelet-silent", "runtime-stuck"},
 	Match: func(f Findings) []Case {
-		starts := restarted(f)
+		starts := keep(restarted(f), func(r Finding) bool { // else it may have been stopped since
+			age, known := r.Facts.Num(facts.Age)
+			return known && age < stillStarting
+		})
 		refused := fromOutside(f, kubeletPort).refused
 		if len(starts) == 0 || len(refused)+len(notPlaced(f, facts.ReasonKubelet)) == 0 {
 			return nil
@@ -123,6 +126,10 @@ Told from a runtime that hangs by the kubelet's own events: one for each start.`
 		}}
 	},
 }
+
+// stillStarting is how many seconds ago a kubelet that keeps exiting has started at most: systemd waits ten, and more
+// each time on some distributions.
+const stillStarting = 120
 
 // restarted is the API's answer that the kubelet has started too often lately.
 func restarted(f Findings) []Finding { return keep(f.Bad(facts.CheckNodeReady), about("kubelet")) }

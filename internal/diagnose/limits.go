@@ -43,7 +43,10 @@ Told from a node that has no memory left by what is available there, and by the 
 			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
 				seconds(num(ended, facts.Lived)))
 		}
-		if len(inside) > 0 && inside[0].Facts[checks.FactLimited] == true {
+		// The counter is of the container's whole life, and of any killer: it is proof of a container that is not well now,
+		// on a node that has memory.
+		limited := func(r Finding) bool { return r.Facts[checks.FactLimited] == true }
+		if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
 			c.For[0].Weight = proof
 		}
 		if known {

@@ -53,7 +53,7 @@ Told from a taint that somebody set by its name.`,
 var nodeCordoned = &Rule{
 	ID: "node-cordoned", Layer: LayerKubelet, Title: "the node is cordoned, and pods wait for it",
 	Doc: `A cordon (kubectl cordon, kubectl drain, an upgrade of the node pool) marks a node as unschedulable: what runs on it goes on, and the scheduler places no more pods there. It stays until the node is uncordoned, also when the drain that set it was interrupted.
-Told from a full node and from other taints by spec.unschedulable, and by pods for which the scheduler names a taint and that could otherwise run here.`,
+Told from a full node and from other taints by spec.unschedulable, and by pods that wait for an unschedulable node, whose selectors take this one, that tolerate its other taints, and that ask for no more than it has. A cordon may be meant, which the person who set it knows.`,
 	Fix: probe.Fix{
 		Says: "Uncordon the node once the maintenance that it was cordoned for is over.",
 		Manifest: []string{"kubectl describe node {node} | tail -20",
@@ -62,14 +62,14 @@ Told from a full node and from other taints by spec.unschedulable, and by pods f
 		Radius: "reading changes nothing; after it pods are placed on this node at once",
 	},
 	Match: func(f Findings) []Case {
-		cordoned := f.With(facts.CheckNodeTaints, facts.Cordoned, true)
+		cordoned := keep(f.Of(facts.CheckNodeTaints), func(r Finding) bool { return len(listOf(r, facts.Cordoned)) > 0 })
 		if len(cordoned) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: fmt.Sprintf("{node} is cordoned, so pods that could run there wait for a node: %s",
-				strings.Join(listOf(cordoned[0], facts.WaitingFor), ", ")),
-			For: clues(proof, cordoned), Covers: Covers(facts.CheckNodeTaints),
+				strings.Join(listOf(cordoned[0], facts.Cordoned), ", ")),
+			For: clues(strong, cordoned), Covers: Covers(facts.CheckNodeTaints),
 		}}
 	},
 }

@@ -26,7 +26,7 @@ import (
 var hostile = []string{
 	"00;hurt x.conf", "/etc/cni/net.d/00;hurt x.conf", "$(hurt x)", "`hurt x`", `a'b"; hurt x #`,
 	"x'; hurt x; '", `x"; hurt x; "`, "x\nhurt x\n", "x\r\nhurt x", "--hurt", "-ohurt=1", "prod/--hurt",
-	"hurt --all", "../../hurt", "/../hurt", "/hurt*", "~hurt", "{namespace}hurt", "{pod}", "hurt|hurt x",
+	"hurt --all", "../hurt", "/../hurt", "/hurt*", "~hurt", "{namespace}hurt", "{pod}", "hurt|hurt x",
 	"x&hurt x&", "x>hurt", "${IFS}hurt", "hurt\\", "x,metadata.name=hurt", `hurt","hurt":"x`,
 	"h\u00e9hurt\u540d", "\x1b[31mhurt\x1b[0m", "hurt\u202ex", "fe80::1%hurt;hurt x", "10.0.0.0/24;hurt x",
 	"interface=^x';hurt x;'$", "cidr=10.0.0.0/8;hurt x",

@@ -88,7 +88,9 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 	Match: func(f Findings) []Case {
 		var told []Finding
 		for _, r := range waitingPods(f, facts.StartsSandbox, facts.StartsCNI, facts.StartsContainer) {
-			if word := r.Facts.Str(facts.Obstacle); word == facts.ObstacleOpenFiles || word == facts.ObstacleProcesses {
+			word := r.Facts.Str(facts.Obstacle)
+			if word == facts.ObstacleOpenFiles || word == facts.ObstacleProcesses ||
+				word == facts.ObstacleInit && r.Check == probe.CheckPlaced { // whose memory limit is large enough
 				told = append(told, r)
 			}
 		}
@@ -103,11 +105,16 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 				For:  slices.Concat(clues(proof, full), clues(0, told)), Covers: append(covers, calicoDown...),
 			}}
 		}
-		what := map[string]string{facts.ObstacleOpenFiles: "open files", facts.ObstacleProcesses: "processes or threads"}
+		weighed := said(told)
+		if told[0].Facts.Str(facts.Obstacle) == facts.ObstacleInit { // which may die for another reason
+			weighed = clues(strong, told)
+		}
+		what := map[string]string{facts.ObstacleOpenFiles: "open files", facts.ObstacleProcesses: "processes or threads",
+			facts.ObstacleInit: "processes or threads, as it seems"}
 		return []Case{{
 			Says: fmt.Sprintf("the container runtime of {node}, or what it starts for a pod, may have no more %s: %s",
 				what[told[0].Facts.Str(facts.Obstacle)], told[0].Facts.Str(facts.Message)),
-			For: slices.Concat(said(told), clues(hint, f.Bad(checks.NodeLimits.ID))), Covers: covers,
+			For: slices.Concat(weighed, clues(hint, f.Bad(checks.NodeLimits.ID))), Covers: covers,
 		}}
 	},
 }

@@ -72,7 +72,7 @@ func explainsThere(there Findings, c candidate) bool {
 var peerFault = &Rule{
 	ID: "peer-fault", Layer: LayerPeers, Residual: true, Title: "a fault on the other node explains the loss",
 	Doc: `What this node sends to one other node, or to its pods, is lost, nothing on this node explains it, and that node was asked the same checks: there a cause was found that loses packets. It is named with that cause's own sentence.
-The confidence is a step lower than on that node, because the two were seen apart, unless that cause also explains why that node reaches nothing of this one.
+The confidence is a step lower than on that node, because the two were seen apart, unless that cause also explains pings or connections to this node that are lost from there.
 Told from a fault of the network between the two by what that node itself shows.`,
 	Fix: probe.Fix{
 		Says:     "Correct it on {other}. A run there has the evidence and the commands.",
@@ -112,7 +112,10 @@ Told from a fault of the network between the two by what that node itself shows.
 
 // losesBack reports whether a cause on another node explains what that node loses on the way to this one.
 func losesBack(there Findings, c candidate, node string) bool {
-	lost := lostTowards(there, node)
+	paths := []string{checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID}
+	lost := keep(lostTowards(there, node), func(r Finding) bool {
+		return r.Status == probe.Fail && slices.Contains(paths, r.Check)
+	})
 	return slices.ContainsFunc(c.covered, func(at int) bool {
 		r := there.All[at]
 		return slices.ContainsFunc(lost, func(l Finding) bool { return l.Check == r.Check && l.Target == r.Target })

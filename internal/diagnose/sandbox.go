@@ -248,7 +248,7 @@ It is quoted as it is where no other cause explains it.`,
 	Fix: probe.Fix{
 		Says: "Provide what the quoted message says is missing. Where a small tmpfs is full, correct the pod's memory limit, or the LimitRange that sets it.",
 		Manifest: []string{lookAtPods, "kubectl get limitranges -A -o yaml | grep -B3 -A3 memory:",
-			"ssh {node} df -h -i /var/lib/kubelet"},
+			"ssh {node} 'df -h /var/lib/kubelet; df -i /var/lib/kubelet'"},
 		Radius: onlyReads,
 	},
 	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},

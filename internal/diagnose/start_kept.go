@@ -266,16 +266,7 @@ var kubeletRefused = &Rule{
 	Title: "the API server rejects the kubelet's updates of its node",
 	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
 Told from a kubelet that is cut off by the pod that it started.`,
-	Fix: probe.Fix{
-		Says: "Ask the API server for its reason: the kubelet logs it at each try.",
-		Manifest: []string{
-			"ssh {node} \"sudo journalctl -u {kubelet} -n 200 --no-pager | grep -iE 'lease|node status|denied|forbidden|webhook' | tail -5\"",
-			"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicybindings",
-			"kubectl auth can-i update leases.coordination.k8s.io/{node} -n kube-node-lease --as=system:node:{node} --as-group=system:nodes",
-			"kubectl get --raw '/readyz?verbose'",
-		},
-		Radius: onlyReads,
-	},
+	Fix:      rejectedFix,
 	Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		lease, started := f.Failed(facts.CheckNodeLease), startsPods(f)
@@ -297,6 +288,18 @@ Told from a kubelet that is cut off by the pod that it started.`,
 	},
 }
 
+// rejectedFix is the fix of a kubelet whose writes are rejected.
+var rejectedFix = probe.Fix{
+	Says: "Ask the API server for its reason: the kubelet logs it at each try.",
+	Manifest: []string{
+		"ssh {node} \"sudo journalctl -u {kubelet} -n 200 --no-pager | grep -iE 'lease|node status|denied|forbidden|webhook' | tail -5\"",
+		"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicybindings",
+		"kubectl auth can-i update leases.coordination.k8s.io/{node} -n kube-node-lease --as=system:node:{node} --as-group=system:nodes",
+		"kubectl get --raw '/readyz?verbose'",
+	},
+	Radius: onlyReads,
+}
+
 // byConditional adds to such a case the dead webhook whose conditions of its own may select what kubelets write.
 func byConditional(f Findings, c Case) Case {
 	hooks := keep(f.Of(facts.CheckWebhooks), func(r Finding) bool {
@@ -310,7 +313,14 @@ func byConditional(f Findings, c Case) Case {
 	config := hooks[0].Facts.Str(facts.WebhookOf)
 	c.Says += fmt.Sprintf("; %s (%s)", hooks[0].Saw, config)
 	c.For = append(c.For, clues(hint, hooks[:1])...)
-	c.Fix, c.Args = &webhookFix, webhookArgs(config)
+	fix := rejectedFix
+	fix.Manifest = append(slices.Clone(fix.Manifest), webhookFix.Manifest...)
+	for _, only := range webhookFix.OnlyIf {
+		only.If = "the kubelet's log names this webhook, and " + only.If
+		fix.OnlyIf = append(fix.OnlyIf, only)
+	}
+	fix.Radius = webhookFix.Radius
+	c.Fix, c.Args = &fix, webhookArgs(config)
 	return c
 }
 

@@ -270,7 +270,7 @@ func TestPrune(t *testing.T) {
 	var names []string
 	for i := range 5 {
 		at := now.Add(-time.Duration(i) * 24 * time.Hour)
-		name := filepath.Join(dir, runbook.JournalName("x", "../../a b", at))
+		name := filepath.Join(dir, runbook.JournalName("x", "../a b", at))
 		names = append(names, name)
 		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at)); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ const (
 	Container      probe.Fact = "container"       // container name
 	ControlPlane   probe.Fact = "server"          // whether the node is of the control plane, by its labels
 	ConfigMap      probe.Fact = "config_map"      // its name
-	Cordoned       probe.Fact = "cordoned"        // true: pods wait for the node to be uncordoned
+	Cordoned       probe.Fact = "cordoned"        // list of pods that wait for the node to be uncordoned
 	DatastoreReady probe.Fact = "datastore_ready" // ClusterInformation's switch of that name
 	Empty          probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
 	ExitCode       probe.Fact = "exit_code"       // of the last termination

@@ -31,6 +31,7 @@ const (
 	ObstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
 	ObstacleStore         = "store"          // the runtime's store of images lacks or cannot read a part
 	ObstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
+	ObstacleInit          = "init"           // the first process of a sandbox dies, for a limit
 	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
 	ObstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
 	ObstaclePool          = "pool"           // an annotation asks for an IP pool that is not there or not enabled
@@ -73,7 +74,7 @@ func SandboxFailed(text string) Sandbox {
 // OfNode reports whether a message names what no pod can cause, whatever its spec and its annotations say.
 func (s Sandbox) OfNode() bool {
 	switch s.Obstacle {
-	case ObstaclePool, ObstacleSilence:
+	case ObstaclePool, ObstacleSilence, ObstacleInit:
 		return false
 	case "":
 		return s.Starts == StartsCNI && s.Plugin != pluginMultus && outsideOfPods(nodesOwn, s.Message) != nil
@@ -200,8 +201,8 @@ var obstacles = []struct {
 	{is: ObstacleProcesses, words: regexp.MustCompile(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
-	// With room for a few processes only, runc's second one cannot be started.
-	{of: StartsSandbox, is: ObstacleProcesses, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
+	// runc's first process was killed, or its second could not be started.
+	{of: StartsSandbox, is: ObstacleInit, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: ObstacleSnapshotter, words: regexp.MustCompile(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
 	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},
@@ -217,7 +218,7 @@ var obstacles = []struct {
 	{of: StartsSandbox, also: true, is: ObstacleCgroupDriver, words: regexp.MustCompile(
 		`for systemd cgroups, got|configured with (?:systemd|cgroupfs) cgroup manager, but|cgroup driver: "?\w+"? is different from`)},
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
-	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts},
+	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: regexp.MustCompile(`\bhook\b`)},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
 	// The kubelet opens no other file for a sandbox than this one and those of its own folder.
 	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: regexp.MustCompile(
@@ -263,7 +264,7 @@ var (
 	ociFails = regexp.MustCompile(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
 		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
 		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
-	// For a sandbox the shim starts nothing but the OCI runtime of its configuration, whatever its name.
+	// For a sandbox the shim starts the OCI runtime of its configuration, whatever its name; a hook has words of its own.
 	ociStarts = regexp.MustCompile(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
 		`(?:no such file or directory|permission denied|exec format error)`)
 	ociSecures = regexp.MustCompile(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +

@@ -21,9 +21,7 @@ func TestSandboxFailed(t *testing.T) {
 			Obstacle: ObstacleResolvConf, At: "/etc/kubernetes/upstream.conf"},
 		began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/ID/log.json: no such file or directory): fork/exec /usr/local/nvidia/toolkit/nvidia-runtime.cdi: no such file or directory`: {
 			Obstacle: ObstacleOCI, At: "/usr/local/nvidia/toolkit/nvidia-runtime.cdi"},
-		// runc's first process cannot start a second one: the pod's cgroup may have no more.
-		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: read init-p: connection reset by peer`: {
-			Obstacle: ObstacleProcesses},
+		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: read init-p: connection reset by peer`: {Obstacle: ObstacleInit},
 		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
 		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
