@@ -35,7 +35,7 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 			missing("CONTRIBUTING.md has no row that names its tests in e2e/: that it goes onto a node, fails, and is killed")
 		}
 		if worksInPod(method) && !takesRights(method) {
-			missing("internal/install/rights.go has no use of that name with the rights it takes, so nobody can be granted it")
+			missing("internal/install/rights.go has no use of that name with the rights it takes, so it cannot be granted")
 		}
 		root := (&app{flags: genericclioptions.NewConfigFlags(true)}).command()
 		for _, flag := range flagsOf(t, root, "run", method) {

@@ -296,7 +296,8 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 	}
 	name := s.dnsService.Namespace + "/" + s.dnsService.Name
 	if wrong, what := misserved(s.dnsService); wrong != "" {
-		report(probe.Found(probe.Warn, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
+		// That program may run, and the DNS may be another one's: only names that are not resolved make it a fault.
+		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
 	} else if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).

@@ -193,10 +193,10 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
 			facts.EmptyNotMade,
 			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal, facts.EmptyOtherProxy, facts.EmptyNoUDP}
-		empty := keep(f.Bad(facts.CheckDNSService), func(r Finding) bool {
-			return slices.Contains(known, r.Facts.Str(facts.Empty))
-		})
 		failed := toService(f.Failed(checks.DNSCluster.ID))
+		empty := keep(f.Of(facts.CheckDNSService), func(r Finding) bool {
+			return slices.Contains(known, r.Facts.Str(facts.Empty)) && (bad(r.Status) || len(failed) > 0)
+		})
 		given := keep(inRole(f.Of(checks.DNSCluster.ID), checks.RoleGiven), func(r Finding) bool {
 			return r.Status == probe.OK
 		})

@@ -13,7 +13,7 @@ var nodeUninitialized = &Rule{
 	ID: "node-uninitialized", Layer: LayerKubelet,
 	Title: "the cloud provider's or agent's initial taint was never removed",
 	Doc: `Some taints are on a node from its birth, and a controller takes each away once it has done its part: the cloud-controller-manager node.cloudprovider.kubernetes.io/uninitialized (set by a kubelet with --cloud-provider=external), a CSI driver its agent-not-ready, Cluster API node.cluster.x-k8s.io/uninitialized, Karpenter karpenter.sh/unregistered. Where that controller does not run, may not write nodes, or does not find the machine (another name, another region, a missing providerID), the taint stays and no pod that does not tolerate it is placed here. The node itself is Ready and well. Where the controller needs pods' network, and calico-node does not tolerate the taint, each waits for the other.
-Told from a taint that somebody set by its name.`,
+Told from a taint set by hand by its name.`,
 	Fix: probe.Fix{
 		Says: "Start the controller that owns the taint, or correct what its log shows for this node: its rights, or a providerID that it does not find.",
 		Manifest: []string{

@@ -1,5 +1,5 @@
 // Package logs has the signatures by which the lines of components are recognised: one table for each component, with
-// the source of each line. A check reads lines and judges their time, this package says which fault a line stands for,
+// the source of each line. A check reads lines and judges their time, this package says which fault a line shows,
 // and the rules of diagnose select results by the same constants.
 //
 //	s := logs.OfCalico("startup/startup.go 96: Calico node 'b' is already using the IPv4 address 10.0.0.1.", "")
@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// A Signature is a line that stands for a known fault.
+// A Signature is a line that shows a known fault.
 type Signature struct {
 	ID     string           // the value of the fact signature
 	Source string           // where such a line was seen, or the source that writes it

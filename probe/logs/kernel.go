@@ -9,7 +9,7 @@ import (
 const (
 	KernelConntrack  = "conntrack-full"
 	KernelNeighbours = "neighbours-full"
-	KernelKilled     = "killed"     // a component, for want of memory
+	KernelKilled     = "killed"     // a component, because memory ran out
 	KernelQueue      = "queue-hung" // a network card's
 	KernelDisk       = "disk"       // an error of a file system or of the disk below
 	KernelStuck      = "cpu-stuck"

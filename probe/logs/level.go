@@ -40,7 +40,7 @@ func LevelOf(line string) (level int, process, text string) {
 	return level, m[2], m[3]
 }
 
-// EndsRun tells whether a line is the last that start-up writes before it ends in vain.
+// EndsRun reports whether a line is the last that start-up writes before it gives up.
 func EndsRun(text string) bool {
 	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") ||
 		text == "Calico node failed to start"

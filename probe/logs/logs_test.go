@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSignaturesHaveSources wants nothing in the tables that nobody has seen or read.
+// TestSignaturesHaveSources wants a source for every line in the tables.
 func TestSignaturesHaveSources(t *testing.T) {
 	t.Parallel()
 	sources := map[string][]string{} // by ID
@@ -40,7 +40,7 @@ func TestSignaturesHaveSources(t *testing.T) {
 	for id, all := range sources {
 		for _, source := range all {
 			if source == "" {
-				t.Errorf("%s: nobody says where such a line comes from", id)
+				t.Errorf("%s: no source of such a line", id)
 			}
 		}
 	}

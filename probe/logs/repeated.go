@@ -88,7 +88,7 @@ var CalicoRepeats = []*Repeated{
 		level: LevelWarning, Least: 1},
 	{Signature: Signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: LevelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a Typha is started anew
+		level: LevelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a Typha restarts
 	{Signature: Signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: LevelError, Least: 2, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},

@@ -2,7 +2,7 @@ package logs
 
 import "regexp"
 
-// A Service is a line of a node's service that stands for a known fault.
+// A Service is a line of a node's service that shows a known fault.
 type Service struct {
 	ID     string         // the value of the fact signature
 	Source string         // where such a line was seen, or the source that writes it
