@@ -23,9 +23,9 @@ const exchangeTime = 10 * time.Second
 
 // exchanged judges what an established session with another node carries: a session that stands and hands
 // over none of the blocks that there are is as good as none. False where there is nothing to say.
-func (d daemon) exchanged(p *probe.Pass, proto bird.Protocol, peer probe.Target,
+func exchanged(d daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
-	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !d.byBGP(p) {
+	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !byBGP(d, p) {
 		return probe.Result{}, false
 	}
 	own, theirs := 0, 0
@@ -64,7 +64,7 @@ func (d daemon) exchanged(p *probe.Pass, proto bird.Protocol, peer probe.Target,
 }
 
 // byBGP tells whether every pool of the family hands its blocks over by BGP and nothing else.
-func (d daemon) byBGP(p *probe.Pass) bool {
+func byBGP(d daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(t.Name)

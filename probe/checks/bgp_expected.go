@@ -56,9 +56,9 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 	var has []birdPeer
 	silent := map[int]probe.Result{}
 	for _, d := range daemons() {
-		peers, limit, err := d.peers(ctx, p.Host)
+		peers, limit, err := configuredPeers(ctx, d, p.Host)
 		if err != nil {
-			silent[d.family] = d.dead(p, limit, err)
+			silent[d.family] = judgeDead(d, p, limit, err)
 		}
 		has = append(has, peers...)
 	}
@@ -77,8 +77,8 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// peers asks a daemon for the peers it is set to have.
-func (d daemon) peers(ctx context.Context, h *probe.Host) ([]birdPeer, time.Duration, error) {
+// configuredPeers asks a daemon for the peers it is set to have.
+func configuredPeers(ctx context.Context, d daemon, h *probe.Host) ([]birdPeer, time.Duration, error) {
 	one, limit, cancel := part(ctx, 2)
 	defer cancel()
 	c, _, err := d.talk(one, h)

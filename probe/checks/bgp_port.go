@@ -92,7 +92,7 @@ func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	expected := p.Of(probe.KindSession)
 	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
 		for _, d := range daemons() {
-			has, _, _ := d.peers(ctx, p.Host) // bird-socket says what is wrong with it
+			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket says what is wrong with it
 			for _, b := range has {
 				expected = append(expected, probe.Target{Name: b.name, Addr: b.addr, Port: cmp.Or(b.port, port)})
 			}

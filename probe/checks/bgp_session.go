@@ -33,7 +33,7 @@ const FactHeard probe.Fact = "heard"
 func bgpSession(ctx context.Context, p *probe.Pass) {
 	before := md5Counts(p.Host)
 	var down atomic.Int32
-	each(daemons(), func(d daemon) { down.Add(int32(d.sessions(ctx, p))) })
+	each(daemons(), func(d daemon) { down.Add(int32(sessionsOf(ctx, d, p))) })
 	if down.Load() > 0 && before != nil {
 		if r, ok := md5Dropped(ctx, p.Host, before); ok {
 			p.Report(r.On(TargetMD5))
@@ -41,15 +41,15 @@ func bgpSession(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// sessions reports all peers of one BIRD, and tells how many are down.
-func (d daemon) sessions(ctx context.Context, p *probe.Pass) int {
+// sessionsOf reports all peers of one BIRD, and tells how many are down.
+func sessionsOf(ctx context.Context, d daemon, p *probe.Pass) int {
 	// calico-node's own check waits two seconds.
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
 	c, name, err := d.talk(one, p.Host)
 	if err != nil {
 		// bird-socket says what this means; here nothing could be asked.
-		r := d.dead(p, limit, err)
+		r := judgeDead(d, p, limit, err)
 		if r.Status != probe.Skip {
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
 		}
@@ -63,7 +63,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) int {
 		protocols, err = c.Protocols()
 	}
 	if err != nil {
-		p.Report(d.dead(p, limit, err).On(name).With(FactFamily, d.family))
+		p.Report(judgeDead(d, p, limit, err).On(name).With(FactFamily, d.family))
 		return 0
 	}
 	peers, up := 0, 0
@@ -75,10 +75,10 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) int {
 		if proto.Established() {
 			up++
 		}
-		r, peer := d.session(p, proto, status)
+		r, peer := judgeSession(d, p, proto, status)
 		p.Report(r)
 		age, _ := bird.Age(proto.Since, status.ServerTime)
-		if of, ok := d.exchanged(p, proto, peer, age); ok && !status.Restarting {
+		if of, ok := exchanged(d, p, proto, peer, age); ok && !status.Restarting {
 			p.Report(of.On("routes " + r.Target))
 		}
 	}
@@ -192,7 +192,7 @@ func sessionReason(text string) string {
 	return ""
 }
 
-func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) (probe.Result, probe.Target) {
+func judgeSession(d daemon, p *probe.Pass, proto bird.Protocol, status bird.Status) (probe.Result, probe.Target) {
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()

@@ -100,7 +100,7 @@ func TestAsWhole(t *testing.T) {
 // TestHoldTimer wants how long a session still lives without a word from the peer.
 func TestHoldTimer(t *testing.T) {
 	t.Parallel()
-	r, _ := daemons()[0].session(&probe.Pass{},
+	r, _ := judgeSession(daemons()[0], &probe.Pass{},
 		bird.Protocol{Proto: "BGP", State: "up", BGP: "Established", Hold: 240 * time.Second, HoldLeft: time.Minute},
 		bird.Status{})
 	if left, _ := r.Facts.Num(FactHoldLeft); r.Status != probe.OK || left != 60 {
@@ -130,7 +130,7 @@ func TestSessionReason(t *testing.T) {
 	of := func(info, last string) probe.Facts {
 		p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindSession, Name: "b", Node: "b",
 			Addr: netip.MustParseAddr("10.0.0.2")}}}
-		r, _ := daemons()[0].session(p,
+		r, _ := judgeSession(daemons()[0], p,
 			bird.Protocol{Name: "Mesh_10_0_0_2", Proto: "BGP", State: "start", BGP: "Active", Info: info,
 				LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{})
 		return r.Facts

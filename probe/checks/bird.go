@@ -84,8 +84,8 @@ func DialBIRD(ctx context.Context, h *probe.Host, name string) (*bird.Conn, erro
 	return bird.Talk(ctx, conn)
 }
 
-// dead judges an error of talking to BIRD, after at most the limit.
-func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result {
+// judgeDead judges an error of talking to BIRD, after at most the limit.
+func judgeDead(d daemon, p *probe.Pass, limit time.Duration, err error) probe.Result {
 	reason := probe.Reason(err)
 	r := probe.Failed(err)
 	switch {
@@ -94,7 +94,7 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node, until the node boots
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is left over from before", named(p, probe.KindBackend))
 	case reason == "missing":
-		r = d.missing(p)
+		r = judgeMissing(d, p)
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "the socket exists but nothing listens: BIRD is dead or restarting")
 	case reason == "timeout":
@@ -113,8 +113,8 @@ func runsNoBIRD(p *probe.Pass) bool {
 	return backend == "vxlan" || backend == "none"
 }
 
-// alone tells whether the daemon of the other family has a socket.
-func (d daemon) alone(h *probe.Host) bool {
+// onlyOtherBIRD tells whether the daemon of the other family has a socket.
+func onlyOtherBIRD(d daemon, h *probe.Host) bool {
 	folders := birdFolders(h)
 	for _, o := range daemons() {
 		if o.family != d.family {
@@ -125,8 +125,8 @@ func (d daemon) alone(h *probe.Host) bool {
 	return false
 }
 
-// missing judges a socket that is not there, by what Calico is set to on this node.
-func (d daemon) missing(p *probe.Pass) probe.Result {
+// judgeMissing judges a socket that is not there, by what Calico is set to on this node.
+func judgeMissing(d daemon, p *probe.Pass) probe.Result {
 	backend, own := named(p, probe.KindBackend), p.Of(probe.KindSelf)
 	has := func(t probe.Target) bool { return family(t.Addr) == d.family }
 	switch {
@@ -134,7 +134,7 @@ func (d daemon) missing(p *probe.Pass) probe.Result {
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", backend)
 	case len(own) > 0 && !slices.ContainsFunc(own, has):
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
-	case backend == "" && d.alone(p.Host):
+	case backend == "" && onlyOtherBIRD(d, p.Host):
 		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.family)
 	case backend == "" && errors.Is(unlisted(p, probe.KindBackend), probe.ErrNotVisible):
 		return gap(p, probe.KindBackend, "")

@@ -88,18 +88,18 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "no BIRD of Calico's runs on this node"))
 	}
 	for _, d := range daemons() {
-		if b, ok := found[d.program()]; ok {
-			p.Report(d.configured(ctx, p, b).On(b.config).With(FactFile, b.config).With(FactPID, b.pid).
+		if b, ok := found[birdProgram(d)]; ok {
+			p.Report(judgeConfig(ctx, d, p, b).On(b.config).With(FactFile, b.config).With(FactPID, b.pid).
 				With(FactFamily, d.family))
 		}
 	}
 }
 
-// program is the daemon's name: bird or bird6.
-func (d daemon) program() string { return strings.TrimSuffix(d.name, ".ctl") }
+// birdProgram is the daemon's name: bird or bird6.
+func birdProgram(d daemon) string { return strings.TrimSuffix(d.name, ".ctl") }
 
-// configured judges the file and, when BIRD runs, whether it is what BIRD uses.
-func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) probe.Result {
+// judgeConfig judges the file and, when BIRD runs, whether it is what BIRD uses.
+func judgeConfig(ctx context.Context, d daemon, p *probe.Pass, b birdProcess) probe.Result {
 	// calico-node starts both daemons always; one of them may have nothing to do.
 	if own := p.Of(probe.KindSelf); len(own) > 0 && len(splitByFamily(own)[d.family]) == 0 {
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
@@ -130,18 +130,18 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 	switch {
 	case !b.runs:
 		r.Status = probe.Fail
-		r.Saw = fmt.Sprintf("%s is not running but %s is (process %d); %s", d.program(), b.beside, b.pid, r.Saw)
+		r.Saw = fmt.Sprintf("%s is not running but %s is (process %d); %s", birdProgram(d), b.beside, b.pid, r.Saw)
 		return r.With(FactRuns, false)
 	case r.Status == probe.Fail:
-		r.Saw = fmt.Sprintf("%s is running (process %d), but %s", d.program(), b.pid, r.Saw)
+		r.Saw = fmt.Sprintf("%s is running (process %d), but %s", birdProgram(d), b.pid, r.Saw)
 		return r
 	}
-	return d.loaded(ctx, p.Host, file, r)
+	return judgeLoaded(ctx, d, p.Host, file, r)
 }
 
-// loaded compares a file with what BIRD has loaded. Where BIRD does not answer,
+// judgeLoaded compares a file with what BIRD has loaded. Where BIRD does not answer,
 // bird-socket says so.
-func (d daemon) loaded(ctx context.Context, h *probe.Host, file configFile, r probe.Result) probe.Result {
+func judgeLoaded(ctx context.Context, d daemon, h *probe.Host, file configFile, r probe.Result) probe.Result {
 	one, _, cancel := part(ctx, 3)
 	defer cancel()
 	c, _, err := d.talk(one, h)

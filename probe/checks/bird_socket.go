@@ -24,23 +24,23 @@ unknown: there is no socket, and the plan does not say whether this node should 
 
 func birdSocket(ctx context.Context, p *probe.Pass) {
 	each(daemons(), func(d daemon) {
-		r := d.alive(ctx, p)
+		r := judgeSocket(ctx, d, p)
 		p.Report(r.With(FactFamily, d.family))
 	})
 }
 
-func (d daemon) alive(ctx context.Context, p *probe.Pass) probe.Result {
+func judgeSocket(ctx context.Context, d daemon, p *probe.Pass) probe.Result {
 	// calico-node's own check waits two seconds.
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
 	c, name, err := d.talk(one, p.Host)
 	if err != nil {
-		return d.dead(p, limit, err).On(name)
+		return judgeDead(d, p, limit, err).On(name)
 	}
 	defer c.Close()
 	s, err := c.Status()
 	if err != nil {
-		return d.dead(p, limit, err).On(name)
+		return judgeDead(d, p, limit, err).On(name)
 	}
 	r := probe.Found(probe.OK, "BIRD %s answers, router ID %s", s.Version, s.RouterID)
 	if s.Daemon != "Daemon is up and running" {

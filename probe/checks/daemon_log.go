@@ -121,13 +121,18 @@ func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journa
 	return journalEntries(ctx, h, journal.Want{Units: units, Since: since, Most: serviceLines})
 }
 
+// farJournal is what has a node's files elsewhere and can query its journal too.
+type farJournal interface {
+	Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error)
+}
+
 // journalEntries are the wanted lines of the journal, nil where there is no journal that reaches into that time.
 func journalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]journal.Entry, error) {
 	var out []journal.Entry
 	var bad error
 	seen := 0
-	if far, ok := h.Far.(*kubeletLogs); ok {
-		entries, unasked := far.journal(ctx, want)
+	if far, ok := h.Far.(farJournal); ok {
+		entries, unasked := far.Journal(ctx, want)
 		if unasked == nil {
 			return entries, nil
 		}

@@ -157,7 +157,7 @@ func TestExchanged(t *testing.T) {
 			{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: c.attrs}}}
 		of := up
 		of.Imported, of.Exported, of.Received = c.imported, c.exported, c.received
-		r, ok := daemons()[0].exchanged(p, of, c.peer, c.age)
+		r, ok := exchanged(daemons()[0], p, of, c.peer, c.age)
 		if ok != (c.saw != "") || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v %v", name, ok, r)
 		}

@@ -162,7 +162,7 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	if _, files = far.ReadDir(logPlaces[0]); files != nil {
 		return files, files
 	}
-	_, lines = far.journal(ctx, journal.Want{Units: services[0].units, Since: time.Now().Add(-serviceSince), Most: 1})
+	_, lines = far.Journal(ctx, journal.Want{Units: services[0].units, Since: time.Now().Add(-serviceSince), Most: 1})
 	return files, lines
 }
 

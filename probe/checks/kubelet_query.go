@@ -23,10 +23,10 @@ var queryGroups = [][][]string{
 	{{"kube-proxy"}},
 }
 
-// journal asks the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, where the kubelet's
+// Journal asks the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, where the kubelet's
 // configuration turns it on; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible
 // where this kubelet or node has no such lines to give.
-func (l *kubeletLogs) journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
+func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
 	out := []journal.Entry{}
 	asked := false
 	for _, groups := range queryGroups {

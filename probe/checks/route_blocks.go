@@ -99,7 +99,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		}
 		if len(blocks) > 0 {
 			f := a.survey(blocks, own)
-			report(f.judged(foreign, len(blocks), d.inBIRD(ctx, p.Host, a, f.missing)), "IPv%d")
+			report(f.judged(foreign, len(blocks), inBIRD(ctx, d, p.Host, a, f.missing)), "IPv%d")
 		}
 		if len(addresses) > 0 {
 			f := a.survey(addresses, nil)
@@ -281,7 +281,7 @@ type birdKnows struct {
 
 // inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
 // makes the routes (VXLAN, programClusterRoutes), or no BIRD answers, there is nothing to say.
-func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
+func inBIRD(ctx context.Context, d daemon, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
 	var in birdKnows
 	for _, l := range missing {
 		if a.byFelix(l) && l.state == "" {
