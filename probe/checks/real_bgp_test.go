@@ -68,11 +68,11 @@ func startBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	return cmd
 }
 
-// established waits until a node's BIRD has a session with the peer.
-func established(t *testing.T, h *probe.Host, peer string) {
+// established waits until a node's BIRD has a session with the peer, by what bgp-session answers.
+func established(t *testing.T, bgpSession *probe.Check, h *probe.Host, peer string) {
 	t.Helper()
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, BGPSession, h, backend("bird"), self("127.0.0.1")),
+		return slices.ContainsFunc(run(t, bgpSession, h, backend("bird"), self("127.0.0.1")),
 			func(r probe.Result) bool { return r.Target == peer && r.Status == probe.OK })
 	})
 }
@@ -88,7 +88,7 @@ func TestRealGracefulRestart(t *testing.T) {
 	far, h := node(t, map[string]string{"run/calico/x": ""}), node(t, map[string]string{"run/calico/x": ""})
 	birdIn(t, far, meshOf("127.0.0.2", "127.0.0.1")+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	dead := birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
-	established(t, h, "127.0.0.2")
+	established(t, BGPSession, h, "127.0.0.2")
 	ask := func() []probe.Result { return run(t, BGPSession, h, backend("bird"), self("127.0.0.1")) }
 	r := want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
 		"unless these come up: 127.0.0.3")
@@ -97,7 +97,7 @@ func TestRealGracefulRestart(t *testing.T) {
 	}
 	kill(t, dead)
 	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2"), "-R") // without the dead peer nothing holds routes back
-	established(t, h, "127.0.0.2")
+	established(t, BGPSession, h, "127.0.0.2")
 	eventually(t, func() bool {
 		return slices.ContainsFunc(ask(),
 			func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
@@ -283,7 +283,7 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	mute := strings.Replace(meshOf("10.9.0.2", "10.9.0.1"), "import all; export all; graceful", "import all; export none; graceful", 1) // it shares this kernel
 	birdIn(t, far, mute+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	birdIn(t, h, meshOf("10.9.0.1", "10.9.0.2", "10.9.0.3"), "-R")
-	established(t, h, "10.9.0.2")
+	established(t, BGPSession, h, "10.9.0.2")
 	known, unknown := blockOf("10.244.99.0/26", "b", "10.9.0.2"), blockOf("10.244.97.0/26", "c", "10.9.0.3")
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, h, targets...) }
 	has := func(r probe.Result) bool { return r.Facts[FactInBIRD] != nil }

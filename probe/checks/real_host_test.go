@@ -31,8 +31,8 @@ import (
 )
 
 // realCRI starts a containerd below the node's root that starts pods for the
-// kubelet, with some more settings, and gives its socket.
-func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
+// kubelet, with some more settings, waits until containerd-health sees it, and gives its socket.
+func realCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more string) (socket string) {
 	t.Helper()
 	socket = h.Root + "/run/containerd/containerd.sock"
 	config := "version = 3\nroot = '" + h.Root + "/root'\n" +
@@ -45,7 +45,7 @@ func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 	}
 	daemonOf(t, "bin/containerd", "--config", file)
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, ContainerdHealth, h),
+		return slices.ContainsFunc(run(t, containerdHealth, h),
 			func(r probe.Result) bool { return r.Target == "cri-status" && r.Status == probe.Fail })
 	})
 	return socket
@@ -56,7 +56,7 @@ func TestRealCNIPlace(t *testing.T) {
 	h := node(t, map[string]string{
 		"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`,
 		"own/bin/calico":               "#!", "own/bin/loopback": "#!", "opt/cni/bin/x": "#!"})
-	realCRI(t, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
+	realCRI(t, ContainerdHealth, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
 	want(t, run(t, CNIConfig, h), "", probe.Fail,
 		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
 	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o755); err != nil {
@@ -80,7 +80,7 @@ func TestRealCNIPlace(t *testing.T) {
 // and the shim's.
 func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
 	t.Helper()
-	socket := realCRI(t, h, "")
+	socket := realCRI(t, ContainerdHealth, h, "")
 	emptied(t, "k8s.io")
 	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local",
 		"../../.cache/images/pause.tar")

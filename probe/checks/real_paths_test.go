@@ -3,12 +3,14 @@
 package checks
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netns"
 
@@ -94,14 +96,15 @@ func listenFar(t *testing.T, addr string) {
 // settled waits until pods answer: IPv6 takes its time after a link is up.
 func settled(t *testing.T, pods ...probe.Target) {
 	t.Helper()
-	as := slices.Clone(pods)
-	for i := range as {
-		as[i].Kind = probe.KindNode
+	for _, pod := range pods {
+		eventually(t, func() bool {
+			conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(pod.Addr, 1).String(), time.Second)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil || errors.Is(err, syscall.ECONNREFUSED)
+		})
 	}
-	eventually(t, func() bool {
-		return !slices.ContainsFunc(run(t, NodePing, &probe.Host{}, as...),
-			func(r probe.Result) bool { return r.Status != probe.OK })
-	})
 }
 
 func port(t probe.Target, port int) probe.Target { t.Port = port; return t }
