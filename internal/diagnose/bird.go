@@ -208,7 +208,7 @@ var bgpRestartHold = &Rule{
 				for _, s := range f.Of(checks.BGPSession.ID) {
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
-						if s.Facts.Str(checks.FactNodeState) == probe.NodeSilent {
+						if s.Facts.Str(probe.FactNodeState) == probe.NodeSilent {
 							c.Args, c.Fix = map[string]Arg{"gone": nodeArg(nodeOf(s))}, dropBlocker
 						}
 						if bad(s.Status) {

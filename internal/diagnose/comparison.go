@@ -108,7 +108,7 @@ func compared(f Findings, id string, baseline []string) string {
 
 // concerns tells whether an answer is about a node: it names it, or something on it.
 func concerns(r Finding, node string) bool {
-	return r.Facts.Str(checks.FactNode) == node || slices.Contains(strings.Fields(r.Target), node)
+	return r.Facts.Str(probe.FactNode) == node || slices.Contains(strings.Fields(r.Target), node)
 }
 
 // widthSaw is how much of a sentence a comparison shows; the whole is among the results.

@@ -21,7 +21,7 @@ func TestComparison(t *testing.T) {
 	add("node-b", "pod-ping", "default/x 10.1.1.1", probe.Fail, "none of 5", nil)
 	add("node-b", "node-load", "", probe.OK, "load 1", nil)
 	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h",
-		probe.Facts{checks.FactNode: "node-a", checks.FactFamily: 4, checks.FactState: "start",
+		probe.Facts{probe.FactNode: "node-a", checks.FactFamily: 4, checks.FactState: "start",
 			checks.FactBGPState: "Passive"})
 	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
 		probe.Facts{checks.FactFamily: 6})
@@ -35,12 +35,12 @@ func TestComparison(t *testing.T) {
 	add("node-a", "node-swap", "", probe.OK, "no swap", nil)
 	add("node-a", "pod-mtu", "default/y 10.1.2.1", probe.Fail, "1400 bytes do not pass", nil)
 	add("node-a", "pod-ping", "default/y 10.1.2.1", probe.OK, "5 of 5", nil)
-	add("node-a", "pod-ping", "default/b 10.1.3.1", probe.Fail, "none of 5", probe.Facts{checks.FactNode: "node-b"})
+	add("node-a", "pod-ping", "default/b 10.1.3.1", probe.Fail, "none of 5", probe.Facts{probe.FactNode: "node-b"})
 	add("node-a", "bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect",
-		probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 4, checks.FactState: "start",
+		probe.Facts{probe.FactNode: "node-b", checks.FactFamily: 4, checks.FactState: "start",
 			checks.FactBGPState: "Connect", checks.FactLastError: "Socket: Connection refused"})
 	add("node-a", "bgp-session", "node-b fd00::2", probe.OK, "Established",
-		probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 6, checks.FactState: "up",
+		probe.Facts{probe.FactNode: "node-b", checks.FactFamily: 6, checks.FactState: "up",
 			checks.FactBGPState: "Established"})
 	for target, reason := range map[string]string{"node-b 10.0.0.2 icmp": "", "node-b fd00::2 icmp": "",
 		"node-b 10.0.0.2 tcp 179": "refused"} {

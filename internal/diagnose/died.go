@@ -29,13 +29,13 @@ func sourceTaken(f Findings, r Finding) bool {
 	kind := r.Facts.Str(checks.FactPlaceKind)
 	reverse := kind == checks.PlaceCalico && strings.HasSuffix(r.Facts.Str(checks.FactRuleChain), "PREROUTING")
 	return (reverse || kind == checks.PlaceRoute || kind == checks.PlaceRPFilter) &&
-		slices.ContainsFunc(f.Failed(checks.RouteSpecial.ID), func(route Finding) bool { return takes(route, r) })
+		slices.ContainsFunc(f.Failed(checks.RouteSpecial.ID), func(special Finding) bool { return takes(special, r) })
 }
 
 // takes reports whether a route of table local takes the pod that a packet came from.
-func takes(route, r Finding) bool {
-	return r.From != "" && route.Facts.Str(checks.FactRouteType) == "local" &&
-		slices.ContainsFunc(listOf(route, checks.FactMeant), func(target string) bool {
+func takes(special, r Finding) bool {
+	return r.From != "" && special.Facts.Str(checks.FactRouteType) == "local" &&
+		slices.ContainsFunc(listOf(special, checks.FactMeant), func(target string) bool {
 			return strings.HasPrefix(target, r.From+" ")
 		})
 }

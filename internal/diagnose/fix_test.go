@@ -209,14 +209,14 @@ func TestEvidenceBelongs(t *testing.T) {
 		t.Errorf("healthz: %q", got)
 	}
 	add(checks.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail,
-		probe.Facts{checks.FactRole: checks.RoleEndpoint, checks.FactNode: "node-b"})
+		probe.Facts{checks.FactRole: checks.RoleEndpoint, probe.FactNode: "node-b"})
 	add(checks.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK,
-		probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-c"})
-	add(checks.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{checks.FactDeclared: true, checks.FactNode: "node-c"})
+		probe.Facts{checks.FactDeclared: false, probe.FactNode: "node-c"})
+	add(checks.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{checks.FactDeclared: true, probe.FactNode: "node-c"})
 	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
 		t.Errorf("a declared port: %q", got)
 	}
-	add(checks.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-b"})
+	add(checks.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{checks.FactDeclared: false, probe.FactNode: "node-b"})
 	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
 		t.Errorf("the server's node: %q", got)
 	}

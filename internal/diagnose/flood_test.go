@@ -51,7 +51,7 @@ func failing(check string, i int) probe.Result {
 	addr := fmt.Sprintf("10.%d.%d.1", i/256, i%256)
 	return probe.Result{Check: check, Target: fmt.Sprintf("node-%d %s", i, addr), Status: probe.Fail, Saw: "bad",
 		Facts: probe.Facts{
-			checks.FactPeer: addr, checks.FactNode: fmt.Sprintf("node-%d", i), checks.FactNodeState: probe.NodeSilent,
+			checks.FactPeer: addr, probe.FactNode: fmt.Sprintf("node-%d", i), probe.FactNodeState: probe.NodeSilent,
 			checks.FactFamily: 4.0,
 		}}
 }

@@ -25,7 +25,7 @@ func familyOf(r Finding) int {
 func familyName(f int) string { return map[int]string{4: "IPv4", 6: "IPv6"}[f] }
 
 // nodeOf is the other node a result is about, "" when it is about none.
-func nodeOf(r Finding) string { return r.Facts.Str(checks.FactNode) }
+func nodeOf(r Finding) string { return r.Facts.Str(probe.FactNode) }
 
 // reasonOf is a result's one word for why.
 func reasonOf(r Finding) string { return r.Facts.Str(probe.FactReason) }

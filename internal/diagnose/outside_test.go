@@ -13,7 +13,7 @@ import (
 func TestUnreached(t *testing.T) {
 	t.Parallel()
 	facts := func(node string, port int, key probe.Fact, value any) probe.Facts {
-		return probe.Facts{checks.FactNode: node, checks.FactPort: port, checks.FactFamily: 4, key: value}
+		return probe.Facts{probe.FactNode: node, checks.FactPort: port, checks.FactFamily: 4, key: value}
 	}
 	kubelet, reference := facts("b", 10250, probe.FactReason, "timeout"), facts("c", 10250, checks.FactReference, true)
 	pod, noRoute := facts("b", 0, probe.FactReason, "timeout"), facts("b", 0, probe.FactReason, noWay)

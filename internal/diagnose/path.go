@@ -122,8 +122,8 @@ Told from a node that is down, and from a blackhole for a block, by the route it
 
 // dropsBy is the case of one route; false where it is none.
 func dropsBy(f Findings, r Finding) (Case, bool) {
-	route, kind := r.Facts.Str(checks.FactRoute), r.Facts.Str(checks.FactRouteType)
-	if route == "" {
+	text, kind := r.Facts.Str(checks.FactRoute), r.Facts.Str(checks.FactRouteType)
+	if text == "" {
 		return Case{}, false
 	}
 	match := r.Facts.Str(checks.FactMatch)
@@ -144,14 +144,14 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	}
 	c := Case{
 		About: r.Target, Peer: peer, Family: familyOf(r),
-		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", route, r.Facts.Str(checks.FactRouteProto), hits),
+		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, r.Facts.Str(checks.FactRouteProto), hits),
 		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typed, match)},
 		For:  seenOn(r, lost),
 		Covers: append(pathFollows(f, familyOf(r), peer), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
 			checks.RouteBlocks.ID)...),
 	}
 	if kind == "local" {
-		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", route,
+		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", text,
 			r.Facts.Str(checks.FactRouteProto), hits)
 		for _, d := range keep(f.Of(checks.PacketDrops.ID), func(d Finding) bool { return sourceTaken(f, d) }) {
 			c.For = append(c.For, clues(0, []Finding{d})...)
@@ -171,7 +171,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		if len(astray) == 0 {
 			return Case{}, false
 		}
-		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", route, r.Facts.Str(checks.FactRouteProto), hits)
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, r.Facts.Str(checks.FactRouteProto), hits)
 		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
 	}
 	return c, true

@@ -110,21 +110,21 @@ var peerDown = &Rule{
 				c.Fix = offLink
 			}
 			theirs := keep(f.All, func(r Finding) bool {
-				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
+				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(probe.FactNodeState) != ""
 			})
 			up := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK })
 			// Where a network lets no ping through, TCP answers still. Without the API's word
 			// both may come of a firewall between the two.
 			more := 0
 			switch {
-			case len(theirs) > 0 && theirs[0].Facts.Str(checks.FactNodeState) == probe.NodeSilent:
+			case len(theirs) > 0 && theirs[0].Facts.Str(probe.FactNodeState) == probe.NodeSilent:
 				more, c.Fix = hint, bringBack
 				c.For = append(c.For, clues(hint, theirs[:1])...)
 				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
 			case len(theirs) > 0: // its kubelet says so itself
 				c.Against = append(c.Against, clues(hint, theirs[:1])...)
 				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s",
-					theirs[0].Facts.Str(checks.FactNodeState))
+					theirs[0].Facts.Str(probe.FactNodeState))
 			case len(lives) > 0:
 				c.Says += ", while other nodes do"
 			}

@@ -13,7 +13,7 @@ import (
 func TestPeerOffLink(t *testing.T) {
 	t.Parallel()
 	lost := of(checks.NodePing.ID, "b 10.0.0.2", probe.Found(probe.Fail, "none of 5 packets came back")).
-		With(checks.FactNode, "b").With(checks.FactReceived, 0)
+		With(probe.FactNode, "b").With(checks.FactReceived, 0)
 	for name, c := range map[string]struct {
 		ping probe.Result
 		says string

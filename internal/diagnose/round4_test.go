@@ -13,9 +13,9 @@ import (
 func TestWhatRoundFourMissed(t *testing.T) {
 	t.Parallel()
 	noSocket := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
-		With(probe.FactReason, "no-listener").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+		With(probe.FactReason, "no-listener").With(checks.FactFamily, 4).With(probe.FactNode, "node-b")
 	down := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "start Active Socket: Connection refused")).
-		With(probe.FactReason, "refused").With(checks.FactFamily, 4).With(checks.FactNode, "node-b")
+		With(probe.FactReason, "refused").With(checks.FactFamily, 4).With(probe.FactNode, "node-b")
 	bgpd := of(checks.BGPPort.ID, "port 179 here", probe.Found(probe.OK, "listening on 0.0.0.0:179: bgpd (12946)")).
 		With(checks.FactHeldBy, "bgpd (12946)").With(checks.FactListening, []string{"0.0.0.0:179"})
 	lock := func(s probe.Status) probe.Result {

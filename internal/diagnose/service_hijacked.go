@@ -53,13 +53,13 @@ const apiService = "default/kubernetes"
 
 // hijack is a case of serviceHijacked, by the first service that its rule takes.
 func hijack(r Finding) Case {
-	service, sent, rule := r.Facts.Str(checks.FactService), r.Facts.Str(checks.FactSentTo), r.Facts.Str(checks.FactRule)
+	clusterIP, sent, rule := r.Facts.Str(checks.FactService), r.Facts.Str(checks.FactSentTo), r.Facts.Str(checks.FactRule)
 	name, _, _ := strings.Cut(r.Target, " ")
 	family, table, _ := strings.Cut(r.Facts.Str(checks.FactRawTable), " ")
 	chain, wall, means := r.Facts.Str(checks.FactChain), r.Facts.Str(checks.FactWall), r.Facts.Str(checks.FactMeans)
 	to, _ := netip.ParseAddrPort(sent)
-	at, _ := netip.ParseAddrPort(service)
-	c := Case{About: service, Family: familyOf(r), Args: map[string]Arg{
+	at, _ := netip.ParseAddrPort(clusterIP)
+	c := Case{About: clusterIP, Family: familyOf(r), Args: map[string]Arg{
 		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
 		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
 		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, checks.FactHandle)),
@@ -68,18 +68,18 @@ func hijack(r Finding) Case {
 		"service":  addressArg(at.Addr().String()),
 	}}
 	c.Says = fmt.Sprintf("{node} sends connections for %s (Service %s) to %s, which is not an endpoint of that Service: %s rule %q",
-		service, name, sent, wall, rule)
+		clusterIP, name, sent, wall, rule)
 	switch {
 	case means == checks.MeansRoute:
-		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", service, name, rule)
+		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", clusterIP, name, rule)
 		c.Args["localroute"] = networkArg(rule)
 		c.Fix = &removeLocalRoute
 	case means == kernel.DoesTProxy:
 		c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on %s: %s rule %q",
-			service, name, strings.TrimPrefix(sent, ":"), wall, rule)
+			clusterIP, name, strings.TrimPrefix(sent, ":"), wall, rule)
 		if port, only := strings.CutPrefix(sent, ":"); only {
 			c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on its own port %s: %s rule %q",
-				service, name, port, wall, rule)
+				clusterIP, name, port, wall, rule)
 		}
 		c.Fix = fixOfWall(wall)
 	case kernel.OfHostPort(table, chain):

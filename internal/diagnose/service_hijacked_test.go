@@ -37,7 +37,7 @@ func TestManyUnreached(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "b"}
 	for i := range 20_000 {
-		facts := probe.Facts{checks.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, "i": i}
+		facts := probe.Facts{probe.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, "i": i}
 		f.Add(probe.Event{Type: probe.EventResult, Node: "a", Way: "neighbour",
 			Result: &probe.Result{Check: checks.NeighbourReach.ID, Target: "b tcp 10250", Status: probe.Fail, Facts: facts}})
 	}

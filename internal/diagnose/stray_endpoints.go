@@ -32,7 +32,7 @@ Told from a node on which services do not work by the Service itself, and by its
 		var out []Case
 		for _, r := range f.Of(facts.CheckServiceEndpoints) {
 			name := r.Target
-			namespace, service, _ := strings.Cut(name, "/")
+			namespace, svc, _ := strings.Cut(name, "/")
 			_, slice, _ := strings.Cut(r.Facts.Str(facts.Slice), "/")
 			of := func(b Finding) bool { return strings.HasPrefix(b.Target, name+" ") }
 			bad := keep(slices.Concat(f.Bad(checks.ServiceClusterIP.ID), f.Bad(checks.ServiceNodePort.ID)), of)
@@ -48,7 +48,7 @@ Told from a node on which services do not work by the Service itself, and by its
 				Says: fmt.Sprintf("Service %s leads also to %s, which no pod has: EndpointSlice %s, which Kubernetes does not keep, "+
 					"says that they are ready", name, r.Facts.Str(facts.Addresses), slice),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
-					"service": checked(service, isName(service), "SERVICE"), "slice": checked(slice, isName(slice), "SLICE")},
+					"service": checked(svc, isName(svc), "SERVICE"), "slice": checked(slice, isName(slice), "SLICE")},
 				For: append(clues(strong, []Finding{r}), clues(0, bad)...), Covers: covers})
 		}
 		return out

@@ -47,18 +47,18 @@ func thisMachine(root string) (machine, error) {
 		return machine{}, fmt.Errorf("asking for this host's name: %w", err)
 	}
 	m := machine{hostname: host, has: addressHere}
-	node := &probe.Host{Root: root}
-	file := checks.NodenameFile(node)
-	text, err := node.ReadFile(file)
+	here := &probe.Host{Root: root}
+	file := checks.NodenameFile(here)
+	text, err := here.ReadFile(file)
 	m.nodename = strings.TrimSpace(string(text))
-	if _, kubelet := node.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
+	if _, kubelet := here.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
 		m.unsure = "a kubelet has been at work here, and " + file + " does not say under which name"
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.unsure = file + " cannot be read"
 	}
 	m.alien = !slices.ContainsFunc(signs(), func(sign string) bool {
-		_, err := node.Stat(sign)
+		_, err := here.Stat(sign)
 		return !errors.Is(err, fs.ErrNotExist) // what may not be looked at may be there
 	})
 	return m, nil

@@ -130,7 +130,7 @@ func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 	heard := false
 	for _, r := range answers {
 		heard = heard || r.Status != probe.Unknown
-		if r.Facts.Str(checks.FactNode) != node {
+		if r.Facts.Str(probe.FactNode) != node {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s: %s", r.Status, r.Saw))

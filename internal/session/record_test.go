@@ -322,7 +322,7 @@ func TestPeerRows(t *testing.T) {
 		node("refuses", corev1.ConditionTrue, "10.0.0.4"), node("no-session", corev1.ConditionTrue, "10.0.0.5"),
 	}}}
 	with := func(s probe.Status, node, saw string) probe.Result {
-		return probe.Found(s, "%s", saw).With(checks.FactNode, node)
+		return probe.Found(s, "%s", saw).With(probe.FactNode, node)
 	}
 	answers := []probe.Result{with(probe.OK, "fine", "Established for 3s"), with(probe.Fail, "refuses", "refused"),
 		with(probe.Warn, "gone", "start Connect")}

@@ -86,8 +86,7 @@ const (
 
 // Facts that several checks use.
 const (
-	FactFamily    probe.Fact = "family"            // 4 or 6
-	FactNodeState            = probe.FactNodeState // what the API says of the target's node, when that is not Ready
+	FactFamily probe.Fact = "family" // 4 or 6
 )
 
 func family(a netip.Addr) int {
@@ -168,7 +167,7 @@ func about(r probe.Result, t probe.Target) probe.Result {
 			r.Status = probe.Warn
 		}
 		r.Saw += fmt.Sprintf("; the API reports %s as %s", t.Node, state)
-		r = r.With(FactNodeState, state)
+		r = r.With(probe.FactNodeState, state)
 	}
 	return r
 }

@@ -58,7 +58,7 @@ func exchanged(d daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 		saw += "; its BGPPeer names BGPFilter " + filters
 	}
 	r := probe.Found(probe.Warn, "the session is established, and %s", saw)
-	return r.With(FactFamily, d.family).With(FactNode, peer.Node).With(FactOwnBlocks, own).With(FactTheirBlocks, theirs).
+	return r.With(FactFamily, d.family).With(probe.FactNode, peer.Node).With(FactOwnBlocks, own).With(FactTheirBlocks, theirs).
 		With(FactExported, proto.Exported).With(FactImported, proto.Imported).With(FactUpdates, proto.Received).
 		With(FactFilters, filters), true
 }

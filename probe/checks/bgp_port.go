@@ -80,7 +80,7 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		if t.Attrs[probe.AttrPassword] != "" {
 			r = r.With(FactPassword, true)
 		}
-		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).
+		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node).
 			With(FactPort, t.Port))
 	})
 }

@@ -210,7 +210,7 @@ func judgeSession(d daemon, p *probe.Pass, proto bird.Protocol, status bird.Stat
 	}
 	r := sessionState(proto, age)
 	if peer.Node != "" {
-		r = r.With(FactNode, peer.Node)
+		r = r.With(probe.FactNode, peer.Node)
 	}
 	return withDetails(about(r, peer).On(target), proto, seconds, known), peer
 }

@@ -136,7 +136,7 @@ func TestSessionReason(t *testing.T) {
 		return r.Facts
 	}
 	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" ||
-		f.Str(FactNode) != "b" {
+		f.Str(probe.FactNode) != "b" {
 		t.Errorf("%v", f)
 	}
 	if f := of("Active", "Received: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" || f[FactHeard] != true {

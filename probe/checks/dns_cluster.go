@@ -73,7 +73,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				r = r.With(FactGiven, k.ClusterDNS)
 			}
 			if t.Node != "" {
-				r = r.With(FactNode, t.Node)
+				r = r.With(probe.FactNode, t.Node)
 			}
 			p.Report(withEndpoints(about(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
 				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)).

@@ -48,14 +48,14 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 		p.Report(unseen(err))
 		return
 	}
-	node := autodetect.Node{Version: set[0].Name, Reach: reach(ctx)}
+	self := autodetect.Node{Version: set[0].Name, Reach: reach(ctx)}
 	for _, d := range all {
-		node.Interfaces = append(node.Interfaces,
+		self.Interfaces = append(self.Interfaces,
 			autodetect.Interface{Index: d.Index, Name: d.Name, Kind: d.Kind, Addrs: d.Addrs})
 	}
 	for text := range strings.SplitSeq(set[0].Attrs[probe.AttrInternal], ",") {
 		if a, err := netip.ParseAddr(text); err == nil {
-			node.Internal = append(node.Internal, a)
+			self.Internal = append(self.Internal, a)
 		}
 	}
 	for family, keys := range map[int][2]string{4: {probe.AttrIP, probe.AttrMethod},
@@ -64,14 +64,14 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 		if method == "" {
 			method = autodetect.First
 		}
-		r := detected(p, node, family, ip, method)
+		r := detected(p, self, family, ip, method)
 		p.Report(r.On(fmt.Sprintf("IPv%d", family)).With(FactFamily, family).With(FactMethod, method).
-			With(FactCalico, node.Version))
+			With(FactCalico, self.Version))
 	}
 }
 
 // detected judges one family, whose setting is the value of IP or IP6.
-func detected(p *probe.Pass, node autodetect.Node, family int, setting, method string) probe.Result {
+func detected(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
 	var mine netip.Addr
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
@@ -90,12 +90,12 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 			"%s is registered and kept: Calico looks for an address only when there is none", mine)
 	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
 		return probe.Found(probe.Unknown, "the method is %s, whose value on this node is not known", method)
-	case !autodetect.Knows(node.Version, method):
+	case !autodetect.Knows(self.Version, method):
 		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it",
-			node.Version, method, autodetect.Since(method))
+			self.Version, method, autodetect.Since(method))
 	}
-	choice, err := node.Detect(method, family)
-	others, lines := alternatives(p, node, family, method)
+	choice, err := self.Detect(method, family)
+	others, lines := alternatives(p, self, family, method)
 	var r probe.Result
 	switch picked := choice.Addr.Addr(); {
 	case errors.Is(err, autodetect.ErrMethod):
@@ -109,11 +109,11 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 		r = probe.Found(probe.Info, "%s picks %s, and nothing is registered yet", method, choice)
 	case picked != mine:
 		when := "at calico-node's next start"
-		if autodetect.Redetects(node.Version) {
+		if autodetect.Redetects(self.Version) {
 			when = "within a minute, or at calico-node's next start"
 		}
 		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: it will change %s", method, choice, mine, when)
-	case len(node.Internal) > 0 && !slices.Contains(node.Internal, picked):
+	case len(self.Internal) > 0 && !slices.Contains(self.Internal, picked):
 		r = probe.Found(probe.Info, "%s picks %s, as registered; it is not the node's InternalIP", method, choice)
 	default:
 		r = probe.Found(probe.OK, "%s picks %s, as registered", method, choice)
@@ -123,7 +123,7 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 			With(FactKind, choice.Kind)
 	}
 	if mine.IsValid() {
-		holder := holding(node.Interfaces, mine)
+		holder := holding(self.Interfaces, mine)
 		r = r.With(FactRegistered, mine.String()).With(FactKeptOn, holder.Name).With(FactKeptOnKind, holder.Kind)
 	}
 	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
@@ -144,14 +144,14 @@ func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 
 // alternatives is what the other methods would pick: for reaching a peer, for the
 // networks the peers are in, for the Node's own address.
-func alternatives(p *probe.Pass, node autodetect.Node, family int, own string) (map[string]string, []string) {
+func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (map[string]string, []string) {
 	methods := []string{autodetect.First, "kubernetes-internal-ip"}
 	for _, t := range p.Of(probe.KindNode) {
 		if t.Addr.Is4() != (family == 4) {
 			continue
 		}
 		methods = append(methods, "can-reach="+t.Addr.String())
-		for _, i := range node.Interfaces {
+		for _, i := range self.Interfaces {
 			for _, prefix := range i.Addrs {
 				if prefix.Contains(t.Addr) && !prefix.IsSingleIP() {
 					methods = append(methods, "cidr="+prefix.Masked().String(), "interface=^"+i.Name+"$")
@@ -162,13 +162,13 @@ func alternatives(p *probe.Pass, node autodetect.Node, family int, own string) (
 	devices := towards(p, family)
 	picks, lines := map[string]string{}, []string{}
 	for _, m := range methods {
-		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(node.Version, m) ||
+		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(self.Version, m) ||
 			len(picks) == maxAlternatives {
 			continue
 		}
 		picks[m] = "nothing"
 		said := "nothing"
-		if c, err := node.Detect(m, family); err == nil {
+		if c, err := self.Detect(m, family); err == nil {
 			picks[m] = c.String()
 			said = c.String() + serves(c.Interface, devices)
 		}

@@ -81,7 +81,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	note := func(t probe.Target, r probe.Result) {
 		mu.Lock()
 		defer mu.Unlock()
-		got = append(got, seenFrom{t, r.With(FactFamily, family(t.Addr)).With(FactNode, t.Node)})
+		got = append(got, seenFrom{t, r.With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node)})
 	}
 	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
 	defer cancel()

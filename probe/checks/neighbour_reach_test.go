@@ -40,7 +40,7 @@ func TestNeighbourReach(t *testing.T) {
 	}
 	if port, _ := got[1].Facts.Num(FactPort); got[1].Status != probe.Fail ||
 		got[1].Facts.Str(probe.FactReason) != "refused" || int(port) != closed ||
-		got[1].Facts.Str(FactNode) != "node-b" {
+		got[1].Facts.Str(probe.FactNode) != "node-b" {
 		t.Errorf("%+v", got[1])
 	}
 	if r := run(t, NeighbourReach, &probe.Host{})[0]; r.Status != probe.Skip {

@@ -67,7 +67,7 @@ func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 			continue
 		}
 		if r, is := oddEntry(table[i], macs[table[i].Device]); is {
-			out = append(out, r.On(t.String()).With(FactNode, t.Node))
+			out = append(out, r.On(t.String()).With(probe.FactNode, t.Node))
 		}
 	}
 	return out
@@ -126,7 +126,7 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		default:
 			r = probe.Found(probe.OK, "answers ARP or NDP now, after it once did not").With(FactNeighbour, state)
 		}
-		out = append(out, about(r, t).On(t.String()).With(FactNode, t.Node))
+		out = append(out, about(r, t).On(t.String()).With(probe.FactNode, t.Node))
 	}
 	return out
 }

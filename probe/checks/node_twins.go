@@ -103,7 +103,7 @@ func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.
 		if all := heard[t.Addr]; len(all) > 1 {
 			slices.Sort(all)
 			r := probe.Found(probe.Info, "%d MACs answer ARP for it: %s", len(all), strings.Join(all, ", "))
-			out = append(out, about(r, t).With(FactTwins, all).With(FactNode, t.Node).On(t.String()+" answers"))
+			out = append(out, about(r, t).With(FactTwins, all).With(probe.FactNode, t.Node).On(t.String()+" answers"))
 		}
 	}
 	return out

@@ -161,7 +161,7 @@ func (s *searching) search(ctx context.Context, from drops.Space, pod []probe.Ta
 	case err != nil:
 		r = unseen(err)
 	}
-	s.report(askedFrom(r, pod).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+	s.report(askedFrom(r, pod).On(t.String()).With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node))
 }
 
 func askedFrom(r probe.Result, pod []probe.Target) probe.Result {

@@ -14,13 +14,12 @@ import (
 
 // Facts of the ping checks.
 const (
-	FactSent     probe.Fact = "sent"         // packets
-	FactReceived probe.Fact = "received"     // packets
-	FactRTT      probe.Fact = "rtt_ms"       // mean, milliseconds
-	FactRTTMin   probe.Fact = "rtt_min_ms"   // milliseconds
-	FactRTTMax   probe.Fact = "rtt_max_ms"   // milliseconds
-	FactLives    probe.Fact = "lives"        // true: no ping came back and the machine answers by TCP
-	FactNode                = probe.FactNode // the node the target lives on
+	FactSent     probe.Fact = "sent"       // packets
+	FactReceived probe.Fact = "received"   // packets
+	FactRTT      probe.Fact = "rtt_ms"     // mean, milliseconds
+	FactRTTMin   probe.Fact = "rtt_min_ms" // milliseconds
+	FactRTTMax   probe.Fact = "rtt_max_ms" // milliseconds
+	FactLives    probe.Fact = "lives"      // true: no ping came back and the machine answers by TCP
 )
 
 func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {
@@ -60,7 +59,7 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is switched off or blocked, the machine is not away", portKubelet)
 				r = r.With(FactLives, true)
 			}
-			p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
+			p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(probe.FactNode, t.Node))
 		}
 	})
 }

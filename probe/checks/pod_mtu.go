@@ -46,7 +46,7 @@ func podMTUs(ctx context.Context, p *probe.Pass) {
 	}
 	each(targets, func(t probe.Target) {
 		r := pathMTU(ctx, t.Addr)
-		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node))
 	})
 }
 

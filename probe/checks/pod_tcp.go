@@ -46,7 +46,7 @@ func otherPods(ctx context.Context, p *probe.Pass) {
 		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(t.Port, unusedPort)))
 		c := connect(ctx, to)
 		r := podAnswers(c.result(ctx), c, t.Port != 0)
-		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).
+		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node).
 			With(FactPort, int(to.Port())).With(FactDeclared, t.Port != 0))
 	})
 }

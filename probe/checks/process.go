@@ -114,12 +114,12 @@ func inPod(h *probe.Host, p procfs.Proc) bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) // a kernel without cgroups has no pods
 	}
-	node := map[int]string{}
+	outer := map[int]string{}
 	if first, err := kernel.ReadProc(h, "1/cgroup"); err == nil {
-		node = cgroupPaths(first)
+		outer = cgroupPaths(first)
 	}
 	return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool {
-		first := node[g.HierarchyID]
+		first := outer[g.HierarchyID]
 		if strings.HasPrefix(first, "/..") && !strings.HasPrefix(g.Path, "/..") {
 			return true
 		}

@@ -44,7 +44,7 @@ func TestRealPacketDrops(t *testing.T) {
 			"node-b 10.9.1.2", probe.Fail,
 			"pings are lost: legacy iptables, table ip filter, chain INPUT, rule 1: saddr 10.9.1.2 drop (\"hardening\")",
 			probe.Facts{FactPlaceKind: PlaceRule, FactPlaceIn: InNode, FactRuleChain: "INPUT", FactRuleTable: "ip filter",
-				FactRuleHook: "input", FactNode: "node-b"}},
+				FactRuleHook: "input", probe.FactNode: "node-b"}},
 		{"rp_filter", "ip link add eth1 type veth peer name near1 netns router\nip addr add 10.9.2.1/24 dev eth1\n" +
 			"ip -n router addr add 10.9.2.9/24 dev near1\nip link set eth1 up\nip -n router link set near1 up\n" +
 			"ip route add 10.9.1.2 via 10.9.2.9 src 10.9.0.1\nsysctl -qw net.ipv4.conf.all.rp_filter=1", "ip route del 10.9.1.2",

@@ -92,7 +92,7 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 			r = probe.Found(probe.Fail, "%s is an address of this node too, on %s: what is sent there never leaves", t.Addr, device).
 				With(FactOwnedBy, device)
 		}
-		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node))
 	}
 }
 

@@ -221,7 +221,7 @@ func (m misled) result() probe.Result {
 		With(FactTable, m.route.Table).With(FactFamily, m.family).
 		With(FactMeant, first(m.hits)).With(FactTowards, m.kinds)
 	if len(m.nodes) == 1 {
-		r = r.With(FactNode, m.nodes[0])
+		r = r.With(probe.FactNode, m.nodes[0])
 	}
 	return r
 }

@@ -34,7 +34,7 @@ func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	each(targets, func(t probe.Target) {
 		to := netip.AddrPortFrom(t.Addr, uint16(t.Port))
 		r := about(connect(ctx, to).result(ctx), t).On(t.Name+" "+t.Node+" "+to.String()).
-			With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port)
+			With(FactFamily, family(t.Addr)).With(probe.FactNode, t.Node).With(FactPort, t.Port)
 		mu.Lock()
 		defer mu.Unlock()
 		results = append(results, r)
