@@ -83,10 +83,10 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		error)) func(context.Context) (probe.Result, error) {
 		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
 	}
-	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)},
-		{"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
+	questions := []question{{name: "version", ask: with(askVersion)}, {name: "health", ask: with(askHealth)},
+		{name: "tasks", ask: func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
 	if kind != "docker" {
-		questions = append(questions, question{"cri-status", func(ctx context.Context) (probe.Result, error) {
+		questions = append(questions, question{name: "cri-status", ask: func(ctx context.Context) (probe.Result, error) {
 			r, err := askCRI(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && behindDocker(p.Host) {
 				r = probe.Found(probe.Skip,

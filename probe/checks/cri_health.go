@@ -44,12 +44,12 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 	}
 	defer hangUp()
 	questions := []question{
-		{"version", func(ctx context.Context) (probe.Result, error) { return runtimeVersion(ctx, client) }},
-		{"containers", func(ctx context.Context) (probe.Result, error) { return runtimeContainers(ctx, client) }},
+		{name: "version", ask: func(ctx context.Context) (probe.Result, error) { return runtimeVersion(ctx, client) }},
+		{name: "containers", ask: func(ctx context.Context) (probe.Result, error) { return runtimeContainers(ctx, client) }},
 	}
 	if !isContainerd(kind, name) {
 		questions = append(questions,
-			question{"status", func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
+			question{name: "status", ask: func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
 	}
 	askEach(ctx, p, name, name+" ", questions)
 }

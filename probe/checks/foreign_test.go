@@ -74,9 +74,9 @@ func TestDiverted(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"recorded":                {leads{"eth0", gateway, 30400, false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
-		"near: the same way":      {leads{"cali1", netip.Addr{}, 30400, true}, probe.OK, "none of which"},
-		"near: by the main table": {leads{"eth1", netip.Addr{}, kernel.TableMain, false}, probe.OK, "none of which"},
+		"recorded":                {leads{device: "eth0", gateway: gateway, table: 30400, calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"near: the same way":      {leads{device: "cali1", gateway: netip.Addr{}, table: 30400, calicos: true}, probe.OK, "none of which"},
+		"near: by the main table": {leads{device: "eth1", gateway: netip.Addr{}, table: kernel.TableMain, calicos: false}, probe.OK, "none of which"},
 	} {
 		// The rule catches the second of the node's addresses.
 		node := []probe.Target{{Addr: own.Next()}, {Addr: own}}
@@ -270,7 +270,7 @@ func TestDivertedWhoeverSends(t *testing.T) {
 		return leads{device: "tailscale0", table: 52}, true
 	}
 	calicos := func(netip.Addr) (leads, bool) {
-		return leads{"eth0", netip.MustParseAddr("10.88.0.12"), kernel.TableMain, true}, true
+		return leads{device: "eth0", gateway: netip.MustParseAddr("10.88.0.12"), table: kernel.TableMain, calicos: true}, true
 	}
 	for name, c := range map[string]struct {
 		calicos func(netip.Addr) (leads, bool)

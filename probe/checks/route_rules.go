@@ -206,7 +206,7 @@ func closest(all []kernel.Route, to netip.Addr) (leads, bool) {
 	if len(best.Hops) == 0 || best.Hops[0].Device == "" {
 		return leads{}, false
 	}
-	return leads{best.Hops[0].Device, best.Hops[0].Gateway, kernel.TableMain, true}, true
+	return leads{device: best.Hops[0].Device, gateway: best.Hops[0].Gateway, table: kernel.TableMain, calicos: true}, true
 }
 
 // divertedBy finds the first packet that goes another way with its sender's address than without. What is
