@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods, one after the other, until a probe answers. What stopped
-// one decides whether the next is worth trying, and for how long: a kubelet that
-// starts no pod starts no ephemeral container either, but may still serve exec.
+// Fallback tries access methods, one after the other: Next returns the probe of the next one that works, and
+// Unheard goes past a probe that does not answer. What stopped one decides whether the next is worth trying, and for
+// how long: a kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
 	Methods []Method
 	// Silent says that the node's lease has expired or that its runtime is down: it will hardly start anything.
@@ -22,24 +22,19 @@ type Fallback struct {
 	Start time.Duration
 	// Options says what one method is to put on the node; Start and Idle are filled in here.
 	Options func(method string) Options
-	// Alive reports whether the node shows any sign of life. It is asked when no method worked, before a
+	// Alive reports whether the node shows any sign of life. It is called when no method worked, before a
 	// method that was given up early is tried again with its full time.
 	Alive func() bool
 	// Fatal returns the error that ends the run where no other method can help, else nil.
 	Fatal func(error) error
-	// Talk talks to a probe that runs. After an *UnheardError the next method is tried; any other error, and
-	// none, ends the fallback.
-	Talk func(Placed) error
 
 	Trying func(method string)            // is called before each attempt
 	Failed func(method string, err error) // is called after each attempt that put no probe there
+
+	tried    int // how many of Methods
+	before   []attempt
+	failures []Failure
 }
-
-// UnheardError says that a probe ran of which no answer came.
-type UnheardError struct{ Err error }
-
-func (e *UnheardError) Error() string { return e.Err.Error() }
-func (e *UnheardError) Unwrap() error { return e.Err }
 
 // Placed is a probe that runs on the node.
 type Placed struct {
@@ -48,6 +43,8 @@ type Placed struct {
 	Took    time.Duration
 	Failed  []Failure // the methods before it
 	Last    bool      // there is no method left to try
+
+	image string // that the method was to start
 }
 
 // Failure is an access method that did not work, or was not tried.
@@ -69,46 +66,48 @@ type attempt struct {
 	mute   string // the image that ran and did not answer, "" = none did
 }
 
-// Do tries the methods. Where a probe was talked to, failed is nil and err is Talk's.
-func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
-	methods := f.Methods
-	var before []attempt
-	for i := 0; ctx.Err() == nil; i++ {
-		if i == len(methods) {
-			second, worth := secondAttempt(methods, before)
-			if !worth || !f.Alive() {
-				break
-			}
-			if first := starterOf(before); second.Name == first.method {
-				first.early = false
-			}
-			failed = slices.DeleteFunc(failed, func(x Failure) bool { return x.Method == second.Name })
-			methods = append(slices.Clone(methods), second)
+// Next puts a probe on the node by the next method that works. It returns nil where none is left; Failures says why.
+func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
+	for ctx.Err() == nil {
+		m, left := f.next()
+		if !left {
+			break
 		}
-		m := methods[i]
-		limits := f.limits(m, before)
+		limits := f.limits(m)
 		if limits.skip != "" {
-			failed = append(failed, Failure{Method: m.Name, Skip: limits.skip, Reason: limits.because})
+			f.failures = append(f.failures, Failure{Method: m.Name, Skip: limits.skip, Reason: limits.because})
 			continue
 		}
-		first := starterOf(before)
-		last := i+1 == len(methods) && (first == nil || !first.early)
-		this, failure, err := f.try(ctx, m, limits, failed, last)
-		if failure == nil {
-			return nil, err
+		if p, err := f.try(ctx, m, limits); p != nil || err != nil {
+			return p, err
 		}
-		failed, before = append(failed, *failure), append(before, this)
 	}
-	if len(failed) == 0 { // else the run passes for one that asked the node
-		failed = append(failed, Failure{Method: methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
+	if len(f.failures) == 0 { // else the run passes for one that asked the node
+		f.failures = append(f.failures,
+			Failure{Method: f.Methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
 	}
-	return failed, nil
+	return nil, nil
 }
 
-// try makes one attempt. Without a Failure the fallback is over, and err is its error.
-func (f *Fallback) try(
-	ctx context.Context, m Method, limits limits, failed []Failure, last bool,
-) (attempt, *Failure, error) {
+// next is the method to try now, false = none is left.
+func (f *Fallback) next() (m Method, left bool) {
+	if f.tried == len(f.Methods) {
+		again, worth := secondAttempt(f.Methods, f.before)
+		if !worth || !f.Alive() {
+			return Method{}, false
+		}
+		if first := starterOf(f.before); again.Name == first.method {
+			first.early = false
+		}
+		f.failures = slices.DeleteFunc(f.failures, func(x Failure) bool { return x.Method == again.Name })
+		f.Methods = append(slices.Clip(f.Methods), again)
+	}
+	f.tried++
+	return f.Methods[f.tried-1], true
+}
+
+// try makes one attempt; nil = it failed.
+func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, error) {
 	began := time.Now()
 	f.Trying(m.Name)
 	opts := f.Options(m.Name)
@@ -120,23 +119,32 @@ func (f *Fallback) try(
 	session, err := m.Open(placing, opts)
 	end()
 	if err == nil {
-		err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
-		unheard, is := errors.AsType[*UnheardError](err)
-		if !is {
-			return attempt{}, nil, err
-		}
-		a := attempt{method: m.Name, mute: opts.Image}
-		if pe, ok := errors.AsType[*PlacementError](err); ok {
-			a.reason = pe.Reason
-		}
-		return a, &Failure{Method: m.Name, Err: unheard.Err, Lost: true}, nil
+		first := starterOf(f.before)
+		last := f.tried == len(f.Methods) && (first == nil || !first.early)
+		return &Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: f.failures, Last: last,
+			image: opts.Image}, nil
 	}
 	if fatal := f.Fatal(err); fatal != nil {
-		return attempt{}, nil, fatal
+		return nil, fatal
 	}
 	f.Failed(m.Name, err)
-	return attemptOf(m, err, time.Since(began), limits), &Failure{Method: m.Name, Err: err}, nil
+	f.before = append(f.before, attemptOf(m, err, time.Since(began), limits))
+	f.failures = append(f.failures, Failure{Method: m.Name, Err: err})
+	return nil, nil
 }
+
+// Unheard says that a probe ran of which no answer came, and why: Next goes on with the method after its own.
+func (f *Fallback) Unheard(p *Placed, err error) {
+	a := attempt{method: p.Method, mute: p.image}
+	if pe, ok := errors.AsType[*PlacementError](err); ok {
+		a.reason = pe.Reason
+	}
+	f.before = append(f.before, a)
+	f.failures = append(f.failures, Failure{Method: p.Method, Err: err, Lost: true})
+}
+
+// Failures are the methods that did not work, or were not tried.
+func (f *Fallback) Failures() []Failure { return f.failures }
 
 func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
 	a := attempt{method: m.Name, again: m.again}
@@ -170,8 +178,8 @@ type limits struct {
 }
 
 // limits of one method. Where the user said how long to wait, nothing is given up earlier.
-func (f *Fallback) limits(m Method, before []attempt) limits {
-	l := limitsOf(m, len(f.Methods) > 1, before, f.Silent)
+func (f *Fallback) limits(m Method) limits {
+	l := limitsOf(m, len(f.Methods) > 1, f.before, f.Silent)
 	if f.Start > 0 {
 		l.start, l.idle = f.Start, 0
 	}

@@ -9,14 +9,14 @@
 // reconnects (Session.startKept).
 //
 // An access method is a function, Open, that turns Options into a Session. A Fallback tries
-// several of them until a probe answers:
+// several of them until one puts a probe there:
 //
 //	client, err := injector.NewClient(config)
 //	f := &injector.Fallback{Methods: []injector.Method{
 //		{Name: injector.MethodPod, Open: injector.Opener(injector.MethodPod, client)},
 //		{Name: injector.MethodExec, Open: injector.Opener(injector.MethodExec, client)},
 //	}, ...}
-//	failed, err := f.Do(ctx) // failed: why none worked
+//	p, err := f.Next(ctx) // nil: f.Failures says why none works
 package injector
 
 import (

@@ -118,8 +118,8 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	return witnesses > 1 || witnesses == 1 && kubeletSilent
 }
 
-// compare asks the baseline nodes now; the result has to be waited for.
-func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
+// askBaselines asks the baseline nodes now; the result has to be waited for.
+func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
 	prefer := preferred(r.Seen)
 	if r.view != nil {
 		prefer = append(prefer, cluster.Addresses(r.view.node)...)

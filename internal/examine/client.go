@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -174,11 +175,21 @@ func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster
 		return nil, nil, err
 	}
 	c.Progress("asking the API about %s", o.Node)
-	snap, err := client.Read(ctx, o.Node)
+	reading, end := trace.Span(ctx, "read the API")
+	defer end()
+	snap, err := client.Read(reading, o.Node)
 	if err != nil {
 		return nil, nil, NoSuchNode(err)
 	}
 	return client, snap, nil
+}
+
+// NoSuchNode makes a misnamed node the user's mistake, not the tool's.
+func NoSuchNode(err error) error {
+	if _, ok := err.(*cluster.UnknownNodeError); ok {
+		return ui.BadUsage("%w", err)
+	}
+	return err
 }
 
 // Writer is the writing half of the API.

@@ -110,7 +110,7 @@ func TestFollowUp(t *testing.T) {
 			}
 			return session.Ask(ctx, req, each)
 		}
-		whole, err := r.Converse(t.Context(), injector.MethodPod, nil, ask, func() error { return nil })
+		whole, err := r.AskPlans(t.Context(), injector.MethodPod, nil, ask, func() error { return nil })
 		if err != nil || whole == c.ends {
 			t.Errorf("%s: %v %v", name, whole, err)
 		}

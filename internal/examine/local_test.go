@@ -108,13 +108,15 @@ func TestLocalOnNoNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := false
-		talk := func(p injector.Placed) error {
-			asked = true
-			return p.Session.Close()
-		}
-		if err := r.placeBy(t.Context(), []injector.Method{step}, nil, func() bool { return false }, talk); err != nil {
+		p, err := r.Place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil)
+		if err != nil {
 			t.Fatal(err)
+		}
+		asked := p != nil
+		if asked {
+			if err := p.Session.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 		if noted := strings.Contains(errs.String(), says); asked == c.refused || noted != c.noted {
 			t.Errorf("%s: asked %v, %s", name, asked, &errs)

@@ -112,7 +112,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 
 // looksFromOutside reports whether a run is one that has a view from outside.
 func (r *Run) looksFromOutside() bool {
-	return len(r.opts.Checks) == 0 && r.entersNode() && slices.Contains(r.picked, checks.NeighbourReach)
+	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.Contains(r.picked, checks.NeighbourReach)
 }
 
 // unseen is the result of such a run that used no other node, and why.

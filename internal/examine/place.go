@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,45 +18,40 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Place puts a probe on the node by the first access method that works, and has talk speak
-// with it. wrap changes how each method opens a session, nil = not at all. That no method
-// works is a result too. The error is talk's, or one of writing the report.
-func (r *Run) Place(ctx context.Context, snap *cluster.Snapshot, alive func() bool,
-	wrap func(injector.Open) injector.Open, talk func(injector.Placed) error,
-) error {
+// Attempts are the access methods that may put a probe on the node, for Place. alive reports whether the node shows any
+// sign of life.
+func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fallback, error) {
 	methods, err := r.methods()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if wrap != nil {
-		for i := range methods {
-			methods[i].Open = wrap(methods[i].Open)
-		}
-	}
-	return r.placeBy(ctx, methods, snap, alive, talk)
+	return r.attempts(methods, snap, alive), nil
 }
 
-func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *cluster.Snapshot, alive func() bool,
-	talk func(injector.Placed) error,
-) error {
-	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
-		if why := cluster.NoProbeOn(snap.Node); why != "" {
-			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
-			return r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
-		}
-	}
-	f := &injector.Fallback{
-		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Talk: talk, Fatal: r.client.wrongNamespace,
+func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive func() bool) *injector.Fallback {
+	return &injector.Fallback{
+		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Fatal: r.client.wrongNamespace,
 		Silent:  snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap)),
 		Options: func(method string) injector.Options { return r.Placement(method, snap) },
 		Trying:  func(method string) { r.client.Progress("%s: putting a probe on %s", method, r.Node) },
 		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, cluster.Explain(err)) },
 	}
-	failed, err := f.Do(ctx)
-	if err != nil {
-		return err
+}
+
+// Place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
+// nil.
+func (r *Run) Place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
+	if first := tries.Methods[0].Name; snap != nil && first != injector.MethodLocal {
+		if why := cluster.NoProbeOn(snap.Node); why != "" {
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
+			return nil, r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
+		}
 	}
-	return r.notPlaced(failed, snap)
+	p, err := tries.Next(ctx)
+	if p != nil || err != nil {
+		return p, err
+	}
+	return nil, r.notPlaced(tries.Failures(), snap)
 }
 
 // methods are the access methods that --via lets be tried, in that order.
@@ -189,6 +185,44 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	return unplaced(f.Method, namespace, f.Err)
 }
 
+// ReportPlaced reports which access method worked, and what became of those before it. That is no more than worth
+// knowing now, but where the node itself started no pod: other pods do not start there either.
+func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
+	for _, f := range p.Failed {
+		ev := r.eventOf(f, r.client.PodNamespace(snap))
+		switch {
+		case ev.Result.Status != probe.Unknown:
+		case startsNothing(f.Err):
+			ev.Result.Status = probe.Warn
+		default:
+			ev.Result.Status = probe.Info
+		}
+		if err := r.Add(f.Method, ev); err != nil {
+			return err
+		}
+	}
+	what := "probe running"
+	if p.Method == injector.MethodKubelet {
+		what = "the kubelet answers"
+	}
+	placed := probe.Found(probe.OK, "%s after %s: %s", what, p.Took.Round(10*time.Millisecond),
+		strings.Join(p.Session.Created(), ", "))
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, p.Method, p.Took
+	if id := p.Session.ImageID(); id != "" {
+		placed = placed.With(probe.FactImageID, id)
+		if image := r.opts.Image; !r.client.Ours(image) && !strings.Contains(image, "@") {
+			r.client.Note("%s: image %s is %s on %s", p.Method, image, id, r.Node)
+		}
+	}
+	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
+}
+
+// startsNothing tells whether an access method failed because the node's kubelet or container runtime started no pod.
+func startsNothing(err error) bool {
+	pe, ok := errors.AsType[*injector.PlacementError](err)
+	return ok && (pe.Reason == facts.ReasonRuntime || pe.Reason == facts.ReasonKubelet)
+}
+
 // notTried is the result of an access method that is not worth trying.
 func notTried(f injector.Failure) probe.Event {
 	res := probe.Found(probe.Skip, "not tried: %s", f.Skip).On(f.Method)
@@ -234,4 +268,25 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 		res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))
 	}
 	return res
+}
+
+// unfollowed is the result of a probe that has answered its plan and can then not be asked the checks that
+// its answers call for, as when the kubelet restarts in between: a one-shot probe ends with its connection.
+// It carries no reason, since a connection that worked until then proves nothing about the access method.
+func unfollowed(ids []string, err error) probe.Event {
+	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: without an answer: %s (%v)",
+		strings.Join(ids, ", "), err))
+}
+
+// noAnswerError is the error of a probe that was heard by its log, if at all, and of which no answer came: it was not
+// reached, or what it said has not come back. Where that is known by another reason, the error stays what it is.
+func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
+	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
+		return err
+	}
+	text := fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)
+	if last := own[len(own)-1].Text; last != "" {
+		text += "; its last words: " + probe.Quoted(last)
+	}
+	return &injector.PlacementError{Reason: facts.ReasonSilent, Err: err, Text: text}
 }

@@ -26,6 +26,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
+// alive is a node that shows a sign of life.
+func alive() bool { return true }
+
 // TestNoTimeToPlace has the time of a run end before a probe is put on the node, and wants that said, and no verdict on
 // what the API alone says.
 func TestNoTimeToPlace(t *testing.T) {
@@ -43,7 +46,7 @@ func TestNoTimeToPlace(t *testing.T) {
 	steps := []injector.Method{{Name: injector.MethodPod, Open: open}}
 	err := r.Add(injector.MethodAPI, probe.Event{Type: probe.EventResult, Result: &good})
 	if err == nil {
-		err = r.placeBy(ctx, steps, nil, func() bool { return true }, nil)
+		err = r.askBy(ctx, r.attempts(steps, nil, alive), nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +80,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	var got seenEvents
 	r := newTestRun(Options{}, io.Discard, &got)
-	talk := func(p injector.Placed) error { return r.talk(t.Context(), p, nil) }
-	if err := r.placeBy(t.Context(), steps, nil, func() bool { return true }, talk); err != nil {
+	if err := r.askBy(t.Context(), r.attempts(steps, nil, alive), nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(tries) != 2 || tries[0].Run != r.ID || tries[1].Run == r.ID ||
@@ -118,9 +120,8 @@ func TestMuteImageStaysOut(t *testing.T) {
 	}
 	var got seenEvents
 	r := newTestRun(Options{Image: "workload:1"}, io.Discard, &got)
-	talk := func(p injector.Placed) error { return r.talk(t.Context(), p, nil) }
 	mutes := []injector.Method{mute(injector.MethodPod), mute(injector.MethodEphemeral), mute(injector.MethodExec)}
-	if err := r.placeBy(t.Context(), mutes, nil, func() bool { return true }, talk); err != nil {
+	if err := r.askBy(t.Context(), r.attempts(mutes, nil, alive), nil); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(tried, " ") != "pod exec" {
@@ -148,7 +149,7 @@ func TestWaitedAsAsked(t *testing.T) {
 	}
 	r := newTestRun(Options{StartTimeout: 200 * time.Millisecond}, io.Discard, &seenEvents{})
 	both := []injector.Method{way(injector.MethodPod), way(injector.MethodExec)}
-	if err := r.placeBy(t.Context(), both, nil, func() bool { return true }, nil); err != nil {
+	if err := r.askBy(t.Context(), r.attempts(both, nil, alive), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(tried, ", "); got != "pod 200ms 0s, exec 200ms 0s" {
@@ -179,7 +180,7 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 			{Name: injector.MethodPod, Open: gaveUp(injector.MethodPod)},
 			{Name: injector.MethodSSH, Open: gaveUp(injector.MethodSSH)},
 		}
-		if err := r.placeBy(t.Context(), steps, snap, func() bool { return true }, nil); err != nil {
+		if err := r.askBy(t.Context(), r.attempts(steps, snap, alive), snap); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(tries, ", "); got != want {
@@ -219,7 +220,7 @@ func TestNodesWithoutLinux(t *testing.T) {
 		snap.Node.Name, snap.Node.Labels = "n1", c.labels
 		var got seenEvents
 		r := newTestRun(Options{}, io.Discard, &got)
-		if err := r.placeBy(t.Context(), []injector.Method{step}, snap, func() bool { return true }, nil); err != nil {
+		if err := r.askBy(t.Context(), r.attempts([]injector.Method{step}, snap, alive), snap); err != nil {
 			t.Fatal(err)
 		}
 		res := got[len(got)-1].Result
@@ -228,7 +229,7 @@ func TestNodesWithoutLinux(t *testing.T) {
 			t.Errorf("%s: %d tries, %s %s", name, tries, res.Status, res.Saw)
 		}
 		step.Name = injector.MethodLocal // somebody who is there asks what is there
-		if err := r.placeBy(t.Context(), []injector.Method{step}, snap, func() bool { return true }, nil); err != nil ||
+		if err := r.askBy(t.Context(), r.attempts([]injector.Method{step}, snap, alive), snap); err != nil ||
 			tries == 0 {
 			t.Errorf("%s: local was not tried: %v", name, err)
 		}
@@ -440,7 +441,7 @@ func TestNamedNamespace(t *testing.T) {
 		tries := 0
 		refuse := func(context.Context, injector.Options) (*injector.Session, error) { tries++; return nil, c.refused }
 		methods := []injector.Method{{Name: injector.MethodPod, Open: refuse}, {Name: injector.MethodEphemeral, Open: refuse}}
-		err := r.placeBy(t.Context(), methods, nil, func() bool { return true }, nil)
+		err := r.askBy(t.Context(), r.attempts(methods, nil, alive), nil)
 		if tries != c.tries || errors.As(err, new(ui.UsageError)) != (c.says != "") ||
 			err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("-n %q: %d methods tried, %v", c.named, tries, err)

@@ -1,6 +1,13 @@
-// Package examine is one examination of one node, from validated options to the verdict: the
-// API is asked, a probe is put on the node, its answers are collected, healthy nodes are
-// asked for comparison, and the causes are concluded.
+// Package examine is one examination of one node, from validated options to the verdict. Run.do, below, is all of it,
+// and its steps follow in this file in their order:
+//
+//	Begin         which cluster is asked
+//	Client.Read   what the API says of the node: one cluster.Snapshot (client.go)
+//	AskAPI        the checks that the API answers; another node looks at this one meanwhile (outside.go)
+//	askNode       a probe is put on the node (place.go), answers its plan, and then what that calls for (followup.go)
+//	Compare       healthy nodes are asked the same where something is bad (baseline.go)
+//	ReportOthers  what other nodes answered
+//	Conclude      the causes and the verdict (collect.go)
 //
 // A verb makes Options from its flags and a Client from the program's configuration, and runs
 // them:
@@ -10,9 +17,9 @@
 //	defer cancel()
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// Where the node's answers come from is a Source: a probe that is put there for this run, or
-// the one that package session keeps there. Whatever the source says goes through the run's
-// Collector, which cleans and counts it and passes it to the sink.
+// A session (package session) keeps a probe on each node, and takes the same steps with an askNode of its own. A run
+// over many nodes (package fleet) asks each by Wave.Ask. Whatever is answered goes through the run's Collector, which
+// cleans and counts it and passes it to the sink.
 //
 // The package knows no command line: cobra and flags stay in cmd/calico-probe.
 package examine
@@ -20,7 +27,9 @@ package examine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
@@ -42,7 +51,9 @@ type Run struct {
 
 	followed []*probe.Check // those of picked that only the causes found so far wanted
 	about    string         // the node that the proof of encapsulation is to be made with, "" = any
-	view     *view          // from outside, nil = none
+
+	view     *view      // from outside, nil = none
+	compared comparison // with baseline nodes, nil = they are not asked yet
 }
 
 // New returns the Run that options stand for; they are completed and validated.
@@ -65,16 +76,6 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	return &Run{Collector: c, ID: injector.NewRunID(), client: client, opts: opts, picked: picked}, nil
 }
 
-// Source is where the answers about the node come from: a probe put there for one run, or
-// the one that a session keeps there.
-type Source interface {
-	// Snapshot is what the API says of the node; nil with the access method that asks none.
-	Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error)
-	// Ask has the node answer the checks of a run. alive tells whether the node shows any
-	// sign of life. The error is one of writing the report.
-	Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, alive func() bool) error
-}
-
 // Do is the whole run, from the first event to the verdict. The context is expected to end
 // with the run's time (Options.Deadline).
 func (r *Run) Do(ctx context.Context) error {
@@ -89,7 +90,18 @@ func (r *Run) do(ctx context.Context) error {
 	if err := r.Begin(); err != nil {
 		return err
 	}
-	if err := r.Gather(ctx, oneShot{r}); err != nil {
+	client, snap, err := r.client.Read(ctx, r.opts)
+	if err != nil {
+		return err
+	}
+	defer r.WaitForOthers()
+	if err := r.AskAPI(ctx, client, snap); err != nil {
+		return err
+	}
+	if err = r.askNode(ctx, client, snap); err == nil {
+		err = r.Compare(ctx, client, snap)
+	}
+	if err = errors.Join(err, r.ReportOthers(snap)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil { // what was seen until then is reported, and that it is not all
@@ -112,82 +124,25 @@ func (r *Run) Begin() error {
 	return r.Add("", probe.Event{Type: probe.EventRun, Start: &own})
 }
 
-// Record runs options and keeps what was seen, with an error what was seen before it. Other
-// sinks are shown it as it comes.
-func Record(ctx context.Context, client *Client, opts Options, others ...report.Sink) (report.Run, error) {
-	kept := &Recorder{Others: others}
-	r, err := New(client, opts, kept)
-	if err != nil {
-		return report.Run{}, err
+// AskAPI runs the checks that the API answers over what was read of it, and begins to have another node look at this
+// one. It does nothing with the access method that asks no API, for which snap is nil.
+func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
+	if snap == nil {
+		return nil
 	}
-	ctx, cancel := opts.Deadline(ctx)
-	defer cancel()
-	if err := r.Do(ctx); err != nil && !errors.As(err, new(ui.Exit)) {
-		return kept.Run, err
-	}
-	return kept.Run, nil
-}
-
-// Gather asks everything there is to ask, and reports the answers.
-func (r *Run) Gather(ctx context.Context, from Source) error {
-	reading, end := trace.Span(ctx, "read the API")
-	client, snap, err := from.Snapshot(reading)
-	end()
-	if err != nil {
+	if err := r.askAPI(ctx, snap); err != nil {
 		return err
 	}
-	if snap != nil {
-		if err := r.askAPI(ctx, snap); err != nil {
-			return err
-		}
-	}
-	var compared comparison
-	compare := func() {
-		if compared == nil && r.Compares(snap) {
-			compared = r.compare(ctx, client, snap)
-		}
-	}
 	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
-	if r.opts.Via == injector.MethodNeighbour || snap != nil && cluster.KubeletSilent(snap) {
-		compare()
+	if r.opts.Via == injector.MethodNeighbour || cluster.KubeletSilent(snap) {
+		r.compare(ctx, client, snap)
 	} else {
 		r.view = r.look(ctx, client, snap)
 	}
-	defer func() { // also after a panic: what was placed on other nodes is removed
-		if r.view != nil {
-			r.view.wait()
-		}
-		if compared != nil {
-			compared()
-		}
-	}()
-	// A node that gives its baseline nodes no answer is not slow, and need not be waited for.
-	alive := func() bool {
-		compare()
-		return compared == nil || !compared.heardNothing(cluster.KubeletSilent(snap))
-	}
-	if r.entersNode() {
-		err = from.Ask(ctx, r, snap, alive)
-	}
-	if err == nil {
-		err = r.lookAgain(ctx, client, snap)
-	}
-	err = errors.Join(err, r.reportView())
-	if err == nil && ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
-		compare()
-	}
-	switch {
-	case compared != nil:
-		err = errors.Join(err, r.reportBaselines(compared()))
-	case r.view != nil:
-		err = errors.Join(err, r.reportBaselines(nil))
-	case r.looksFromOutside():
-		err = errors.Join(err, r.Add(injector.MethodNeighbour, r.unseen(snap)))
-	}
-	return err
+	return nil
 }
 
-// askAPI runs the checks that the API answers over the snapshot.
+// askAPI runs the checks of the run that the API answers over the snapshot.
 func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	var ids []string
 	for _, c := range r.picked {
@@ -215,73 +170,205 @@ func (r *Run) answerAPI(
 	return failed
 }
 
-// entersNode tells whether a probe is to be put on the node itself.
-func (r *Run) entersNode() bool {
-	return r.opts.Via != injector.MethodAPI && r.opts.Via != injector.MethodNeighbour &&
-		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, checks.EncapProof))
-}
-
-// Picked are the IDs of all checks of the run.
-func (r *Run) Picked() []string { return CheckIDs(r.picked) }
-
-// NodeChecks are the IDs of the checks that one probe on the node answers.
-func (r *Run) NodeChecks() []string {
-	ids := CheckIDs(ByOneProbe(r.picked))
-	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, checks.EncapProof) {
-		ids = append(ids, checks.EncapProof.ID)
+// askNode puts a probe on the node and has it answer. Where nothing is heard from it, the next access method is tried.
+func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
+	if !r.EntersNode() {
+		return nil
 	}
-	return ids
+	tries, err := r.Attempts(snap, func() bool { return r.alive(ctx, client, snap) })
+	if err != nil {
+		return err
+	}
+	return r.askBy(ctx, tries, snap)
 }
 
-// ByOneProbe are those of some checks that one probe on the node answers: the proof of encapsulation takes two, and
-// whether a node can be reached it cannot tell itself.
-func ByOneProbe(all []*probe.Check) []*probe.Check {
-	var out []*probe.Check
-	for _, c := range all {
-		if c.OnNode() && c != checks.NeighbourReach && c != checks.EncapProof {
-			out = append(out, c)
+// askBy is askNode for some access methods.
+func (r *Run) askBy(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) error {
+	for {
+		p, err := r.Place(ctx, tries, snap)
+		if p == nil || err != nil {
+			return err
+		}
+		err = r.askProbe(ctx, p, snap)
+		unheard, is := errors.AsType[*UnheardError](err)
+		if !is {
+			return err
+		}
+		tries.Unheard(p, unheard.Err)
+	}
+}
+
+// askProbe has a probe that runs answer, and removes what was created, however it went. Where nothing at all is heard
+// from the probe and other access methods are left, that is its error, an *UnheardError, instead of being reported.
+func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
+	asking, end := trace.Span(ctx, "the probe answers")
+	defer func() {
+		end()
+		_, end := trace.Span(ctx, "clean up")
+		defer end()
+		r.closing(p.Method, p.Session)
+	}()
+	report := func() error { return r.ReportPlaced(p, snap) }
+	whole, err := r.AskPlans(asking, p.Method, snap, p.Session.Ask, report)
+	if unheard, is := errors.AsType[*UnheardError](err); is && (p.Last || ctx.Err() != nil) {
+		if err := report(); err != nil {
+			return err
+		}
+		return r.Add(p.Method, Unanswered(unheard.Err))
+	}
+	if !whole || !r.ProvesEncap(snap) {
+		return err
+	}
+	return r.ProveEncap(ctx, p.Session, snap)
+}
+
+// closing ends a session; what could not be removed is said under a name.
+func (r *Run) closing(name string, session *injector.Session) {
+	if err := session.Close(); err != nil {
+		r.client.Note("%s: cleaning up: %v", name, err)
+	}
+}
+
+// Asking sends a request to a probe and shows each event of the answer, until one returns false.
+type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
+
+// UnheardError says that a probe ran of which no answer came.
+type UnheardError struct{ Err error }
+
+func (e *UnheardError) Error() string { return e.Err.Error() }
+func (e *UnheardError) Unwrap() error { return e.Err }
+
+// AskPlans asks a probe by ask what the run wants to know, and then what that calls for, and
+// reports the answers after begin. whole is false where that was not all of it, which then has been
+// reported. The error is an *UnheardError where nothing came but what the probe says of itself,
+// else one of writing the report.
+func (r *Run) AskPlans(
+	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
+) (whole bool, err error) {
+	whole, err = r.askPlan(ctx, method, r.Plan(method, snap), ask, begin)
+	for whole {
+		if err := r.reportView(); err != nil {
+			return false, err
+		}
+		next := r.followUp(method, snap)
+		if next == nil {
+			break
+		}
+		whole, err = r.askPlan(ctx, method, *next, ask, func() error { return nil })
+		if unheard, is := errors.AsType[*UnheardError](err); is {
+			return false, r.Add(method, unfollowed(next.Checks, unheard.Err))
 		}
 	}
-	return out
+	return whole, err
 }
 
-// Capabilities are the Linux capabilities that the checks take.
-func (r *Run) Capabilities() []string { return probe.Capabilities(r.picked) }
+// Plan is what the probe on the node is to answer.
+func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
+	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
+		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}
+	if snap != nil {
+		plan.Targets, plan.Gaps = cluster.Targets(snap)
+		plan.Now = snap.Now.Add(time.Since(snap.Read))
+	}
+	return plan
+}
 
-// Owes are the IDs of the checks that the node itself, or the API about it, has to answer.
-func (r *Run) Owes(snap *cluster.Snapshot) []string {
-	var ids []string
-	for _, check := range r.picked {
-		if check.From == probe.FromAPI && snap != nil {
-			ids = append(ids, check.ID)
+// askPlan is AskPlans for one plan.
+func (r *Run) askPlan(
+	ctx context.Context, method string, plan probe.Plan, ask Asking, begin func() error,
+) (whole bool, err error) {
+	open := slices.Clone(plan.Checks)
+	var writing error
+	var own []probe.Event // what the probe says of itself before it answers anything
+	heard := false
+	err = ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
+		if ev.Start != nil {
+			start := *ev.Start
+			start.FollowUp = len(r.followed) > 0
+			ev.Start = &start
 		}
+		if !heard && (ev.Start != nil || ev.Type == probe.EventLog) {
+			own = append(own, ev)
+			return true
+		}
+		if !heard {
+			heard, writing = true, begin()
+			for _, before := range own {
+				if writing == nil {
+					writing = r.Add(method, before)
+				}
+			}
+		}
+		if ev.Result != nil {
+			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
+		}
+		if writing == nil {
+			writing = r.Add(method, ev)
+		}
+		return writing == nil
+	})
+	switch {
+	case writing != nil:
+		return false, writing
+	case err == nil:
+		return true, nil
+	case !heard:
+		return false, &UnheardError{Err: noAnswerError(ctx, own, err)}
+	case len(open) > 0:
+		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
-	if !r.entersNode() {
-		return ids
-	}
-	ids = append(ids, r.NodeChecks()...)
-	if r.ProvesEncap(snap) && !slices.Contains(ids, checks.EncapProof.ID) {
-		ids = append(ids, checks.EncapProof.ID)
-	}
-	return ids
+	return false, r.Add(method, Unanswered(err))
 }
 
-// oneShot is a probe that is put on the node for one run.
-type oneShot struct{ r *Run }
-
-func (o oneShot) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
-	return o.r.client.Read(ctx, o.r.opts)
+// alive reports whether it is worth giving the node more time. One that gives its baseline nodes no answer is not slow,
+// and need not be waited for.
+func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
+	r.compare(ctx, client, snap)
+	return r.compared == nil || !r.compared.heardNothing(cluster.KubeletSilent(snap))
 }
 
-func (o oneShot) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, alive func() bool) error {
-	talk := func(p injector.Placed) error { return r.talk(ctx, p, snap) }
-	return r.Place(ctx, snap, alive, nil, talk)
+// Compare asks the API again and healthy nodes too, where what was answered so far calls for it.
+func (r *Run) Compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
+	if err := r.lookAgain(ctx, client, snap); err != nil {
+		return err
+	}
+	if err := r.reportView(); err != nil {
+		return err
+	}
+	if ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
+		r.compare(ctx, client, snap)
+	}
+	return nil
 }
 
-// NoSuchNode makes a misnamed node the user's mistake, not the tool's.
-func NoSuchNode(err error) error {
-	if _, ok := err.(*cluster.UnknownNodeError); ok {
-		return ui.BadUsage("%w", err)
+// compare begins to ask baseline nodes, if they may be asked and are not yet.
+func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) {
+	if r.compared == nil && r.Compares(snap) {
+		r.compared = r.askBaselines(ctx, client, snap)
+	}
+}
+
+// ReportOthers waits for the other nodes and reports what they answered, or why there is no view from outside.
+func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
+	err := r.reportView()
+	switch {
+	case r.compared != nil:
+		err = errors.Join(err, r.reportBaselines(r.compared()))
+	case r.view != nil:
+		err = errors.Join(err, r.reportBaselines(nil))
+	case r.looksFromOutside():
+		err = errors.Join(err, r.Add(injector.MethodNeighbour, r.unseen(snap)))
 	}
 	return err
+}
+
+// WaitForOthers waits until no other node is asked any more, and what was put there is removed. It is to be deferred:
+// also after a panic nothing stays there.
+func (r *Run) WaitForOthers() {
+	if r.view != nil {
+		r.view.wait()
+	}
+	if r.compared != nil {
+		r.compared()
+	}
 }

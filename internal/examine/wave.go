@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -21,8 +22,8 @@ const MostStreams = 48
 // waveStart is how long a probe of a wave may take to start; --start-timeout gives it longer.
 const waveStart = 40 * time.Second
 
-// A Wave is where the answers of many nodes come from: what the API says of all of them, and a pod on each that answers
-// its plan and ends.
+// A Wave has many nodes answer: it has what the API says of all of them, and puts a pod on each that answers its plan
+// and ends.
 type Wave struct {
 	reader *cluster.Client
 	survey *cluster.Survey
@@ -68,20 +69,16 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 // Close removes what was created.
 func (w *Wave) Close() error { return w.pods.Close() }
 
-// Source is where the answers of one of the nodes come from. The survey of the wave must be by ReadShared too.
-func (w *Wave) Source(n *corev1.Node) Source { return waveSource{w, n} }
-
-type waveSource struct {
-	*Wave
-	node *corev1.Node
-}
-
-func (w waveSource) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
-	return w.reader, w.reader.About(ctx, w.survey, w.node), nil
-}
-
-func (w waveSource) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, _ func() bool) error {
-	if refused := w.notWorthTrying(snap); refused != nil {
+// Ask has the API and a probe on one of the nodes answer what a run wants to know, and reports that. The survey of the
+// wave must be by ReadShared too. No other node is asked about this one, and nothing that the answers call for.
+func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
+	reading, end := trace.Span(ctx, "read the API")
+	snap := w.reader.About(reading, w.survey, n)
+	end()
+	if err := r.askAPI(ctx, snap); err != nil || !r.EntersNode() {
+		return err
+	}
+	if refused := notWorthTrying(snap); refused != nil {
 		return r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: refused}}, snap)
 	}
 	o := r.Placement(injector.MethodPod, snap)
@@ -106,7 +103,7 @@ func (w waveSource) Ask(ctx context.Context, r *Run, snap *cluster.Snapshot, _ f
 // for. The error says why there is no answer.
 func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
 	snap := w.survey.Of(n)
-	if err := (waveSource{w, n}).notWorthTrying(snap); err != nil {
+	if err := notWorthTrying(snap); err != nil {
 		return err
 	}
 	o := r.Placement(injector.MethodPod, snap)
@@ -130,7 +127,7 @@ func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Sess
 }
 
 // notWorthTrying is why no pod is put on a node, nil where one is.
-func (w waveSource) notWorthTrying(snap *cluster.Snapshot) error {
+func notWorthTrying(snap *cluster.Snapshot) error {
 	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport
 	switch {
 	case why != "":
@@ -143,7 +140,7 @@ func (w waveSource) notWorthTrying(snap *cluster.Snapshot) error {
 }
 
 // take reports what a probe answered: its summary where all is well, else every answer.
-func (w waveSource) take(ctx context.Context, r *Run, a injector.Answer, plan probe.Plan) error {
+func (w *Wave) take(ctx context.Context, r *Run, a injector.Answer, plan probe.Plan) error {
 	placed := probe.Found(probe.OK, "probe answered within %s: pod %s", a.Took.Round(10*time.Millisecond), a.Pod)
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, injector.MethodPod, a.Took
 	if a.ImageID != "" {

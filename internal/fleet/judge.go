@@ -241,7 +241,7 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 			err = run.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 		}
 		if err == nil {
-			err = run.Gather(ctx, wave.Source(n))
+			err = wave.Ask(ctx, run, n)
 		}
 		if err == nil {
 			err = j.conclude(run.Collector)

@@ -10,11 +10,12 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // nodeSession is one node of a session: the probe that stays there and all it has answered.
-// It is the Source of the runs of the session on that node.
+// The runs of the session on that node ask it.
 type nodeSession struct {
 	client *examine.Client
 	opts   examine.Options // of a run that asks this node everything
@@ -91,7 +92,9 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 		s.snap = read.snap
 	}
 	if s.old(freshFor) {
-		snap, err := s.reader.Read(ctx, s.opts.Node)
+		reading, end := trace.Span(ctx, "read the API")
+		snap, err := s.reader.Read(reading, s.opts.Node)
+		end()
 		if err != nil {
 			return nil, nil, examine.NoSuchNode(err)
 		}
@@ -132,16 +135,19 @@ func readInBackground(ctx context.Context, read func(context.Context) (*cluster.
 // old tells whether what the API said is older than that.
 func (s *nodeSession) old(than time.Duration) bool { return time.Since(s.snap.Read) > than }
 
-// Ask asks the probe on the node what a run wants to know of it.
-func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Snapshot, _ func() bool) error {
+// askNode asks the probe on the node what a run wants to know of it.
+func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster.Snapshot) error {
+	if !r.EntersNode() {
+		return nil
+	}
 	if err := s.place(ctx, r, snap); err != nil || s.session == nil {
 		return err
 	}
 	ask := func(ctx context.Context, req probe.Request, each func(probe.Event) bool) error {
 		return s.ask(ctx, req, func(ev probe.Event) { each(ev) })
 	}
-	whole, err := r.Converse(ctx, s.method, snap, ask, func() error { return nil })
-	if unheard, is := errors.AsType[*injector.UnheardError](err); is {
+	whole, err := r.AskPlans(ctx, s.method, snap, ask, func() error { return nil })
+	if unheard, is := errors.AsType[*examine.UnheardError](err); is {
 		return r.Add(s.method, examine.Unanswered(unheard.Err))
 	}
 	if err != nil || !whole {
@@ -173,8 +179,30 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 		s.client.Note("putting another probe on %s", s.opts.Node)
 	}
 	s.lost = false
-	talk := func(p injector.Placed) error { return s.greet(ctx, r, p, snap) }
-	return r.Place(ctx, snap, func() bool { return true }, s.outliving, talk)
+	tries, err := r.Attempts(snap, func() bool { return true })
+	if err != nil {
+		return err
+	}
+	for i, m := range tries.Methods {
+		tries.Methods[i].Open = s.outliving(m.Open)
+	}
+	for {
+		p, err := r.Place(ctx, tries, snap)
+		if p == nil || err != nil {
+			return err
+		}
+		unheard := s.greet(ctx, r, p)
+		switch {
+		case unheard == nil:
+			if err := r.ReportPlaced(p, snap); err != nil {
+				return errors.Join(err, s.leave())
+			}
+			return nil
+		case p.Last || ctx.Err() != nil:
+			return r.Add(p.Method, examine.Unanswered(unheard))
+		}
+		tries.Unheard(p, unheard)
+	}
 }
 
 // outliving makes the probe outlive the command that wanted it, and able to do what every
@@ -190,10 +218,9 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	}
 }
 
-// greet waits for the first word of a probe that was put on the node, which says what tools
-// it has, and keeps the probe. Where none comes the next access method is tried, if any.
-func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Placed,
-	snap *cluster.Snapshot) error {
+// greet waits for the first word of a probe that was put on the node, which says what tools it has, and keeps the
+// probe. The error says why no word came.
+func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Placed) error {
 	var tools []string
 	plan := &probe.Plan{Run: r.ID, Node: r.Node, Way: p.Method}
 	err := p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) bool {
@@ -202,19 +229,12 @@ func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Plac
 		}
 		return true
 	})
-	if err == nil {
-		s.session, s.method, s.tools = p.Session, p.Method, tools
-		s.placed++
-		if err := r.ReportPlaced(p, snap); err != nil {
-			return errors.Join(err, s.leave())
-		}
-		return nil
+	if err != nil {
+		return errors.Join(err, p.Session.Close())
 	}
-	err = errors.Join(err, p.Session.Close())
-	if p.Last || ctx.Err() != nil {
-		return r.Add(p.Method, examine.Unanswered(err))
-	}
-	return &injector.UnheardError{Err: err}
+	s.session, s.method, s.tools = p.Session, p.Method, tools
+	s.placed++
+	return nil
 }
 
 // letGo leaves a probe that cannot be asked any more. The next command puts another there.

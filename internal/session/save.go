@@ -128,7 +128,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 		record(s, ev)
 		return shown.Event(ev)
 	})
-	_, snap, err := s.Snapshot(ctx)
+	client, snap, err := s.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,14 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 		return err
 	}
 	record(s, round(run, snap, at))
-	return run.Gather(ctx, s)
+	defer run.WaitForOthers()
+	if err := run.AskAPI(ctx, client, snap); err != nil {
+		return err
+	}
+	if err = s.askNode(ctx, run, snap); err == nil {
+		err = run.Compare(ctx, client, snap)
+	}
+	return errors.Join(err, run.ReportOthers(snap))
 }
 
 // round says that a node is asked anew.

@@ -2,7 +2,7 @@
 // through a probe that stays on each node visited until the session ends.
 //
 // A Session has the commands (one file each: watch.go, why.go, sh.go, ...) and the nodes; a
-// nodeSession is one node with its probe, and is the examine.Source of the runs typed there.
+// nodeSession is one node with its probe, which the runs typed there ask.
 // The prompt itself, with its lines, completion and pipes, is package prompt.
 //
 //	s := session.New(client, opts, session.Terminal{In: stdin, Out: stdout, ErrOut: stderr, Interrupts: interrupts})

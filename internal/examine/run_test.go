@@ -13,9 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestOnlyOfItself has a probe of which no more comes than its own words, as where its log arrives and its streams do
+// TestNoAnswer has a probe of which no more comes than its own words, as where its log arrives and its streams do
 // not: the next access method is tried. Once it has answered anything, what it said before is reported too.
-func TestOnlyOfItself(t *testing.T) {
+func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	begins := probe.Event{Type: probe.EventStart, Start: &probe.Start{V: probe.Version}}
 	ends := probe.Event{Type: probe.EventLog, Text: "no request from the client for 30s, ending"}
@@ -44,11 +44,11 @@ func TestOnlyOfItself(t *testing.T) {
 			return errors.New("nothing heard from the probe for 15s")
 		}
 		var reports []string
-		whole, err := r.Converse(t.Context(), injector.MethodPod, nil, ask, func() error {
+		whole, err := r.AskPlans(t.Context(), injector.MethodPod, nil, ask, func() error {
 			reports = append(reports, "begin")
 			return nil
 		})
-		unheard, is := errors.AsType[*injector.UnheardError](err)
+		unheard, is := errors.AsType[*UnheardError](err)
 		var reason facts.Reason
 		if placing, ok := errors.AsType[*injector.PlacementError](err); ok {
 			reason = placing.Reason

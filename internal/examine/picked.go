@@ -1,0 +1,61 @@
+package examine
+
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// EntersNode reports whether the node itself is asked.
+func (r *Run) EntersNode() bool {
+	return r.opts.Via != injector.MethodAPI && r.opts.Via != injector.MethodNeighbour &&
+		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, checks.EncapProof))
+}
+
+// Picked are the IDs of all checks of the run.
+func (r *Run) Picked() []string { return CheckIDs(r.picked) }
+
+// NodeChecks are the IDs of the checks that one probe on the node answers.
+func (r *Run) NodeChecks() []string {
+	ids := CheckIDs(ByOneProbe(r.picked))
+	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, checks.EncapProof) {
+		ids = append(ids, checks.EncapProof.ID)
+	}
+	return ids
+}
+
+// ByOneProbe are those of some checks that one probe on the node answers: the proof of encapsulation takes two, and
+// whether a node can be reached it cannot tell itself.
+func ByOneProbe(all []*probe.Check) []*probe.Check {
+	var out []*probe.Check
+	for _, c := range all {
+		if c.OnNode() && c != checks.NeighbourReach && c != checks.EncapProof {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Capabilities are the Linux capabilities that the checks take.
+func (r *Run) Capabilities() []string { return probe.Capabilities(r.picked) }
+
+// Owes are the IDs of the checks that the node itself, or the API about it, has to answer.
+func (r *Run) Owes(snap *cluster.Snapshot) []string {
+	var ids []string
+	for _, check := range r.picked {
+		if check.From == probe.FromAPI && snap != nil {
+			ids = append(ids, check.ID)
+		}
+	}
+	if !r.EntersNode() {
+		return ids
+	}
+	ids = append(ids, r.NodeChecks()...)
+	if r.ProvesEncap(snap) && !slices.Contains(ids, checks.EncapProof.ID) {
+		ids = append(ids, checks.EncapProof.ID)
+	}
+	return ids
+}
