@@ -83,6 +83,13 @@ type Check struct {
 	Run    func(context.Context, *Pass)
 }
 
+// By is the check with what answers it.
+func (c *Check) By(run func(context.Context, *Pass)) *Check {
+	out := *c
+	out.Run = run
+	return &out
+}
+
 // Deadline is how long the check may take.
 func (c *Check) Deadline() time.Duration {
 	if c.Limit > 0 {

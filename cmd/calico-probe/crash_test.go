@@ -5,23 +5,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestBlankTarget has a node answer an asked check about a blank target, which an Intake lets through: what reads the
 // run says what it is, and none of it crashes.
 func TestBlankTarget(t *testing.T) {
-	plan := probe.Plan{Node: "node-a", Way: "pod", Checks: []string{checks.RouteCanReach.ID, checks.NodeNeighbours.ID,
-		checks.NodePing.ID}}
+	plan := probe.Plan{Node: "node-a", Way: "pod", Checks: []string{route.RouteCanReach.ID, link.NodeNeighbours.ID,
+		link.NodePing.ID}}
 	intake, results := probe.NewIntake(probe.Request{Type: probe.RequestPlan, Plan: &plan}), []probe.Result(nil)
 	for _, ev := range []probe.Event{
 		{Type: probe.EventStart, Start: &probe.Start{V: 1}},
-		{Type: probe.EventResult, Result: &probe.Result{Check: checks.RouteCanReach.ID, Status: probe.Fail,
-			Facts: probe.Facts{checks.FactOwnedBy: "eth0"}}},
-		{Type: probe.EventResult, Result: &probe.Result{Check: checks.NodeNeighbours.ID, Target: " ", Status: probe.Warn,
-			Facts: probe.Facts{checks.FactMAC: "02:00:00:00:00:01"}}},
-		{Type: probe.EventResult, Result: &probe.Result{Check: checks.NodePing.ID, Target: " ", Status: probe.Fail}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: route.RouteCanReach.ID, Status: probe.Fail,
+			Facts: probe.Facts{route.FactOwnedBy: "eth0"}}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: link.NodeNeighbours.ID, Target: " ", Status: probe.Warn,
+			Facts: probe.Facts{link.FactMAC: "02:00:00:00:00:01"}}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: link.NodePing.ID, Target: " ", Status: probe.Fail}},
 	} {
 		let, err := intake.Take(ev, false)
 		if err != nil || len(let) != 1 {

@@ -96,8 +96,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+
 	"github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
@@ -194,7 +195,7 @@ func (o options) runner() *probe.Runner {
 	args := []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}
 	entry := netns.Entry{Host: h, Args: args}
 	return &probe.Runner{
-		Suite: checks.All(), Host: h, Version: probe.Release, Access: held(),
+		Suite: ask.All(), Host: h, Version: probe.Release, Access: held(),
 		Tools: tools.All(), Enter: entry.Run,
 	}
 }
@@ -376,7 +377,7 @@ func planOf(given []string, want string) (probe.Plan, error) {
 	if want != "" {
 		patterns = strings.Split(want, ",")
 	}
-	picked, err := probe.Select(checks.All(), patterns, nil)
+	picked, err := probe.Select(ask.All(), patterns, nil)
 	for _, c := range picked {
 		plan.Checks = append(plan.Checks, c.ID)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestSession holds the conversation of the wire format with the whole suite.
@@ -92,7 +92,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestSuite(t *testing.T) {
-	if err := probe.Validate(checks.All()); err != nil {
+	if err := probe.Validate(ask.All()); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -32,7 +34,7 @@ Told from an expired token by its dates, from a missing right by "Unauthorized" 
 		},
 		Radius: "an account that is put back takes nothing away; " + restartRadius,
 	},
-	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{host.NodeClock.ID, datastore.DatastoreLatency.ID},
 	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired",
 		"cni-token-unrenewed", "next-start-refused", "calico-forbidden"}, afterLog...),
 	Match: func(f Findings) []Case {
@@ -48,8 +50,8 @@ func cniAccountGone(f Findings) []Case {
 	}
 	name, uid := of[0].Facts.Str(facts.Account), of[0].Facts.Str(facts.AccountUID)
 	subject := "system:serviceaccount:" + name
-	tokens := keep(f.Of(checks.CNIToken.ID), func(r Finding) bool { return r.Facts.Str(checks.FactSubject) != "" })
-	if len(tokens) > 0 && tokens[0].Facts.Str(checks.FactSubject) != subject {
+	tokens := keep(f.Of(cni.CNIToken.ID), func(r Finding) bool { return r.Facts.Str(cni.FactSubject) != "" })
+	if len(tokens) > 0 && tokens[0].Facts.Str(cni.FactSubject) != subject {
 		return nil // another account's
 	}
 	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), podsUnconnected...)}
@@ -63,7 +65,7 @@ func cniAccountGone(f Findings) []Case {
 	}
 	had := ""
 	if len(tokens) > 0 {
-		had = tokens[0].Facts.Str(checks.FactAccountUID)
+		had = tokens[0].Facts.Str(cni.FactAccountUID)
 	}
 	if uid == "" || had == "" || uid == had {
 		return nil
@@ -84,14 +86,14 @@ func nodeAccountGone(f Findings) []Case {
 	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), calicoDown...),
 		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
 	if reasonOf(of[0]) == facts.AccountRemade {
-		refused := keep(f.Of(checks.CalicoLog.ID), func(r Finding) bool {
-			return bad(r.Status) && r.Facts.Str(checks.FactSignature) == logs.SaysUnauthorized
+		refused := keep(f.Of(logs.CalicoLog.ID), func(r Finding) bool {
+			return bad(r.Status) && r.Facts.Str(logs.FactSignature) == logs.SaysUnauthorized
 		})
 		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
 			name, strings.TrimSuffix(of[0].Saw, "."))
 		c.For = append(clues(hint, of), clues(strong, refused)...)
 		if len(refused) > 0 {
-			c.Covers = append(c.Covers, Covers(checks.CalicoLog.ID)...)
+			c.Covers = append(c.Covers, Covers(logs.CalicoLog.ID)...)
 		}
 	}
 	return []Case{c}

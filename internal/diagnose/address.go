@@ -8,8 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -43,8 +47,8 @@ var addressSecondNIC = &Rule{
 	ID: "address-second-nic", Layer: LayerCalico, Title: "Calico uses the wrong NIC",
 	Doc: `calico-node looks for its address at every start, and from v3.16 every minute. first-found walks the interfaces from the newest to the oldest, so a NIC that was added wins over the one the nodes talk by. Peers then open sessions and tunnels to an address they have no route to. Of two ends the one whose address is the smaller text waits (Passive) and says nothing; the other one dials in vain, so the error, if any, is at the other end.
 Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so, and where sessions stand, or pods of other nodes answer, the odd address is reached.`,
-	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
-		checks.BirdSocket.ID}, Explains: afterAddress,
+	Fix: setMethod, Wants: []string{link.IPAutodetect.ID}, RuledOut: []string{service.KubeProxyHealth.ID,
+		bgp.BirdSocket.ID}, Explains: afterAddress,
 	Match: func(f Findings) []Case { return misregistered(f, false) },
 }
 
@@ -53,8 +57,8 @@ var addressBridge = &Rule{
 	ID: "address-bridge", Layer: LayerCalico, Title: "Calico uses the address of a bridge as the node's address",
 	Doc: `As with another NIC, and the interface is a bridge that only this node has: br-<12 hex digits> from 'docker network create', docker0, virbr0, a bridge of a CNI plugin. first-found leaves out docker* and virbr* in every version, cni* since v3.15, br-* and podman* since v3.25.0 (it walks from the newest interface to the oldest, so the bridge wins); other names, such as br0, never. The same bridge address on two nodes makes the second calico-node end with "is already using the IPv4 address".
 Peers report "Network unreachable", or nothing at all, for an address like 172.18.0.1.`,
-	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
-		checks.BirdSocket.ID}, Explains: afterAddress,
+	Fix: setMethod, Wants: []string{link.IPAutodetect.ID}, RuledOut: []string{service.KubeProxyHealth.ID,
+		bgp.BirdSocket.ID}, Explains: afterAddress,
 	Match: func(f Findings) []Case { return misregistered(f, true) },
 }
 
@@ -65,9 +69,9 @@ func misregistered(f Findings, bridge bool) []Case {
 	for _, reg := range registeredElsewhere(f) {
 		family := familyOf(reg)
 		address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
-		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
-		_, knows := auto.Facts[checks.FactKeptOn]
-		on, kind := auto.Facts.Str(checks.FactKeptOn), auto.Facts.Str(checks.FactKeptOnKind)
+		auto, looked := at(f, link.IPAutodetect.ID, reg.Target)
+		_, knows := auto.Facts[link.FactKeptOn]
+		on, kind := auto.Facts.Str(link.FactKeptOn), auto.Facts.Str(link.FactKeptOnKind)
 		if knows && on == "" || isBridge(on, kind, address) != bridge {
 			continue
 		}
@@ -80,42 +84,42 @@ func misregistered(f Findings, bridge bool) []Case {
 		if on != "" {
 			where = " of " + on
 		}
-		method := cmp.Or(auto.Facts.Str(checks.FactMethod), "its autodetection")
+		method := cmp.Or(auto.Facts.Str(link.FactMethod), "its autodetection")
 		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
 		togetherElsewhere(f, reg, &c)
-		switch picked := auto.Facts.Str(checks.FactPicked); {
+		switch picked := auto.Facts.Str(link.FactPicked); {
 		case picked == address:
 			c.Says += fmt.Sprintf(": %s picks it", method)
 		case picked != "":
-			c.Says += fmt.Sprintf("; %s of Calico %s would pick %s now", method, auto.Facts.Str(checks.FactCalico), picked)
+			c.Says += fmt.Sprintf("; %s of Calico %s would pick %s now", method, auto.Facts.Str(link.FactCalico), picked)
 		}
 		if bridge {
 			c.Says += bridgeNote(on)
 		}
 		if looked {
 			c.For = append(c.For, clues(0, []Finding{auto})...)
-			if method := c.Args["method"].said; textsOf(auto, checks.FactAlternatives)[method] != "" {
+			if method := c.Args["method"].said; textsOf(auto, link.FactAlternatives)[method] != "" {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
-		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
+		sessions := keep(f.Of(bgp.BGPSession.ID), func(r Finding) bool {
 			return familyOf(r) == family &&
-				r.Facts.Str(checks.FactPeer) != ""
+				r.Facts.Str(bgp.FactPeer) != ""
 		})
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
 		if len(down) == 0 { // routes outlive a session
 			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
 		c.For = append(c.For, clues(0, down)...)
-		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
+		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(bgp.FactBGPState) == "Passive" }) {
 			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
 				address)
 		}
-		c.For = append(c.For, clues(0, keep(f.Elsewhere(checks.BGPSession.ID), func(r Finding) bool {
-			return bad(r.Status) && r.Facts.Str(checks.FactPeer) == address
+		c.For = append(c.For, clues(0, keep(f.Elsewhere(bgp.BGPSession.ID), func(r Finding) bool {
+			return bad(r.Status) && r.Facts.Str(bgp.FactPeer) == address
 		}))...)
-		c.Covers = append(pathFollows(f, family, ""), Covers(checks.NodeUplink.ID, checks.OverlayTunnels.ID,
-			checks.IPSetHosts.ID)...)
+		c.Covers = append(pathFollows(f, family, ""), Covers(link.NodeUplink.ID, overlay.OverlayTunnels.ID,
+			overlay.IPSetHosts.ID)...)
 		out = append(out, c)
 	}
 	return out
@@ -125,10 +129,10 @@ func misregistered(f Findings, bridge bool) []Case {
 // where nothing says that some do not.
 func crossing(f Findings, family int) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.EncapProof.ID, checks.PodPing.ID, checks.PodTCP.ID} {
+	for _, check := range []string{overlay.EncapProof.ID, pod.PodPing.ID, pod.PodTCP.ID} {
 		of := keep(f.Of(check), func(r Finding) bool {
-			return familyOf(r) == family && nodeOf(r) != f.Node && r.Facts[checks.FactUsed] != false &&
-				(check == checks.EncapProof.ID || nodeOf(r) != "")
+			return familyOf(r) == family && nodeOf(r) != f.Node && r.Facts[overlay.FactUsed] != false &&
+				(check == overlay.EncapProof.ID || nodeOf(r) != "")
 		})
 		if slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) }) {
 			return nil
@@ -180,7 +184,7 @@ func methodFor(family int, internal string, auto Finding) map[string]Arg {
 		args = map[string]Arg{"variable": own("IP6_AUTODETECTION_METHOD"), "field": own("nodeAddressAutodetectionV6")}
 	}
 	best := ""
-	tried := textsOf(auto, checks.FactAlternatives)
+	tried := textsOf(auto, link.FactAlternatives)
 	for _, kind := range []string{"kubernetes-internal-ip", "cidr=", "can-reach=", "interface="} {
 		for method, picked := range tried {
 			if strings.HasPrefix(method, kind) && settable(method) &&
@@ -245,8 +249,8 @@ var addressWillChange = &Rule{
 	Fix:   setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, auto := range f.Failed(checks.IPAutodetect.ID) {
-			picked, registered := auto.Facts.Str(checks.FactPicked), auto.Facts.Str(checks.FactRegistered)
+		for _, auto := range f.Failed(link.IPAutodetect.ID) {
+			picked, registered := auto.Facts.Str(link.FactPicked), auto.Facts.Str(probe.FactRegistered)
 			reg, ok := at(f, facts.CheckIPRegistered, auto.Target)
 			if picked == "" || registered == "" || ok && bad(reg.Status) {
 				continue
@@ -254,7 +258,7 @@ var addressWillChange = &Rule{
 			out = append(out, Case{
 				About: auto.Target, Family: familyOf(auto), For: clues(proof, []Finding{auto}),
 				Args: methodFor(familyOf(auto), registered, auto),
-				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(checks.FactMethod), picked, auto.Facts.Str(checks.FactInterface), registered),
+				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(link.FactMethod), picked, auto.Facts.Str(probe.FactInterface), registered),
 			})
 		}
 		return out
@@ -275,9 +279,9 @@ var addressGone = &Rule{
 	Explains: append([]string{"address-second-nic", "address-bridge"}, afterAddress...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, auto := range f.Of(checks.IPAutodetect.ID) {
-			on, knows := auto.Facts[checks.FactKeptOn]
-			registered := auto.Facts.Str(checks.FactRegistered)
+		for _, auto := range f.Of(link.IPAutodetect.ID) {
+			on, knows := auto.Facts[link.FactKeptOn]
+			registered := auto.Facts.Str(probe.FactRegistered)
 			if !knows || on != "" || registered == "" {
 				continue
 			}
@@ -287,7 +291,7 @@ var addressGone = &Rule{
 				About: auto.Target, Family: family, For: clues(proof, []Finding{auto}), Covers: pathFollows(f, family, ""),
 				Says: fmt.Sprintf("%s, which Calico registered for {node}, is on none of its interfaces", registered),
 			}
-			c.For = append(c.For, clues(0, keep(f.Bad(checks.BGPPort.ID), lost), keep(f.Bad(checks.BGPSession.ID), lost))...)
+			c.For = append(c.For, clues(0, keep(f.Bad(bgp.BGPPort.ID), lost), keep(f.Bad(bgp.BGPSession.ID), lost))...)
 			c.Covers = append(c.Covers, Cover{facts.CheckIPRegistered, auto.Target})
 			out = append(out, c)
 		}
@@ -321,12 +325,12 @@ var addressTaken = &Rule{
 			if internal != "" && internal != address {
 				says += fmt.Sprintf("; {node} itself has %s", internal)
 			}
-			auto, _ := at(f, checks.IPAutodetect.ID, reg.Target)
+			auto, _ := at(f, link.IPAutodetect.ID, reg.Target)
 			args := methodFor(familyOf(reg), internal, auto)
 			args["other"] = nodeArg(other)
 			out = append(out, Case{
 				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: clues(proof, []Finding{reg}),
-				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(checks.IPAutodetect.ID, checks.BGPExpected.ID)...),
+				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(link.IPAutodetect.ID, bgp.BGPExpected.ID)...),
 			})
 		}
 		return out
@@ -337,7 +341,7 @@ var addressTaken = &Rule{
 var peerAddress = &Rule{
 	ID: "peer-address", Layer: LayerPeers, Title: "another node is registered with an unreachable address",
 	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
-	Fix: setMethod, Wants: []string{checks.NodePing.ID},
+	Fix: setMethod, Wants: []string{link.NodePing.ID},
 	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead",
 		"peer-down", "tunnel-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
@@ -355,7 +359,7 @@ var peerAddress = &Rule{
 				c.Says += bridgeNote("")
 			}
 			silent, lives := Finding{}, false
-			for _, ping := range f.Of(checks.NodePing.ID) {
+			for _, ping := range f.Of(link.NodePing.ID) {
 				switch ping.Target {
 				case peer + " " + address:
 					silent = ping
@@ -366,9 +370,9 @@ var peerAddress = &Rule{
 			if bad(silent.Status) && lives {
 				c.For = append(c.For, clues(hint, []Finding{silent})...)
 			}
-			for _, s := range f.Of(checks.BGPSession.ID) {
+			for _, s := range f.Of(bgp.BGPSession.ID) {
 				switch {
-				case s.Facts.Str(checks.FactPeer) != address:
+				case s.Facts.Str(bgp.FactPeer) != address:
 				case bad(s.Status):
 					c.For = append(c.For, clues(0, []Finding{s})...)
 				default:

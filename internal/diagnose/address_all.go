@@ -1,8 +1,9 @@
 package diagnose
 
 import (
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -25,8 +26,8 @@ func allElsewhere(f Findings) []Finding {
 // family is down.
 func alive(f Findings, family int) []Finding {
 	var out []Finding
-	for _, s := range f.Of(checks.BGPSession.ID) {
-		peer := s.Facts.Str(checks.FactPeer)
+	for _, s := range f.Of(bgp.BGPSession.ID) {
+		peer := s.Facts.Str(bgp.FactPeer)
 		if familyOf(s) != family || peer == "" {
 			continue
 		}
@@ -34,7 +35,7 @@ func alive(f Findings, family int) []Finding {
 			return nil
 		}
 		name := nodeOf(s)
-		out = append(out, keep(f.Of(checks.NodePing.ID), func(r Finding) bool {
+		out = append(out, keep(f.Of(link.NodePing.ID), func(r Finding) bool {
 			return name != "" && r.Status == probe.OK && familyOf(r) == family && nodeOf(r) == name &&
 				r.Target != name+" "+peer
 		})...)

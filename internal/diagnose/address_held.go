@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -36,7 +36,7 @@ Told from an address that another pod of the cluster has by the route, which is 
 		},
 		Radius: "reading changes nothing; deleting an interface cuts off whatever is behind it, and nothing else",
 	},
-	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID},
+	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, cni.CNINodename.ID},
 	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		pods := keep(waitingPods(f, facts.StartsCNI), func(r Finding) bool {

@@ -3,8 +3,8 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -16,15 +16,15 @@ var detectionFindsNone = &Rule{
 	Fix:   setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, auto := range f.Of(checks.IPAutodetect.ID) {
-			registered, on := auto.Facts.Str(checks.FactRegistered), auto.Facts.Str(checks.FactKeptOn)
-			if auto.Status != probe.Warn || auto.Facts.Str(checks.FactPicked) != "" || registered == "" || on == "" {
+		for _, auto := range f.Of(link.IPAutodetect.ID) {
+			registered, on := auto.Facts.Str(probe.FactRegistered), auto.Facts.Str(link.FactKeptOn)
+			if auto.Status != probe.Warn || auto.Facts.Str(link.FactPicked) != "" || registered == "" || on == "" {
 				continue
 			}
 			out = append(out, Case{
 				About: auto.Target, Family: familyOf(auto), For: clues(strong, []Finding{auto}),
 				Args: methodFor(familyOf(auto), registered, auto),
-				Says: fmt.Sprintf("%s finds no address on {node}, and the registered %s is kept; a node that is new gets none", auto.Facts.Str(checks.FactMethod), registered),
+				Says: fmt.Sprintf("%s finds no address on {node}, and the registered %s is kept; a node that is new gets none", auto.Facts.Str(link.FactMethod), registered),
 			})
 		}
 		return out

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // addressTwice is an address for which two machines answer on the link.
@@ -22,12 +23,12 @@ Told from one machine with two NICs on one link, which answers by both, by what 
 		},
 		Radius: "reading changes nothing; without the other machine the neighbours ask again within a minute",
 	},
-	RuledOut: []string{checks.NodeUplink.ID},
+	RuledOut: []string{link.NodeUplink.ID},
 	Explains: append([]string{"neighbour-wrong", "kubelet-port-blocked"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Of(checks.NodeNeighbours.ID) {
-			macs := listOf(r, checks.FactTwins)
+		for _, r := range f.Of(link.NodeNeighbours.ID) {
+			macs := listOf(r, link.FactTwins)
 			if len(macs) == 0 {
 				continue
 			}
@@ -39,13 +40,13 @@ Told from one machine with two NICs on one link, which answers by both, by what 
 				}
 			}
 			c := Case{About: address, Peer: other, Family: familyOf(r), For: clues(proof, []Finding{r}),
-				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(r.Facts.Str(checks.FactInterface)),
+				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(r.Facts.Str(probe.FactInterface)),
 					"mac": checked(macs[0], isWord(strings.ReplaceAll(macs[0], ":", "")), "MAC"), "other": nodeArg(f.Node)},
 				Says: fmt.Sprintf("another machine on the link (MAC %s) answers for %s, the address of {node}", strings.Join(macs, ", "), address),
 			}
 			if other != "" {
 				lost := keep(badPaths(f, 4, allPaths), func(p Finding) bool { return nodeOf(p) == other })
-				lost = append(lost, keep(f.Bad(checks.BGPSession.ID), func(p Finding) bool { return nodeOf(p) == other })...)
+				lost = append(lost, keep(f.Bad(bgp.BGPSession.ID), func(p Finding) bool { return nodeOf(p) == other })...)
 				if len(lost) == 0 {
 					continue // one machine with two NICs is well
 				}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
@@ -39,7 +41,7 @@ func contradicted(f Findings, rule *Rule, c Case) []Clue {
 }
 
 // pingChecks are the checks by whose answers nodesApart stands in for the cause that they refute.
-var pingChecks = []string{checks.NodePing.ID, checks.PodPing.ID}
+var pingChecks = []string{link.NodePing.ID, pod.PodPing.ID}
 
 // nodesApart is what keeps this node and one other from each other, while a third node reaches both.
 var nodesApart = &Rule{
@@ -54,7 +56,7 @@ Told from a node that is down, and from one whose pods are unreachable, by the t
 			"ssh {other} 'sudo nft list ruleset | grep -n -i -e drop -e reject; ip neigh; ip route'"},
 		Radius: "a probe on the other node; the others only read",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
 	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {
 		var out []Case

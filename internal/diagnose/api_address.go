@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // apiAddressWrong is projectcalico/calico#8645.
@@ -23,11 +24,11 @@ Told from a node that is cut off by the API server's own addresses, which answer
 		OnlyIf: []probe.Conditional{{If: "the address is right again", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; a ConfigMap that is changed acts at the next start of each calico-node",
 	},
-	RuledOut: []string{checks.ServiceClusterIP.ID},
+	RuledOut: []string{service.ServiceClusterIP.ID},
 	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
-		told := inRole(f.Failed(checks.DatastoreLatency.ID), checks.RoleConfigured)
-		others := keep(toServers(f.Of(checks.DatastoreLatency.ID)), func(r Finding) bool {
+		told := inRole(f.Failed(datastore.DatastoreLatency.ID), datastore.RoleConfigured)
+		others := keep(toServers(f.Of(datastore.DatastoreLatency.ID)), func(r Finding) bool {
 			return r.Status != probe.Fail && answered(r.Status)
 		})
 		if len(told) == 0 || len(others) == 0 {
@@ -36,8 +37,8 @@ Told from a node that is cut off by the API server's own addresses, which answer
 		r := told[0]
 		return []Case{{
 			Says: fmt.Sprintf("%s tells calico-node on {node} that the API server is at %s, where none answers (%s); it answers at %s",
-				r.Facts.Str(checks.FactSetBy), r.Facts.Str(checks.FactAddress), reasonOf(r),
-				others[0].Facts.Str(checks.FactAddress)),
+				r.Facts.Str(datastore.FactSetBy), r.Facts.Str(probe.FactAddress), reasonOf(r),
+				others[0].Facts.Str(probe.FactAddress)),
 			For: append(clues(proof, told), clues(0, others[:1])...), Covers: slices.Concat(withoutDatastore, notStarted),
 		}}
 	},

@@ -5,8 +5,11 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // apiEndpointDead is an address behind the Service kubernetes at which nobody answers.
@@ -26,28 +29,28 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 		},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "api-slow"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		direct := toServers(f.Of(checks.DatastoreLatency.ID))
+		direct := toServers(f.Of(datastore.DatastoreLatency.ID))
 		living := keep(direct, func(r Finding) bool { return r.Status == probe.OK || r.Status == probe.Warn })
 		for _, dead := range keep(direct, func(r Finding) bool { return r.Status == probe.Fail }) {
 			if reason := reasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
-				reason == checks.CertificateExpired {
+				reason == kubelet.CertificateExpired {
 				continue
 			}
-			at, host := dead.Facts.Str(checks.FactAddress), ""
+			at, host := dead.Facts.Str(probe.FactAddress), ""
 			if addr, err := netip.ParseAddrPort(at); err == nil {
 				host = addr.Addr().String()
 			}
-			same := keep(f.Elsewhere(checks.DatastoreLatency.ID), func(r Finding) bool {
+			same := keep(f.Elsewhere(datastore.DatastoreLatency.ID), func(r Finding) bool {
 				return r.Target == dead.Target && answered(r.Status)
 			})
 			if len(keep(same, func(r Finding) bool { return r.Status != probe.Fail })) > 0 {
 				continue // it answers others: what lies between is at fault
 			}
-			slice, weight := dead.Facts.Str(checks.FactSlice), strong
+			slice, weight := dead.Facts.Str(datastore.FactSlice), strong
 			c := Case{
 				About: at, Family: familyOf(dead),
 				Says: fmt.Sprintf("the Service kubernetes leads to %s, where no API server answers (EndpointSlice default/kubernetes); others do", at),
@@ -63,9 +66,9 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 				}
 			}
 			c.For = append(clues(weight, []Finding{dead}), clues(0, same, living)...)
-			c.Covers = []Cover{{Check: checks.ServiceClusterIP.ID, About: "default/kubernetes"},
-				{Check: checks.DatastoreLatency.ID, About: "service"},
-				{Check: checks.InitStall.ID}}
+			c.Covers = []Cover{{Check: service.ServiceClusterIP.ID, About: "default/kubernetes"},
+				{Check: datastore.DatastoreLatency.ID, About: "service"},
+				{Check: start.InitStall.ID}}
 			out = append(out, c)
 		}
 		return out[:min(len(out), 2)]

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestArgs sees that no command of a recorded night is put together from nothing: a
@@ -80,7 +82,7 @@ func TestKnownNames(t *testing.T) {
 			}
 			f := read(t, section.Data)
 			// which says it better
-			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == checks.BirdSocket.ID })
+			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == bgp.BirdSocket.ID })
 			for _, c := range Explain(f, Rules()).Causes {
 				text += c.Says + "\n" + strings.Join(commandsOf(c.Fix), "\n") + "\n"
 			}
@@ -95,11 +97,11 @@ func TestKnownNames(t *testing.T) {
 func TestNodesWord(t *testing.T) {
 	t.Parallel()
 	for _, r := range []probe.Result{
-		{Check: checks.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactRoom: 1.0}},
-		{Check: checks.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactRoom: 1333.0}},
-		{Check: checks.IPAutodetect.ID, Target: "10.0.0.5", Status: probe.Fail, Facts: probe.Facts{
-			checks.FactPicked: "172.17.0.1", checks.FactRegistered: "10.0.0.5", checks.FactMethod: "first-found",
-			checks.FactAlternatives: map[string]any{"cidr=203.0.113.0/32": "10.0.0.5"},
+		{Check: cni.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{cni.FactRoom: 1.0}},
+		{Check: cni.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{cni.FactRoom: 1333.0}},
+		{Check: link.IPAutodetect.ID, Target: "10.0.0.5", Status: probe.Fail, Facts: probe.Facts{
+			link.FactPicked: "172.17.0.1", probe.FactRegistered: "10.0.0.5", link.FactMethod: "first-found",
+			link.FactAlternatives: map[string]any{"cidr=203.0.113.0/32": "10.0.0.5"},
 		}},
 	} {
 		causes := Explain(Findings{Node: "n", All: []Finding{{Node: "n", Result: r}}}, Rules()).Causes

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -25,28 +26,28 @@ type session struct {
 // downSessions are those that are not established.
 func downSessions(f Findings) []session {
 	var out []session
-	for _, r := range f.Bad(checks.BGPSession.ID) {
-		if r.Facts.Str(checks.FactPeer) == "" {
+	for _, r := range f.Bad(bgp.BGPSession.ID) {
+		if r.Facts.Str(bgp.FactPeer) == "" {
 			continue
 		}
 		s := session{Finding: r}
-		s.port, s.ported = ofPeer(f, checks.BGPPort.ID, r)
-		s.ping, s.pinged = ofPeer(f, checks.NodePing.ID, r)
+		s.port, s.ported = ofPeer(f, bgp.BGPPort.ID, r)
+		s.ping, s.pinged = ofPeer(f, link.NodePing.ID, r)
 		if peer := nodeOf(r); peer != "" {
 			of := f.At(peer)
-			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool {
+			s.there = keep(of.Of(bgp.BGPSession.ID), func(o Finding) bool {
 				return nodeOf(o) == f.Node &&
 					familyOf(o) == familyOf(r)
 			})
-			s.theirBirds = birdOf(of, checks.BirdSocket.ID, familyOf(r))
-			s.listens = keep(of.Of(checks.BGPPort.ID), func(o Finding) bool {
+			s.theirBirds = birdOf(of, bgp.BirdSocket.ID, familyOf(r))
+			s.listens = keep(of.Of(bgp.BGPPort.ID), func(o Finding) bool {
 				_,
-					said := o.Facts[checks.FactListening]
+					said := o.Facts[probe.FactListening]
 				return said
 			})
-			s.outside = keep(of.Of(checks.NeighbourReach.ID), func(o Finding) bool {
+			s.outside = keep(of.Of(link.NeighbourReach.ID), func(o Finding) bool {
 				return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected" &&
-					holds(o.Facts, checks.FactPort, s.port.Facts[checks.FactPort])
+					holds(o.Facts, probe.FactPort, s.port.Facts[probe.FactPort])
 			})
 		}
 		out = append(out, s)
@@ -60,7 +61,7 @@ func ofPeer(f Findings, check string, s Finding) (Finding, bool) {
 	if r, ok := at(f, check, s.Target); ok {
 		return r, true
 	}
-	peer := " " + s.Facts.Str(checks.FactPeer)
+	peer := " " + s.Facts.Str(bgp.FactPeer)
 	for _, r := range f.Of(check) {
 		if r.From == "" && strings.HasSuffix(r.Target, peer) {
 			return r, true
@@ -71,7 +72,7 @@ func ofPeer(f Findings, check string, s Finding) (Finding, bool) {
 
 // answers tells whether the peer's machine answered a ping at the session's address.
 func (s session) answers() bool {
-	lives := s.ping.Facts[checks.FactLives] == true
+	lives := s.ping.Facts[probe.FactLives] == true
 	return s.pinged && (lives || !bad(s.ping.Status) && answered(s.ping.Status))
 }
 
@@ -88,9 +89,9 @@ func (s session) refusal() string {
 // this node could reach.
 func (s session) elsewhere() bool {
 	return len(s.listens) > 0 && !slices.ContainsFunc(s.listens, func(r Finding) bool {
-		return slices.ContainsFunc(listOf(r, checks.FactListening), func(at string) bool {
+		return slices.ContainsFunc(listOf(r, probe.FactListening), func(at string) bool {
 			listener, err := netip.ParseAddrPort(at)
-			peer := s.Facts.Str(checks.FactPeer)
+			peer := s.Facts.Str(bgp.FactPeer)
 			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() &&
 				listener.Addr().Is6() == (familyOf(s.Finding) == 6))
 		})
@@ -99,11 +100,11 @@ func (s session) elsewhere() bool {
 
 // instead says where the peer listens, where that is no address this node could reach.
 func (s session) instead() string {
-	at := listOf(s.listens[0], checks.FactListening)
+	at := listOf(s.listens[0], probe.FactListening)
 	if len(at) == 0 {
 		return nodeOf(s.Finding) + ": " + s.listens[0].Saw
 	}
-	return fmt.Sprintf("nothing on %s for %s, only %s", nodeOf(s.Finding), s.Facts.Str(checks.FactPeer),
+	return fmt.Sprintf("nothing on %s for %s, only %s", nodeOf(s.Finding), s.Facts.Str(bgp.FactPeer),
 		strings.Join(at, ", "))
 }
 
@@ -127,7 +128,7 @@ func (s session) where() *probe.Fix {
 func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	var out []Case
 	for _, s := range downSessions(f) {
-		peer, node := s.Facts.Str(checks.FactPeer), nodeOf(s.Finding)
+		peer, node := s.Facts.Str(bgp.FactPeer), nodeOf(s.Finding)
 		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding),
 			Args: map[string]Arg{"peer": addressArg(peer)}}
 		if node != "" {
@@ -151,11 +152,11 @@ var bgpFiltered = &Rule{
 			"ssh {node} sudo iptables-save | grep -n -e 179"},
 		Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true ||
+			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[probe.FactPassword] == true ||
 				reasonOf(s.Finding) == "password" || s.forPassword(f) {
 				return false
 			}
@@ -164,7 +165,7 @@ var bgpFiltered = &Rule{
 			if reasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
 				c.Against = clues(hint, []Finding{s.Finding})
 			}
-			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[checks.FactPort], s.Target)
+			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
 			shutBy(f, s, c)
 			return true
 		})
@@ -195,7 +196,7 @@ var bgpRejected = &Rule{
 			"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"}}},
 		Radius: "reading changes nothing; that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-filtered", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
@@ -204,7 +205,7 @@ var bgpRejected = &Rule{
 			case reason == "denied":
 				c.For = append(clues(proof, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
-				port, _ := s.port.Facts.Num(checks.FactPort)
+				port, _ := s.port.Facts.Num(probe.FactPort)
 				c.Args["port"], c.Args["iptables"] = numberArg(port), own(map[bool]string{true: "ip6tables",
 					false: "iptables"}[c.Family == 6])
 				c.Fix = openOutput
@@ -251,7 +252,7 @@ var peerBirdDead = &Rule{
 			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
@@ -278,7 +279,7 @@ var peerBirdDead = &Rule{
 				c.For = append(c.For, clues(0, s.listens)...)
 				c.Says += " (" + s.instead() + ")"
 			case len(dead) > 0:
-				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID,
+				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
 					dead[0].Saw)
 			}
 			return true
@@ -298,7 +299,7 @@ var bgpWrongAS = &Rule{
 		},
 		Radius: "both only read; a changed number restarts the sessions of every node it is for",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
@@ -309,21 +310,21 @@ var bgpWrongAS = &Rule{
 				c.For = append(clues(proof, []Finding{s.Finding}), clues(0, s.there)...)
 			case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
 				c.For = append(clues(proof, theirs), clues(0, []Finding{s.Finding})...)
-				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(checks.FactASNumber))
+				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
 				return true
 			default:
 				return false
 			}
-			if s.Facts[checks.FactHeard] == true {
+			if s.Facts[bgp.FactHeard] == true {
 				who = s.Target + " expects another AS number of {node} than it has"
 				for _, theirs := range s.there {
-					if as := theirs.Facts.Str(checks.FactASNumber); as != "" {
+					if as := theirs.Facts.Str(bgp.FactASNumber); as != "" {
 						who += " (it expects " + as + ")"
 						break
 					}
 				}
 			}
-			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(checks.FactASNumber))
+			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(bgp.FactASNumber))
 			return true
 		})
 	},
@@ -340,7 +341,7 @@ var bgpUnknownPeer = &Rule{
 			`kubectl get nodes -o custom-columns='NAME:.metadata.name,BGP:.metadata.annotations.projectcalico\.org/IPv4Address'`},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodePing.ID},
+	RuledOut: []string{link.NodePing.ID},
 	Explains: []string{"bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {

@@ -3,8 +3,10 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // bgpRoutesFiltered is a session that stands and carries nothing.
@@ -21,22 +23,22 @@ Told from a session that is down by its state; from a node without blocks, which
 		},
 		Radius: "reading changes nothing; a changed filter holds for every session that names it, at once",
 	},
-	RuledOut: []string{checks.BGPPort.ID, checks.BGPExpected.ID},
+	RuledOut: []string{bgp.BGPPort.ID, bgp.BGPExpected.ID},
 	Explains: []string{"route-not-made", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Bad(checks.BGPSession.ID) {
-			if r.Facts[checks.FactUpdates] == nil {
+		for _, r := range f.Bad(bgp.BGPSession.ID) {
+			if r.Facts[bgp.FactUpdates] == nil {
 				continue
 			}
 			peer := nodeOf(r)
 			c := Case{About: peer, Peer: peer, Family: familyOf(r), For: clues(strong, []Finding{r}),
 				Says:   fmt.Sprintf("between {node} and %s: %s", peer, r.Saw),
 				Covers: pathFollows(f, familyOf(r), peer)}
-			if r.Facts.Str(checks.FactFilters) != "" {
+			if r.Facts.Str(bgp.FactFilters) != "" {
 				c.For[0].Weight = proof
 			}
-			for _, check := range []string{checks.RouteBlocks.ID, checks.PodPing.ID} { // the other end lacks the route
+			for _, check := range []string{route.RouteBlocks.ID, pod.PodPing.ID} { // the other end lacks the route
 				c.For = append(c.For, clues(hint, keep(f.Elsewhere(check), func(o Finding) bool {
 					return o.Node == peer && o.Status == probe.Fail && familyOf(o) == familyOf(r)
 				}))...)

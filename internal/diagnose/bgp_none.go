@@ -3,8 +3,11 @@ package diagnose
 import (
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -25,7 +28,7 @@ Told from sessions that are down by there being none; from a network that knows 
 			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
 		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID},
 	Explains: []string{"peer-pods", "route-not-in-kernel", "tunnel-filtered", "pods-filtered", "dns-down",
 		"service-path-broken"},
 	Match: func(f Findings) []Case {
@@ -34,8 +37,8 @@ Told from sessions that are down by there being none; from a network that knows 
 		if len(none) == 0 {
 			return nil
 		}
-		missed := f.Failed(checks.RouteBlocks.ID)
-		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID} {
+		missed := f.Failed(route.RouteBlocks.ID)
+		for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
 			missed = append(missed, keep(f.Failed(check), func(r Finding) bool {
 				return nodeOf(r) != "" && nodeOf(r) != f.Node
 			})...)
@@ -45,7 +48,7 @@ Told from sessions that are down by there being none; from a network that knows 
 		}
 		c := Case{Says: "no other node tells {node} where its pods are: " + none[0].Saw,
 			For:    append(clues(strong, none), clues(hint, missed)...),
-			Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID, facts.CheckBGPPeering)...)}
+			Covers: append(pathFollows(f, 0, ""), Covers(route.RouteBlocks.ID, facts.CheckBGPPeering)...)}
 		c.Args = map[string]Arg{"reflector": nodeArg(f.Node)}
 		if at := listOf(none[0], facts.Reflectors); len(at) > 0 {
 			c.Args["reflector"] = nodeArg(at[0])

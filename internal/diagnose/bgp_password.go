@@ -3,8 +3,8 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // bgpPassword is TCP MD5 that does not fit.
@@ -22,7 +22,7 @@ Told from a firewall by these counters, which stand still there.`,
 	Match: func(f Findings) []Case {
 		signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
 		return perSession(f, func(s session, c *Case) bool {
-			here := s.ported && s.port.Facts[checks.FactPassword] == true
+			here := s.ported && s.port.Facts[probe.FactPassword] == true
 			open := s.ported && s.port.Status == probe.OK
 			c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
 			switch {
@@ -54,13 +54,13 @@ Told from a firewall by these counters, which stand still there.`,
 // signatures is what the kernel says of passwords, and how much it weighs. One that grows is of
 // now. Unsigned segments may be those of a probe, so their number since boot is a hint alone.
 func signatures(f Findings) []Clue {
-	for _, r := range f.Of(checks.BGPSession.ID) {
-		grew, counted := r.Facts.Num(checks.FactMD5Grew)
+	for _, r := range f.Of(bgp.BGPSession.ID) {
+		grew, counted := r.Facts.Num(bgp.FactMD5Grew)
 		switch {
 		case !counted:
-		case grew > 0, r.Facts.Str(checks.FactMD5) == checks.MD5Unexpected:
+		case grew > 0, r.Facts.Str(bgp.FactMD5) == bgp.MD5Unexpected:
 			return []Clue{{Finding: r, Weight: strong}}
-		case r.Facts.Str(checks.FactMD5) != "":
+		case r.Facts.Str(bgp.FactMD5) != "":
 			return []Clue{{Finding: r, Weight: hint}}
 		}
 	}
@@ -71,7 +71,7 @@ func signatures(f Findings) []Clue {
 func (s session) forPassword(f Findings) bool {
 	signed := signatures(f)
 	return len(signed) > 0 && signed[0].Weight == strong &&
-		s.signing(signed[0], s.port.Facts[checks.FactPassword] == true, len(downSessions(f)) == 1)
+		s.signing(signed[0], s.port.Facts[probe.FactPassword] == true, len(downSessions(f)) == 1)
 }
 
 // signing tells whether what the kernel counts may be about this session. By the API it is known
@@ -82,26 +82,26 @@ func (s session) signing(r Clue, here, alone bool) bool {
 	default:
 		return false
 	}
-	if state := s.Facts.Str(checks.FactBGPState); reasonOf(s.Finding) == "refused" || state == "Idle" {
+	if state := s.Facts.Str(bgp.FactBGPState); reasonOf(s.Finding) == "refused" || state == "Idle" {
 		return false
 	}
 	if r.Weight < strong {
 		return here
 	}
-	return alone || here != (r.Facts.Str(checks.FactMD5) == checks.MD5Unexpected)
+	return alone || here != (r.Facts.Str(bgp.FactMD5) == bgp.MD5Unexpected)
 }
 
 // thereSigned is what the other end's kernel says.
 func (s session) thereSigned(f Findings) []Finding {
-	return keep(f.At(nodeOf(s.Finding)).Of(checks.BGPSession.ID), about(checks.TargetMD5))
+	return keep(f.At(nodeOf(s.Finding)).Of(bgp.BGPSession.ID), about(bgp.TargetMD5))
 }
 
 // side says which end has a password.
 func side(r Finding, peer string) string {
-	switch r.Facts.Str(checks.FactMD5) {
-	case checks.MD5Missing:
+	switch r.Facts.Str(bgp.FactMD5) {
+	case bgp.MD5Missing:
 		return fmt.Sprintf("{node} has a password for the session with %s, which has none: %s", peer, r.Saw)
-	case checks.MD5Unexpected:
+	case bgp.MD5Unexpected:
 		return fmt.Sprintf("%s has a password for the session, and {node} has none: %s", peer, r.Saw)
 	}
 	return fmt.Sprintf("{node} and %s have different passwords for their session: %s", peer, r.Saw)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -19,10 +20,10 @@ var bgpOneWay = &Rule{
 		Manifest: []string{"ssh {node} ping -M do -s 1472 -c 3 {peer}", "calico-probe run --node {node} --profile deep"},
 		Radius:   "nothing: three packets, and a second probe on another node",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			state := s.Facts.Str(checks.FactBGPState)
+			state := s.Facts.Str(bgp.FactBGPState)
 			hangs := (state == "OpenSent" || state == "OpenConfirm") && reasonOf(s.Finding) == ""
 			if reasonOf(s.Finding) != "hold-expired" && !hangs || s.refusal() != "" || !s.answers() {
 				return false
@@ -47,7 +48,7 @@ var bgpWaits = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.Facts.Str(checks.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" ||
+			if s.Facts.Str(bgp.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" ||
 				!s.ported {
 				return false
 			}
@@ -79,18 +80,18 @@ Told from a node that does not answer by the API, which has no node of that addr
 			Manifest: []string{`kubectl patch bgpconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`}}},
 		Radius: "reading changes nothing; the mesh gives every node a session with every other one",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold", "peer-pods"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			silent := []string{"timeout", "host-unreachable", "net-unreachable"}
 			said := cmp.Or(s.refusal(), reasonOf(s.Finding))
-			secret := s.port.Facts[checks.FactPassword] == true || reasonOf(s.Finding) == "password" || s.forPassword(f)
+			secret := s.port.Facts[probe.FactPassword] == true || reasonOf(s.Finding) == "password" || s.forPassword(f)
 			if nodeOf(s.Finding) != "" || !s.ported || s.answers() || secret || !slices.Contains(silent, said) {
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
-			other := keep(f.Elsewhere(checks.BGPPort.ID),
+			other := keep(f.Elsewhere(bgp.BGPPort.ID),
 				func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
 			if len(other) > 0 && said != "timeout" { // which a firewall makes too
 				c.For = append(c.For, clues(hint, other[:1])...)

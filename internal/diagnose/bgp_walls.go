@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // shutter is a rule of a node's own firewall that refuses a port, and where it was seen.
@@ -20,7 +20,7 @@ type shutter struct {
 // shutterOf finds a rule on a node that drops or rejects a TCP port, by what node-state lists of the
 // firewalls that are neither Calico's nor kube-proxy's.
 func shutterOf(f Findings, port int) (shutter, bool) {
-	walls := stateOf(f)[checks.AreaFirewall]
+	walls := stateOf(f)[nodestate.AreaFirewall]
 	if walls == nil {
 		return shutter{}, false
 	}
@@ -36,7 +36,7 @@ func shutterOf(f Findings, port int) (shutter, bool) {
 // shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
 // two ends lists it: the peer's first, then this node's own.
 func shutBy(f Findings, s session, c *Case) {
-	known, _ := s.port.Facts.Num(checks.FactPort)
+	known, _ := s.port.Facts.Num(probe.FactPort)
 	port := cmp.Or(int(known), 179)
 	for _, at := range []string{nodeOf(s.Finding), f.Node} {
 		if at == "" {

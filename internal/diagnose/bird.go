@@ -5,8 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -24,13 +29,13 @@ func birdOf(f Findings, check string, family int) []Finding {
 
 // deaf are the families whose BIRD does not answer.
 func deaf(f Findings) []Finding {
-	return keep(f.Failed(checks.BirdSocket.ID), func(r Finding) bool { return familyOf(r) != 0 })
+	return keep(f.Failed(bgp.BirdSocket.ID), func(r Finding) bool { return familyOf(r) != 0 })
 }
 
 // unsettled tells whether calico-node starts, or is killed before its start is over:
 // then no daemon of it that is not there is a fault of its own.
 func unsettled(f Findings) bool {
-	return len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0
+	return len(cutShort(f)) > 0 || len(f.With(start.StartupBudget.ID, start.FactOver, false)) > 0
 }
 
 // birdSocketGone is a BIRD that works and that nobody can ask.
@@ -38,17 +43,17 @@ var birdSocketGone = &Rule{
 	ID: "bird-socket-gone", Layer: LayerCalico, Title: "BIRD runs, but its control socket is gone",
 	Doc: `Somebody or something deleted bird.ctl or bird6.ctl below /var/run/calico: a clean-up of /run, another calico-node that was started beside it, a volume that was unmounted. BIRD runs on and keeps its sessions and routes; but calico-node's readiness probe asks by that socket, so the pod is not ready, and nobody can ask BIRD for its state. It makes the socket when it starts, never later.
 Told from a BIRD that does not run by its process, and by a session that is up.`,
-	Fix: startAnew, RuledOut: []string{checks.NodeUplink.ID, checks.FelixLive.ID}, Explains: []string{"bird-dead"},
+	Fix: startAnew, RuledOut: []string{link.NodeUplink.ID, felix.FelixLive.ID}, Explains: []string{"bird-dead"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, socket := range deaf(f) {
 			family := familyOf(socket)
-			up := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
-				return familyOf(r) == family && r.Facts[checks.FactSessionUp] == true
+			up := keep(f.Of(bgp.BGPPort.ID), func(r Finding) bool {
+				return familyOf(r) == family && r.Facts[probe.FactSessionUp] == true
 			})
-			runs := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool {
-				pid, _ := r.Facts.Num(checks.FactPID)
-				return r.Status == probe.OK && pid > 0 && r.Facts[checks.FactRuns] != false
+			runs := keep(birdOf(f, bgp.BirdConfig.ID, family), func(r Finding) bool {
+				pid, _ := r.Facts.Num(probe.FactPID)
+				return r.Status == probe.OK && pid > 0 && r.Facts[bgp.FactRuns] != false
 			})
 			if reasonOf(socket) != "missing" || len(up) == 0 || len(runs) == 0 {
 				continue
@@ -57,7 +62,7 @@ Told from a BIRD that does not run by its process, and by a session that is up.`
 				About: familyName(family), Family: family, For: append(clues(strong, []Finding{socket}), clues(hint, up[:1])...),
 				Says: "BIRD for " + familyName(family) + " runs on {node} and has sessions, and its control socket is gone: calico-node " +
 					"is not ready for that alone",
-				Covers: append(Covers(checks.BGPExpected.ID, checks.BGPSession.ID), unready(f)...),
+				Covers: append(Covers(bgp.BGPExpected.ID, bgp.BGPSession.ID), unready(f)...),
 			})
 		}
 		return out
@@ -69,8 +74,8 @@ var birdDead = &Rule{
 	ID: "bird-dead", Layer: LayerCalico, Symptom: true, Title: "BIRD is not running on this node, or hangs",
 	Doc: `The socket is there and nobody listens: BIRD ended and left it behind; or it takes the connection and says nothing: it is frozen, or starved of CPU. The routes it wrote stay in the kernel (persist), so pods are often still reached while calico-node is not ready, until a route changes. Peers see "Connection refused" or "Connection closed", and their sessions are well as soon as it lives again.
 Told from a BIRD that was never configured by confd's file, from a port that another program holds by who listens on it, and from a firewall by its own socket, which no packet takes part in.`,
-	Fix: startAnew, Wants: []string{checks.BirdSocket.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID,
-		checks.FelixLive.ID},
+	Fix: startAnew, Wants: []string{bgp.BirdSocket.ID}, RuledOut: []string{link.NodeUplink.ID, link.NodePing.ID,
+		felix.FelixLive.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, socket := range deaf(f) {
@@ -87,10 +92,10 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			}
 			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}),
 				Covers: pathFollows(f, family, "")}
-			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
+			c.Covers = append(c.Covers, Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...)
 			pod := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.APIReason) == "" })
-			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
-				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			ended := keep(birdOf(f, bgp.BirdConfig.ID, family),
+				func(r Finding) bool { return r.Facts[bgp.FactRuns] == false })
 			sure := hint
 			if unsettled(f) {
 				sure = 0
@@ -119,23 +124,23 @@ var birdUnfed = &Rule{
 			"kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodeUplink.ID}, Explains: []string{"bird-dead", "bgp-peers-missing"},
+	RuledOut: []string{link.NodeUplink.ID}, Explains: []string{"bird-dead", "bgp-peers-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool {
+		for _, file := range keep(f.Failed(bgp.BirdConfig.ID), func(r Finding) bool {
 			return reasonOf(r) == "missing" ||
 				reasonOf(r) == "empty"
 		}) {
 			// Seconds of this are part of every start; then why the start does not end is the cause.
 			weight := proof
-			if unsettled(f) || len(f.Bad(checks.FelixReady.ID)) > 0 {
+			if unsettled(f) || len(f.Bad(felix.FelixReady.ID)) > 0 {
 				weight = strong // Felix does not get what confd waits for either
 			}
 			out = append(out, Case{
 				About: familyName(familyOf(file)), Family: familyOf(file),
 				Says: "confd on {node} has not written what BIRD is to do, so BIRD cannot run or has no peers",
 				For:  clues(weight, []Finding{file}), Covers: append(pathFollows(f, familyOf(file), ""),
-					Covers(checks.BirdSocket.ID, checks.BGPExpected.ID, checks.TyphaReach.ID)...),
+					Covers(bgp.BirdSocket.ID, bgp.BGPExpected.ID, datastore.TyphaReach.ID)...),
 			})
 		}
 		return out
@@ -185,16 +190,16 @@ var bgpRestartHold = &Rule{
 	Explains: []string{"peer-down", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, whole := range keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool {
+		for _, whole := range keep(f.Bad(bgp.BGPSession.ID), func(r Finding) bool {
 			_,
-				held := r.Facts.Num(checks.FactWaitLeft)
+				held := r.Facts.Num(bgp.FactWaitLeft)
 			return held
 		}) {
-			left, _ := whole.Facts.Num(checks.FactWaitLeft)
+			left, _ := whole.Facts.Num(bgp.FactWaitLeft)
 			var names []string
-			weight, blockers := proof, listOf(whole, checks.FactBlockers)
+			weight, blockers := proof, listOf(whole, bgp.FactBlockers)
 			if slices.ContainsFunc(downSessions(f), func(s session) bool {
-				return s.answers() && slices.Contains(blockers, s.Facts.Str(checks.FactPeer))
+				return s.answers() && slices.Contains(blockers, s.Facts.Str(bgp.FactPeer))
 			}) {
 				weight = strong // that machine lives: why its session does not come up is the reason
 			}
@@ -205,8 +210,8 @@ var bgpRestartHold = &Rule{
 				Covers: pathFollows(f, familyOf(whole), "")}
 			for _, blocker := range blockers {
 				name := blocker
-				for _, s := range f.Of(checks.BGPSession.ID) {
-					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
+				for _, s := range f.Of(bgp.BGPSession.ID) {
+					if s.Facts.Str(bgp.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
 						if s.Facts.Str(probe.FactNodeState) == probe.NodeSilent {
 							c.Args, c.Fix = map[string]Arg{"gone": nodeArg(nodeOf(s))}, dropBlocker
@@ -223,8 +228,8 @@ var bgpRestartHold = &Rule{
 			if len(names) > 0 {
 				c.Says += ", waiting for " + strings.Join(names, ", ")
 			}
-			c.For = append(c.For, clues(0, keep(f.Bad(checks.RouteBlocks.ID),
-				func(r Finding) bool { return len(listOf(r, checks.FactInBIRD)) > 0 }))...)
+			c.For = append(c.For, clues(0, keep(f.Bad(route.RouteBlocks.ID),
+				func(r Finding) bool { return len(listOf(r, route.FactInBIRD)) > 0 }))...)
 			out = append(out, c)
 		}
 		return out
@@ -235,11 +240,11 @@ var bgpRestartHold = &Rule{
 var bgpPeersMissing = &Rule{
 	ID: "bgp-peers-missing", Layer: LayerCalico, Title: "BIRD lacks peers that Calico's resources configure",
 	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not received it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
-	Fix: startAnew, Wants: []string{checks.BirdConfig.ID},
+	Fix: startAnew, Wants: []string{bgp.BirdConfig.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.BGPExpected.ID) {
-			lacks := listOf(r, checks.FactMissing)
+		for _, r := range f.Failed(bgp.BGPExpected.ID) {
+			lacks := listOf(r, probe.FactMissing)
 			if len(lacks) == 0 {
 				continue
 			}
@@ -249,7 +254,7 @@ var bgpPeersMissing = &Rule{
 				Says: fmt.Sprintf("BIRD on {node} was not told of %s: confd does not follow Calico's resources",
 					strings.Join(lacks, ", ")),
 			}
-			if old := keep(f.Failed(checks.BirdConfig.ID), func(b Finding) bool {
+			if old := keep(f.Failed(bgp.BirdConfig.ID), func(b Finding) bool {
 				return reasonOf(b) == "not-loaded" &&
 					familyOf(b) == familyOf(r)
 			}); len(old) > 0 {
@@ -257,7 +262,7 @@ var bgpPeersMissing = &Rule{
 				c.Says = fmt.Sprintf("BIRD on {node} has not loaded the configuration that confd wrote, and lacks %s",
 					strings.Join(lacks, ", "))
 			}
-			c.For = append(c.For, clues(hint, f.Failed(checks.TyphaReach.ID))...)
+			c.For = append(c.For, clues(hint, f.Failed(datastore.TyphaReach.ID))...)
 			out = append(out, c)
 		}
 		return out

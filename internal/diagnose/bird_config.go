@@ -3,8 +3,10 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -25,25 +27,25 @@ Told from a BIRD that is dead or frozen by the line in calico-node's log; from o
 			Manifest: []string{"kubectl -n {namespace} edit daemonset {daemonset}"}}},
 		Radius: "reading changes nothing; a corrected resource reaches BIRD on every node within seconds; a changed DaemonSet restarts calico-node on one node after the other",
 	},
-	RuledOut: []string{checks.NodeUplink.ID, checks.FelixLive.ID},
+	RuledOut: []string{link.NodeUplink.ID, felix.FelixLive.ID},
 	Explains: []string{"bird-dead", "bird-unfed", "bgp-peers-missing", "calico-ends", "bgp-restart-hold"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range writes(f, logs.SaysBIRDConfig) {
 			family := familyOf(r)
 			down := keep(deaf(f), func(s Finding) bool { return familyOf(s) == family })
-			down = append(down, keep(birdOf(f, checks.BirdConfig.ID, family),
-				func(c Finding) bool { return c.Facts[checks.FactRuns] == false })...)
-			file := r.Facts.Str(checks.FactFile)
-			line, _ := r.Facts.Num(checks.FactAtLine)
+			down = append(down, keep(birdOf(f, bgp.BirdConfig.ID, family),
+				func(c Finding) bool { return c.Facts[bgp.FactRuns] == false })...)
+			file := r.Facts.Str(probe.FactFile)
+			line, _ := r.Facts.Num(logs.FactAtLine)
 			c := Case{About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, down)...),
 				Args:   map[string]Arg{"file": fileArg(file), "atline": numberArg(line)},
-				Covers: append(pathFollows(f, family, ""), Covers(checks.CalicoErrors.ID, checks.CalicoLog.ID)...)}
+				Covers: append(pathFollows(f, family, ""), Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID)...)}
 			c.Says = fmt.Sprintf("BIRD for %s on {node} rejects line %.0f of %s: %s", familyName(family), line, file, quotedLine(r))
 			if len(down) == 0 {
 				c.Says += "; it keeps the configuration it had"
 			} else {
-				c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BirdSocket.ID, checks.BGPExpected.ID)...)
+				c.Covers = append(c.Covers, Covers(bgp.BirdConfig.ID, bgp.BirdSocket.ID, bgp.BGPExpected.ID)...)
 			}
 			out = append(out, c)
 		}

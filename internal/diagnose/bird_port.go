@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // birdPortTaken is another routing daemon on the node.
@@ -26,8 +26,8 @@ var birdPortTaken = &Rule{
 		out := append(withoutListener(f), peersWithoutListener(f)...)
 		for _, socket := range deaf(f) {
 			family := familyOf(socket)
-			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
-				return slices.ContainsFunc(listOf(r, checks.FactListening),
+			holds := keep(f.Of(bgp.BGPPort.ID), func(r Finding) bool {
+				return slices.ContainsFunc(listOf(r, probe.FactListening),
 					func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
 			})
 			if reasonOf(socket) != "refused" || len(holds) == 0 {
@@ -35,15 +35,15 @@ var birdPortTaken = &Rule{
 			}
 			c := Case{
 				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}),
-				Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
+				Covers: append(pathFollows(f, family, ""), Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
-					familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
+					familyName(family), strings.Join(listOf(holds[0], probe.FactListening), ", ")),
 			}
-			if who := holds[0].Facts.Str(checks.FactHeldBy); who != "" {
+			if who := holds[0].Facts.Str(probe.FactHeldBy); who != "" {
 				c.Says += ": " + who
 			}
-			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
-				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			ended := keep(birdOf(f, bgp.BirdConfig.ID, family),
+				func(r Finding) bool { return r.Facts[bgp.FactRuns] == false })
 			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
 			out = append(out, c)
 		}
@@ -64,11 +64,11 @@ var freePeersPort = &probe.Fix{
 // takes this node's connection and closes it.
 func peersWithoutListener(f Findings) []Case {
 	var out []Case
-	for _, r := range f.Elsewhere(checks.BGPSession.ID) {
+	for _, r := range f.Elsewhere(bgp.BGPSession.ID) {
 		if !bad(r.Status) || reasonOf(r) != "no-listener" || nodeOf(r) != f.Node {
 			continue
 		}
-		here := keep(f.Bad(checks.BGPSession.ID), func(o Finding) bool {
+		here := keep(f.Bad(bgp.BGPSession.ID), func(o Finding) bool {
 			return nodeOf(o) == r.Node && familyOf(o) == familyOf(r)
 		})
 		out = append(out, Case{
@@ -76,7 +76,7 @@ func peersWithoutListener(f Findings) []Case {
 			For:    append(clues(strong, here), clues(strong, []Finding{r})...),
 			Covers: pathFollows(f, familyOf(r), r.Node),
 			Says: fmt.Sprintf("BIRD on %s could not open BGP's port, which another program holds there: it reports %q for its session with {node}",
-				r.Node, r.Facts.Str(checks.FactLastError)),
+				r.Node, r.Facts.Str(bgp.FactLastError)),
 		})
 	}
 	return out
@@ -86,19 +86,19 @@ func peersWithoutListener(f Findings) []Case {
 func withoutListener(f Findings) []Case {
 	var out []Case
 	for _, family := range []int{4, 6} {
-		down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool {
+		down := keep(f.Bad(bgp.BGPSession.ID), func(r Finding) bool {
 			return reasonOf(r) == "no-listener" && familyOf(r) == family
 		})
 		if len(down) == 0 {
 			continue
 		}
-		holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool { return len(listOf(r, checks.FactListening)) > 0 })
+		holds := keep(f.Of(bgp.BGPPort.ID), func(r Finding) bool { return len(listOf(r, probe.FactListening)) > 0 })
 		c := Case{About: familyName(family), Family: family, For: append(clues(strong, down), clues(hint, holds)...),
-			Covers: append(pathFollows(f, family, ""), Covers(checks.BGPExpected.ID)...),
+			Covers: append(pathFollows(f, family, ""), Covers(bgp.BGPExpected.ID)...),
 			Says:   fmt.Sprintf("Calico's BIRD for %s on {node} could not open its port when it began, so it has no session", familyName(family))}
 		if len(holds) > 0 {
-			c.Says += fmt.Sprintf(": %s listens on %s", cmp.Or(holds[0].Facts.Str(checks.FactHeldBy), "another program, perhaps a second BIRD,"),
-				strings.Join(listOf(holds[0], checks.FactListening), ", "))
+			c.Says += fmt.Sprintf(": %s listens on %s", cmp.Or(holds[0].Facts.Str(probe.FactHeldBy), "another program, perhaps a second BIRD,"),
+				strings.Join(listOf(holds[0], probe.FactListening), ", "))
 		}
 		out = append(out, c)
 	}
@@ -117,18 +117,18 @@ Told from a BIRD that is down by its socket, which answers, and by the port that
 		OnlyIf: []probe.Conditional{{If: "the configured port is the wanted one", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; " + restartRadius,
 	},
-	RuledOut: []string{checks.BirdSocket.ID},
+	RuledOut: []string{bgp.BirdSocket.ID},
 	Match: func(f Findings) []Case {
-		for _, r := range f.Failed(checks.BGPPort.ID) {
-			at := listOf(r, checks.FactListensAt)
+		for _, r := range f.Failed(bgp.BGPPort.ID) {
+			at := listOf(r, bgp.FactListensAt)
 			if len(at) == 0 {
 				continue
 			}
-			port, _ := r.Facts.Num(checks.FactPort)
+			port, _ := r.Facts.Num(probe.FactPort)
 			return []Case{{
 				Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
 					strings.Join(at, ", "), port),
-				For: clues(proof, []Finding{r}), Covers: Covers(checks.BGPPort.ID),
+				For: clues(proof, []Finding{r}), Covers: Covers(bgp.BGPPort.ID),
 			}}
 		}
 		return nil

@@ -4,19 +4,25 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // calicoIll are the signs beside its log that calico-node is not up: its health, and the API's word of its pod.
 func calicoIll(f Findings) []Finding {
-	return slices.Concat(f.Failed(checks.FelixReady.ID), f.Failed(checks.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
+	return slices.Concat(f.Failed(felix.FelixReady.ID), f.Failed(felix.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
 }
 
 // quotedLine is the line of a result, without the source file that it begins with.
-func quotedLine(r Finding) string { return r.Facts.Str(checks.FactLine) }
+func quotedLine(r Finding) string { return r.Facts.Str(logs.FactLine) }
 
 // written weighs lines that calico-node writes: they fit, and are sure where it is also seen not to be up.
 func written(f Findings, lines []Finding) []Clue {
@@ -40,17 +46,17 @@ Told from rules that are refused for another reason by the words of the kernel's
 		},
 		Radius: "reading changes nothing; a module that is loaded changes nothing of what runs, and Felix tries again by itself",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID},
 	Explains: append([]string{"calico-ends", "felix-waits", "felix-dataplane-late", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range writes(f, logs.SaysKernelLacks) {
-			module := r.Facts.Str(checks.FactModule)
+			module := r.Facts.Str(logs.FactModule)
 			c := Case{About: module, Args: map[string]Arg{"module": checked(module, isWord(module), "MODULE")},
 				Says:   fmt.Sprintf("the kernel of {node} lacks %s, which Felix needs: %s", module, quotedLine(r)),
 				For:    written(f, []Finding{r}),
-				Covers: append(Covers(checks.CalicoErrors.ID, checks.OverlayTunnels.ID), calicoDown...)}
-			if tunnels := f.Failed(checks.OverlayTunnels.ID); len(tunnels) > 0 &&
+				Covers: append(Covers(logs.CalicoErrors.ID, overlay.OverlayTunnels.ID), calicoDown...)}
+			if tunnels := f.Failed(overlay.OverlayTunnels.ID); len(tunnels) > 0 &&
 				slices.Contains([]string{"vxlan", "ipip"}, module) {
 				c.For = append(c.For, clues(hint, tunnels)...)
 				c.Covers = append(c.Covers, overPods(f)...)
@@ -88,7 +94,7 @@ Told from a missing kernel module and from a held lock by Felix' own words.`,
 		}
 		return []Case{{
 			Says: "rules on {node} that iptables cannot read keep Felix from writing its own: " + quotedLine(lines[0]),
-			For:  written(f, lines), Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...),
+			For:  written(f, lines), Covers: append(Covers(logs.CalicoErrors.ID), calicoDown...),
 		}}
 	},
 }
@@ -116,13 +122,13 @@ Told from a Felix that hangs by its own line.`,
 	Match: func(f Findings) []Case {
 		off, failed := writes(f, logs.SaysBPFOff), writes(f, logs.SaysBPFFailed)
 		mount, program := writes(f, logs.SaysBPFMount), writes(f, logs.SaysBPFVerifier)
-		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
+		c := Case{Covers: append(Covers(logs.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(off) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} does without it: " + quotedLine(off[0])
 			c.For = clues(proof, off)
-			c.Covers = Covers(checks.CalicoErrors.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID,
-				checks.KubeProxyHealth.ID, checks.DNSCluster.ID)
+			c.Covers = Covers(logs.CalicoErrors.ID, service.ServiceClusterIP.ID, service.ServiceNodePort.ID,
+				service.KubeProxyHealth.ID, dns.DNSCluster.ID)
 		case len(failed) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} ends over it: " + quotedLine(failed[0])
 			c.For = append(written(f, failed), clues(0, mount, program)...)
@@ -159,27 +165,27 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 		},
 		Radius: "reading changes nothing; Felix goes on with what it knows while Typha is started anew; " + restartRadius,
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodeClock.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, host.NodeClock.ID},
 	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable", "bird-unfed"}, afterLog...),
 	Match: func(f Findings) []Case {
 		lines, refused := writes(f, logs.SaysTyphaCertificate), writes(f, logs.SaysTyphaRefuses)
 		if len(lines) == 0 && len(refused) > 0 {
 			return []Case{{Says: "the Typha on {node} and its clients refuse each other's certificates: " + quotedLine(refused[0]),
-				For: clues(strong, refused), Covers: Covers(checks.CalicoErrors.ID)}}
+				For: clues(strong, refused), Covers: Covers(logs.CalicoErrors.ID)}}
 		}
 		if len(lines) == 0 {
 			return nil
 		}
 		who := "calico-node on {node} refuses Typha's certificate"
 		switch {
-		case lines[0].Facts[checks.FactNoFile] == true:
+		case lines[0].Facts[logs.FactNoFile] == true:
 			who = "calico-node on {node} has no certificate to show Typha"
-		case lines[0].Facts[checks.FactRemote] == true:
+		case lines[0].Facts[logs.FactRemote] == true:
 			who = "Typha refuses the certificate of calico-node on {node}"
 		}
 		c := Case{Says: who + ": " + quotedLine(lines[0]), For: append(written(f, lines), clues(0, refused)...),
-			Covers: append(Covers(checks.CalicoErrors.ID, checks.TyphaReach.ID), calicoDown...)}
-		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
+			Covers: append(Covers(logs.CalicoErrors.ID, datastore.TyphaReach.ID), calicoDown...)}
+		if skew := f.Failed(host.NodeClock.ID); len(skew) > 0 {
 			c.Against = clues(strong, skew[:1])
 		}
 		return []Case{c}
@@ -200,22 +206,22 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 		},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.TyphaReach.ID},
+	RuledOut: []string{datastore.TyphaReach.ID},
 	Explains: []string{"felix-waits", "bird-unfed"},
 	Match: func(f Findings) []Case {
 		old, drops := writes(f, logs.SaysTyphaOld), writes(f, logs.SaysTyphaDrops)
 		sheds := writes(f, logs.SaysTyphaSheds)
-		c := Case{Covers: append(Covers(checks.CalicoErrors.ID), calicoDown...)}
+		c := Case{Covers: append(Covers(logs.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(old) > 0:
 			c.Says, c.For = "Typha is older than what calico-node on {node} needs: "+quotedLine(old[0]), clues(proof, old)
 		case len(drops) > 0 && len(writes(f, logs.SaysTyphaCertificate)) == 0:
-			n, _ := drops[0].Facts.Num(checks.FactTimes)
+			n, _ := drops[0].Facts.Num(probe.FactTimes)
 			c.Says = fmt.Sprintf("Typha has ended the connection of calico-node on {node} %.0f times: %s", n, quotedLine(drops[0]))
 			c.For = clues(strong, drops)
 		case len(sheds) > 0:
 			c.Says, c.For = "the Typha on {node} ends connections of clients that are too slow: "+quotedLine(sheds[0]), clues(strong, sheds)
-			c.Covers = Covers(checks.CalicoErrors.ID)
+			c.Covers = Covers(logs.CalicoErrors.ID)
 		default:
 			return nil
 		}
@@ -237,13 +243,13 @@ Told from a token that has expired by its dates.`,
 	},
 	Match: func(f Findings) []Case {
 		lines := writes(f, logs.SaysCNIToken)
-		ending := keep(f.Of(checks.CNIToken.ID), func(r Finding) bool { return r.Status == probe.Warn })
-		if len(f.Failed(checks.CNIToken.ID)) > 0 || len(lines)+len(ending) == 0 {
+		ending := keep(f.Of(cni.CNIToken.ID), func(r Finding) bool { return r.Status == probe.Warn })
+		if len(f.Failed(cni.CNIToken.ID)) > 0 || len(lines)+len(ending) == 0 {
 			return nil
 		}
 		c := Case{Says: "no pod of {node} gets a network once the CNI plugin's token has expired: ",
 			For:    slices.Concat(clues(strong, lines), clues(strong, ending)),
-			Covers: Covers(checks.CalicoErrors.ID, checks.CNIToken.ID)}
+			Covers: Covers(logs.CalicoErrors.ID, cni.CNIToken.ID)}
 		if len(lines) > 0 {
 			c.Says += quotedLine(lines[0])
 		} else {

@@ -1,8 +1,8 @@
 package diagnose
 
 import (
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -26,7 +26,7 @@ Told from a full disk and from short memory by the path, which is a cgroup: neit
 		},
 		Radius: "looking: nothing; the drain moves the pods of this node to others, and what their emptyDirs hold is lost",
 	},
-	RuledOut: []string{checks.NodeDisk.ID, checks.NodeMemory.ID}, Explains: withoutSandbox,
+	RuledOut: []string{host.NodeDisk.ID, host.NodeMemory.ID}, Explains: withoutSandbox,
 	Match: func(f Findings) []Case {
 		pods, _ := obstructed(f, facts.ObstacleCgroups)
 		if len(pods) == 0 {

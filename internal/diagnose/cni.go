@@ -6,8 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -24,16 +29,16 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 		},
 		Radius: "this node only: BGP sessions of the node end and come back within seconds (graceful restart keeps its routes), policy stays as it is; running pods are not touched",
 	},
-	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
+	Wants: []string{cni.CNIConfig.ID}, RuledOut: []string{runtime.CRIHealth.ID, start.InitStall.ID},
 	Match: func(f Findings) []Case {
-		none := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINone, checks.CNIUnusable))
+		none := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNINone, cni.CNIUnusable))
 		said := kubeletSaid(f, facts.UnreadyNetwork)
-		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
+		if len(none) == 0 && (f.Answered(cni.CNIConfig.ID) || len(said) == 0) {
 			return nil
 		}
 		c := Case{
 			For: slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
-			Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+			Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 				facts.CheckNodeTaints), podsUnconnected...),
 		}
 		if len(none) > 0 {
@@ -58,9 +63,9 @@ Told from a file that is missing, or in another folder, by the file; from one th
 		Manifest: []string{"ssh {node} ls -la --full-time /etc/cni/net.d", "ssh {node} sudo systemctl restart {containerd}"},
 		Radius:   "this node only; containers go on running, exec and logs that are open end{together}",
 	},
-	RuledOut: []string{checks.InitStall.ID},
+	RuledOut: []string{start.InitStall.ID},
 	Match: func(f Findings) []Case {
-		unread := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIUnread))
+		unread := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIUnread))
 		if len(unread) == 0 {
 			return nil
 		}
@@ -68,7 +73,7 @@ Told from a file that is missing, or in another folder, by the file; from one th
 			Says: "no new pod gets a network on {node}: " + unread[0].Saw,
 			For: slices.Concat(clues(strong, unread), clues(hint, notReadyNetwork(f)),
 				clues(0, kubeletSaid(f, facts.UnreadyNetwork))),
-			Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+			Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 				facts.CheckNodeTaints), podsUnconnected...),
 		}}
 	},
@@ -77,8 +82,8 @@ Told from a file that is missing, or in another folder, by the file; from one th
 // notReadyNetwork is the runtime's own word for it.
 func notReadyNetwork(f Findings) []Finding {
 	return f.where(func(r Finding) bool {
-		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) &&
-			slices.Contains(listOf(r, checks.FactNotReady), "NetworkReady")
+		return (r.Check == runtime.ContainerdHealth.ID || r.Check == runtime.CRIHealth.ID) &&
+			slices.Contains(listOf(r, runtime.FactNotReady), "NetworkReady")
 	})
 }
 
@@ -99,9 +104,9 @@ Multus comes first by intent and is not meant here.`,
 		},
 		Radius: "new pods of this node; those with a foreign address stay broken until they are made anew",
 	},
-	RuledOut: []string{checks.CNINodename.ID},
+	RuledOut: []string{cni.CNINodename.ID},
 	Match: func(f Findings) []Case {
-		shadowed := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIShadowed))
+		shadowed := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIShadowed))
 		if len(shadowed) == 0 {
 			return nil
 		}
@@ -112,11 +117,11 @@ Multus comes first by intent and is not meant here.`,
 		}
 		c := Case{
 			Says:   "new pods of {node} get another plugin's network: " + shadowed[0].Saw,
-			Args:   map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(checks.FactFile))},
+			Args:   map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(probe.FactFile))},
 			For:    clues(weight, shadowed),
-			Covers: append(Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID), podsUnconnected...),
+			Covers: append(Covers(cni.CNIConfig.ID, pod.PodPing.ID, pod.PodTCP.ID), podsUnconnected...),
 		}
-		if behind := shadowed[0].Facts.Str(checks.FactBehind); behind != "" && !path.IsAbs(behind) {
+		if behind := shadowed[0].Facts.Str(cni.FactBehind); behind != "" && !path.IsAbs(behind) {
 			c.Fix = &renamedBack
 		}
 		return []Case{c}
@@ -152,23 +157,23 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 	},
 	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
-		if alien := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIAlien)); len(alien) > 0 {
+		if alien := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIAlien)); len(alien) > 0 {
 			return []Case{{
-				Says: fmt.Sprintf("no new pod gets a network on {node}: %s", strings.Join(listOf(alien[0], checks.FactAlien), ", ")),
-				For:  clues(proof, alien), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
-				Fix: &runnablePlugins, Args: map[string]Arg{"plugin": fileArg(firstWord(listOf(alien[0], checks.FactAlien)))},
+				Says: fmt.Sprintf("no new pod gets a network on {node}: %s", strings.Join(listOf(alien[0], cni.FactAlien), ", ")),
+				For:  clues(proof, alien), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
+				Fix: &runnablePlugins, Args: map[string]Arg{"plugin": fileArg(firstWord(listOf(alien[0], cni.FactAlien)))},
 			}}
 		}
-		missing := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIPlugins))
+		missing := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIPlugins))
 		if len(missing) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: "no new pod gets a network on {node}: " + missing[0].Saw, For: clues(proof, missing),
-			Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
+			Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
 		}
-		if named := listOf(missing[0], checks.FactPlugins); len(named) > 0 && !slices.Contains(named, "calico") {
-			c.Fix, c.Args = &othersPlugins, map[string]Arg{"file": fileArg(missing[0].Facts.Str(checks.FactFile))}
+		if named := listOf(missing[0], cni.FactPlugins); len(named) > 0 && !slices.Contains(named, "calico") {
+			c.Fix, c.Args = &othersPlugins, map[string]Arg{"file": fileArg(missing[0].Facts.Str(probe.FactFile))}
 		}
 		return []Case{c}
 	},
@@ -210,16 +215,16 @@ var cniNoExec = &Rule{
 	ID: "cni-noexec", Layer: LayerCalico, Title: "the CNI plugin directory is mounted noexec",
 	Doc: `The runtime starts the programs of /opt/cni/bin for every pod. Where that folder, or the file system that it is on, is mounted with the option noexec, as hardened images and /etc/fstab have it for /opt or /var, the kernel refuses: "fork/exec /opt/cni/bin/calico: permission denied". The files are there and have the right mode; install-cni even copies new ones.
 Told from a plugin that is missing, or whose mode is wrong, by the mount's options.`,
-	Fix: *letExecute, RuledOut: []string{checks.CNIToken.ID}, Explains: []string{"cni-plugin-fails"},
+	Fix: *letExecute, RuledOut: []string{cni.CNIToken.ID}, Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
-		bound := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINoExec))
+		bound := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNINoExec))
 		if len(bound) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "no new pod gets a network on {node}: " + bound[0].Saw,
-			Args: map[string]Arg{"file": fileArg(bound[0].Facts.Str(checks.FactFolder))},
-			For:  clues(proof, bound), Covers: append(Covers(checks.CNIConfig.ID), podsUnconnected...),
+			Args: map[string]Arg{"file": fileArg(bound[0].Facts.Str(cni.FactFolder))},
+			For:  clues(proof, bound), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
 		}}
 	},
 }
@@ -240,22 +245,22 @@ A file that is missing because calico-node has not started yet is a symptom. Her
 		},
 		Radius: "this node only: BGP sessions end and come back within seconds. Pods that were started under the wrong name have to be made anew",
 	},
-	RuledOut: []string{checks.CNIConfig.ID},
+	RuledOut: []string{cni.CNIConfig.ID},
 	Match: func(f Findings) []Case {
-		other := keep(f.Failed(checks.CNINodename.ID), because("other"))
-		missing := keep(f.Failed(checks.CNINodename.ID), because("missing"))
+		other := keep(f.Failed(cni.CNINodename.ID), because("other"))
+		missing := keep(f.Failed(cni.CNINodename.ID), because("missing"))
 		// calico-node writes the file before it starts Felix and BIRD.
-		started := []string{facts.CheckCalicoPod, checks.FelixLive.ID, checks.BirdSocket.ID}
+		started := []string{facts.CheckCalicoPod, felix.FelixLive.ID, bgp.BirdSocket.ID}
 		runs := f.where(func(r Finding) bool { return r.Status == probe.OK && slices.Contains(started, r.Check) })
 		switch {
 		case len(other) > 0:
 			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw,
-				For: clues(proof, other), Covers: append(Covers(checks.CNINodename.ID), podsUnconnected...)}}
+				For: clues(proof, other), Covers: append(Covers(cni.CNINodename.ID), podsUnconnected...)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
 				Says:   "new pods on {node} get no network: calico-node runs, but its file /var/lib/calico/nodename is gone",
 				For:    slices.Concat(clues(strong, missing), clues(hint, runs)),
-				Covers: append(Covers(checks.CNINodename.ID, facts.CheckCalicoPod), podsUnconnected...),
+				Covers: append(Covers(cni.CNINodename.ID, facts.CheckCalicoPod), podsUnconnected...),
 			}}
 		}
 		return nil

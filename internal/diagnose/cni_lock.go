@@ -1,8 +1,9 @@
 package diagnose
 
 import (
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -18,10 +19,10 @@ Told from a plugin that fails by the lock itself, which the kernel shows with it
 		OnlyIf: []probe.Conditional{{If: "it hangs, or is not needed", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
 		Radius: "the process that holds the lock; pods that wait get their addresses by themselves",
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID},
+	RuledOut: []string{runtime.CRIHealth.ID, runtime.ContainerdHealth.ID},
 	Explains: []string{"cni-plugin-fails", "sandbox-fails"},
 	Match: func(f Findings) []Case {
-		held := keep(f.Bad(checks.IPAMFiles.ID), func(r Finding) bool { return r.Target == checks.TargetPluginLock })
+		held := keep(f.Bad(cni.IPAMFiles.ID), func(r Finding) bool { return r.Target == cni.TargetPluginLock })
 		if len(held) == 0 {
 			return nil
 		}
@@ -32,8 +33,8 @@ Told from a plugin that fails by the lock itself, which the kernel shows with it
 		return []Case{{
 			Says:   "no new pod of {node} gets an address: " + held[0].Saw,
 			For:    append(clues(weight, held[:1]), clues(0, f.Bad(facts.CheckPodsStart))...),
-			Args:   map[string]Arg{"holder": processArg(num(held, checks.FactHolder))},
-			Covers: Covers(checks.IPAMFiles.ID, facts.CheckPodsStart),
+			Args:   map[string]Arg{"holder": processArg(num(held, cni.FactHolder))},
+			Covers: Covers(cni.IPAMFiles.ID, facts.CheckPodsStart),
 		}}
 	},
 }

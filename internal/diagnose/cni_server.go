@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -19,7 +21,7 @@ var cniPluginForbidden = &Rule{
 	Title: "the CNI plugin's service account lacks a permission that every new pod needs",
 	Doc: `From v3.26 the CNI plugin has an account of its own, calico-cni-plugin, with a ClusterRole and a ClusterRoleBinding. Where a clean-up, a half-done upgrade or a GitOps prune removed one of them, the plugin is forbidden to read ClusterInformation or the pod, and no new pod gets a network on any node. Running pods, calico-node and the kubelet have other accounts and work.
 Told from a token that has expired by the API server's answer about the account itself.`,
-	Fix: *rightsOfPlugin, RuledOut: []string{checks.CNIToken.ID, checks.DatastoreLatency.ID},
+	Fix: *rightsOfPlugin, RuledOut: []string{cni.CNIToken.ID, datastore.DatastoreLatency.ID},
 	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		lost := keep(f.With(facts.CheckCalicoRights, facts.OfPlugin, true), func(r Finding) bool { return bad(r.Status) })
@@ -58,58 +60,58 @@ Told from an API server that is down, and from a node that is cut off, by the no
 		OnlyIf: []probe.Conditional{{If: "the servers or the authorities differ", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; " + restartRadius,
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, cni.CNIToken.ID},
 	Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
-		failed, reached := f.Failed(checks.CNIServer.ID), good(f, checks.DatastoreLatency.ID)
+		failed, reached := f.Failed(cni.CNIServer.ID), good(f, datastore.DatastoreLatency.ID)
 		if len(failed) == 0 || len(reached) == 0 {
 			return nil
 		}
 		r := failed[0]
-		known := keep(f.Of(checks.DatastoreLatency.ID), func(d Finding) bool { return sameServer(r, d) })
-		if because(checks.ReasonExpired, checks.ReasonNoName, checks.ReasonNoResolver)(r) ||
-			slices.ContainsFunc(known, func(d Finding) bool { return d.Facts.Str(checks.FactRole) == checks.RoleConfigured }) {
+		known := keep(f.Of(datastore.DatastoreLatency.ID), func(d Finding) bool { return sameServer(r, d) })
+		if because(cni.ReasonExpired, cni.ReasonNoName, cni.ReasonNoResolver)(r) ||
+			slices.ContainsFunc(known, func(d Finding) bool { return d.Facts.Str(probe.FactRole) == datastore.RoleConfigured }) {
 			return nil
 		}
 		waiting := waitingPods(f, facts.StartsCNI)
-		used := len(waiting) > 0 || r.Facts[checks.FactActive] == true
+		used := len(waiting) > 0 || r.Facts[cni.FactActive] == true
 		weight, context := strong, 0
-		if used && !because(checks.ReasonName, checks.ReasonInvalid)(r) && len(known) == 0 {
+		if used && !because(cni.ReasonName, cni.ReasonInvalid)(r) && len(known) == 0 {
 			weight, context = proof, hint
 		}
 		return []Case{{
 			Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
 			For:  slices.Concat(clues(weight, failed), clues(context, reached[:1]), clues(0, waiting)),
 			// a wrong clock makes certificates invalid
-			Against: clues(strong, f.Failed(checks.NodeClock.ID)),
-			Args:    map[string]Arg{"file": fileArg(r.Facts.Str(checks.FactFile))}, Covers: podsUnconnected,
+			Against: clues(strong, f.Failed(host.NodeClock.ID)),
+			Args:    map[string]Arg{"file": fileArg(r.Facts.Str(probe.FactFile))}, Covers: podsUnconnected,
 		}}
 	},
 }
 
 // sameServer reports whether datastore-latency connected to the server of the CNI plugin's kubeconfig.
 func sameServer(r, latency Finding) bool {
-	at, err := url.Parse(r.Facts.Str(checks.FactServer))
+	at, err := url.Parse(r.Facts.Str(cni.FactServer))
 	if err != nil {
 		return false
 	}
-	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")) == latency.Facts.Str(checks.FactAddress)
+	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")) == latency.Facts.Str(probe.FactAddress)
 }
 
 // kubeconfigSays is what is wrong with the kubeconfig of the CNI plugin, where another API server was reached.
 func kubeconfigSays(r, reached Finding) string {
-	file, server := r.Facts.Str(checks.FactFile), r.Facts.Str(checks.FactServer)
+	file, server := r.Facts.Str(probe.FactFile), r.Facts.Str(cni.FactServer)
 	switch reasonOf(r) {
-	case checks.ReasonAuthority:
+	case cni.ReasonAuthority:
 		return fmt.Sprintf("the CNI plugin does not trust %s by the authority in %s: %s", server, file, r.Saw)
-	case checks.ReasonName:
+	case cni.ReasonName:
 		return fmt.Sprintf("the CNI plugin does not trust %s in %s: either the file has a wrong name, or the API server's "+
 			"certificate lacks this name: %s", server, file, r.Saw)
-	case checks.ReasonInvalid:
+	case cni.ReasonInvalid:
 		return fmt.Sprintf("the CNI plugin does not trust %s in %s: its certificate is not valid: %s", server, file, r.Saw)
-	case checks.ReasonNotTLS:
+	case cni.ReasonNotTLS:
 		return fmt.Sprintf("%s names %s as API server, which does not answer in TLS: %s", file, server, r.Saw)
 	}
 	return fmt.Sprintf("%s names %s as API server, and the node gets no connection there (%s); the cluster's API server "+
-		"is %s, and it answers", file, server, r.Saw, reached.Facts.Str(checks.FactAddress))
+		"is %s, and it answers", file, server, r.Saw, reached.Facts.Str(probe.FactAddress))
 }

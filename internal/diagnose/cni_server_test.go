@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -13,21 +15,21 @@ import (
 // explains its server's answer.
 func TestKubeconfigWrong(t *testing.T) {
 	t.Parallel()
-	reached := of(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.Found(probe.OK, "answers").
-		With(checks.FactAddress, "10.96.0.1:443").With(checks.FactRole, checks.RoleService))
+	reached := of(datastore.DatastoreLatency.ID, "service 10.96.0.1:443", probe.Found(probe.OK, "answers").
+		With(probe.FactAddress, "10.96.0.1:443").With(probe.FactRole, probe.RoleService))
 	failing := func(role string) probe.Result {
-		return of(checks.DatastoreLatency.ID, role+" 10.88.0.250:6443", probe.Found(probe.Fail, "no answer").
-			With(checks.FactAddress, "10.88.0.250:6443").With(checks.FactRole, role))
+		return of(datastore.DatastoreLatency.ID, role+" 10.88.0.250:6443", probe.Found(probe.Fail, "no answer").
+			With(probe.FactAddress, "10.88.0.250:6443").With(probe.FactRole, role))
 	}
 	waiting := of(facts.CheckPodsStart, "cni", probe.Found(probe.Warn, "1 pod waits").With(facts.Starts, facts.StartsCNI))
-	clock := of(checks.NodeClock.ID, "", probe.Found(probe.Fail, "an hour behind"))
+	clock := of(host.NodeClock.ID, "", probe.Found(probe.Fail, "an hour behind"))
 	server := func(reason string, active bool) probe.Result {
 		r := probe.Found(probe.Fail, "bad").With(probe.FactReason, reason).
-			With(checks.FactServer, "https://10.88.0.250:6443").With(checks.FactFile, "/etc/cni/net.d/calico-kubeconfig")
+			With(cni.FactServer, "https://10.88.0.250:6443").With(probe.FactFile, "/etc/cni/net.d/calico-kubeconfig")
 		if active {
-			r = r.With(checks.FactActive, true)
+			r = r.With(cni.FactActive, true)
 		}
-		return of(checks.CNIServer.ID, "", r)
+		return of(cni.CNIServer.ID, "", r)
 	}
 	const cut = "gets no connection"
 	type seen = []probe.Result
@@ -39,16 +41,16 @@ func TestKubeconfigWrong(t *testing.T) {
 		"nothing shows its use": {seen{server("refused", false), reached}, probe.Medium, cut},
 		"used":                  {seen{server("refused", true), reached}, probe.High, cut},
 		"pods wait":             {seen{server("refused", false), reached, waiting}, probe.High, cut},
-		"other authority":       {seen{server(checks.ReasonAuthority, true), reached}, probe.High, "does not trust"},
-		"not TLS":               {seen{server(checks.ReasonNotTLS, true), reached}, probe.High, "not answer in TLS"},
-		"other name":            {seen{server(checks.ReasonName, true), reached}, probe.Medium, "certificate lacks"},
-		"invalid":               {seen{server(checks.ReasonInvalid, true), reached}, probe.Medium, "is not valid"},
-		"expired":               {seen{server(checks.ReasonExpired, true), reached}, "", ""},
-		"no such name":          {seen{server(checks.ReasonNoName, true), reached}, "", ""},
-		"no resolver":           {seen{server(checks.ReasonNoResolver, true), reached}, "", ""},
-		"a wrong clock":         {seen{server(checks.ReasonInvalid, true), reached, clock}, "", ""},
+		"other authority":       {seen{server(cni.ReasonAuthority, true), reached}, probe.High, "does not trust"},
+		"not TLS":               {seen{server(cni.ReasonNotTLS, true), reached}, probe.High, "not answer in TLS"},
+		"other name":            {seen{server(cni.ReasonName, true), reached}, probe.Medium, "certificate lacks"},
+		"invalid":               {seen{server(cni.ReasonInvalid, true), reached}, probe.Medium, "is not valid"},
+		"expired":               {seen{server(cni.ReasonExpired, true), reached}, "", ""},
+		"no such name":          {seen{server(cni.ReasonNoName, true), reached}, "", ""},
+		"no resolver":           {seen{server(cni.ReasonNoResolver, true), reached}, "", ""},
+		"a wrong clock":         {seen{server(cni.ReasonInvalid, true), reached, clock}, "", ""},
 		"none answers":          {seen{server("refused", true)}, "", ""},
-		"the configured server": {seen{server("refused", true), reached, failing(checks.RoleConfigured)}, "", ""},
+		"the configured server": {seen{server("refused", true), reached, failing(datastore.RoleConfigured)}, "", ""},
 		"a known server":        {seen{server("refused", true), reached, failing("endpoint")}, probe.Medium, cut},
 	} {
 		var sure probe.Confidence
@@ -68,9 +70,9 @@ func TestKubeconfigWrongOfOperator(t *testing.T) {
 	const endpoint = "get configmap kubernetes-services-endpoint"
 	for operator, namespace := range map[bool]string{true: "tigera-operator", false: "kube-system"} {
 		seen := found(
-			of(checks.CNIServer.ID, "", probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused").
-				With(checks.FactFile, "/etc/cni/net.d/calico-kubeconfig")),
-			of(checks.DatastoreLatency.ID, "service", probe.Found(probe.OK, "answers")),
+			of(cni.CNIServer.ID, "", probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused").
+				With(probe.FactFile, "/etc/cni/net.d/calico-kubeconfig")),
+			of(datastore.DatastoreLatency.ID, "service", probe.Found(probe.OK, "answers")),
 			of(facts.CheckCalicoPod, "", probe.Found(probe.OK, "ready").With(facts.Operator, operator).
 				With(facts.Pod, map[bool]string{true: "calico-system", false: "kube-system"}[operator]+"/calico-node-x")))
 		causes := Explain(seen, []*Rule{cniKubeconfigWrong}).Causes

@@ -3,17 +3,18 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestCNIUnread wants a configuration that containerd does not read to be its cause, sure where containerd itself
 // has no network.
 func TestCNIUnread(t *testing.T) {
 	t.Parallel()
-	unread := of(checks.CNIConfig.ID, "", probe.Found(probe.Fail, "not read").With(probe.FactReason, checks.CNIUnread))
-	without := of(checks.CRIHealth.ID, "", probe.Found(probe.Fail, "NetworkReady is false").
-		With(checks.FactNotReady, []string{"NetworkReady"}))
+	unread := of(cni.CNIConfig.ID, "", probe.Found(probe.Fail, "not read").With(probe.FactReason, cni.CNIUnread))
+	without := of(runtime.CRIHealth.ID, "", probe.Found(probe.Fail, "NetworkReady is false").
+		With(runtime.FactNotReady, []string{"NetworkReady"}))
 	for sure, f := range map[probe.Confidence]Findings{probe.Medium: found(unread), probe.High: found(unread, without)} {
 		d := Explain(f, Rules())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "cni-config-unread" || d.Causes[0].Confidence != sure {

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // What a comparison shows at most: with its head it stays under a dozen lines.
@@ -36,7 +37,7 @@ func Comparison(f Findings) []string {
 	}
 	var lines, ids []string
 	for _, r := range f.where(func(r Finding) bool { return bad(r.Status) }) {
-		if r.Check != checks.BGPSession.ID && !slices.Contains(ids, r.Check) && len(f.Elsewhere(r.Check)) > 0 {
+		if r.Check != bgp.BGPSession.ID && !slices.Contains(ids, r.Check) && len(f.Elsewhere(r.Check)) > 0 {
 			ids = append(ids, r.Check)
 		}
 	}
@@ -128,8 +129,8 @@ func seenFrom(f Findings, node string) []string {
 	var kinds []string
 	answers, mute := map[string]bool{}, map[string]bool{}
 	silent, at := map[string][]string{}, map[string][]string{}
-	for _, r := range f.At(node).Of(checks.NeighbourReach.ID) {
-		if r.Status == probe.Skip || r.Facts[checks.FactReference] == true {
+	for _, r := range f.At(node).Of(link.NeighbourReach.ID) {
+		if r.Status == probe.Skip || r.Facts[link.FactReference] == true {
 			continue
 		}
 		kind, addr := splitAddr(strings.TrimPrefix(r.Target, f.Node+" "))
@@ -138,14 +139,14 @@ func seenFrom(f Findings, node string) []string {
 		}
 		if r.Status == probe.OK {
 			answers[kind] = true
-			if r.Facts[checks.FactSpeaks] == false {
+			if r.Facts[link.FactSpeaks] == false {
 				mute[kind] = true
 			}
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
 		// Other states prove nothing: reachable is how it was half a minute ago.
-		if state := r.Facts.Str(checks.FactNeighbour); state == "failed" || state == "incomplete" {
+		if state := r.Facts.Str(link.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
 		silent[kind] = append(silent[kind], why)
@@ -201,18 +202,18 @@ func sessions(f Findings, baseline []string) []string {
 	for _, node := range baseline {
 		byFamily := map[float64]*pair{}
 		at := func(r Finding) *pair {
-			family, _ := r.Facts.Num(checks.FactFamily)
+			family, _ := r.Facts.Num(probe.FactFamily)
 			if byFamily[family] == nil {
 				byFamily[family] = &pair{}
 			}
 			return byFamily[family]
 		}
-		for _, r := range f.Of(checks.BGPSession.ID) {
+		for _, r := range f.Of(bgp.BGPSession.ID) {
 			if concerns(r, node) {
 				at(r).here = append(at(r).here, r)
 			}
 		}
-		for _, r := range f.At(node).Of(checks.BGPSession.ID) {
+		for _, r := range f.At(node).Of(bgp.BGPSession.ID) {
 			if concerns(r, f.Node) {
 				at(r).there = append(at(r).there, r)
 			}
@@ -236,26 +237,26 @@ func sessions(f Findings, baseline []string) []string {
 // Connection refused".
 func state(f Findings, of []Finding, family float64) string {
 	if len(of) == 0 {
-		for _, r := range f.With(checks.BGPSession.ID, checks.FactFamily, family) {
+		for _, r := range f.With(bgp.BGPSession.ID, probe.FactFamily, family) {
 			if r.Status == probe.Unknown {
 				return "BIRD does not answer"
 			}
 		}
-		if !f.Answered(checks.BGPSession.ID) {
+		if !f.Answered(bgp.BGPSession.ID) {
 			return "not asked"
 		}
 		return "has no such session"
 	}
 	facts := of[0].Facts
-	text := cmp.Or(facts.Str(checks.FactBGPState), facts.Str(checks.FactState), of[0].Saw)
-	if facts.Str(checks.FactState) == "start" {
-		text = "start " + facts.Str(checks.FactBGPState)
+	text := cmp.Or(facts.Str(bgp.FactBGPState), facts.Str(bgp.FactState), of[0].Saw)
+	if facts.Str(bgp.FactState) == "start" {
+		text = "start " + facts.Str(bgp.FactBGPState)
 	}
-	if last := facts.Str(checks.FactLastError); last != "" && of[0].Status != probe.OK {
+	if last := facts.Str(bgp.FactLastError); last != "" && of[0].Status != probe.OK {
 		text += ", " + last
 	}
-	hold, known := facts.Num(checks.FactHold)
-	left, _ := facts.Num(checks.FactHoldLeft)
+	hold, known := facts.Num(bgp.FactHold)
+	left, _ := facts.Num(bgp.FactHoldLeft)
 	// A BIRD peer sends a keepalive three times per hold time.
 	if known && of[0].Status == probe.OK && left < hold/3 {
 		text += fmt.Sprintf(", but nothing received for %.0f s", hold-left)

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 func TestComparison(t *testing.T) {
@@ -21,10 +22,10 @@ func TestComparison(t *testing.T) {
 	add("node-b", "pod-ping", "default/x 10.1.1.1", probe.Fail, "none of 5", nil)
 	add("node-b", "node-load", "", probe.OK, "load 1", nil)
 	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h",
-		probe.Facts{probe.FactNode: "node-a", checks.FactFamily: 4, checks.FactState: "start",
-			checks.FactBGPState: "Passive"})
+		probe.Facts{probe.FactNode: "node-a", probe.FactFamily: 4, bgp.FactState: "start",
+			bgp.FactBGPState: "Passive"})
 	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
-		probe.Facts{checks.FactFamily: 6})
+		probe.Facts{probe.FactFamily: 6})
 	if got := Comparison(f); got != nil {
 		t.Errorf("without a peer: %q", got)
 	}
@@ -37,11 +38,11 @@ func TestComparison(t *testing.T) {
 	add("node-a", "pod-ping", "default/y 10.1.2.1", probe.OK, "5 of 5", nil)
 	add("node-a", "pod-ping", "default/b 10.1.3.1", probe.Fail, "none of 5", probe.Facts{probe.FactNode: "node-b"})
 	add("node-a", "bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect",
-		probe.Facts{probe.FactNode: "node-b", checks.FactFamily: 4, checks.FactState: "start",
-			checks.FactBGPState: "Connect", checks.FactLastError: "Socket: Connection refused"})
+		probe.Facts{probe.FactNode: "node-b", probe.FactFamily: 4, bgp.FactState: "start",
+			bgp.FactBGPState: "Connect", bgp.FactLastError: "Socket: Connection refused"})
 	add("node-a", "bgp-session", "node-b fd00::2", probe.OK, "Established",
-		probe.Facts{probe.FactNode: "node-b", checks.FactFamily: 6, checks.FactState: "up",
-			checks.FactBGPState: "Established"})
+		probe.Facts{probe.FactNode: "node-b", probe.FactFamily: 6, bgp.FactState: "up",
+			bgp.FactBGPState: "Established"})
 	for target, reason := range map[string]string{"node-b 10.0.0.2 icmp": "", "node-b fd00::2 icmp": "",
 		"node-b 10.0.0.2 tcp 179": "refused"} {
 		r := probe.OK
@@ -51,7 +52,7 @@ func TestComparison(t *testing.T) {
 		add("node-a", "neighbour-reach", target, r, "x", probe.Facts{probe.FactReason: reason})
 	}
 	add("node-a", "neighbour-reach", "node-b fd00::2 tcp 179", probe.OK, "x", nil)
-	add("node-a", "neighbour-reach", "node-b 10.0.0.2 tcp 10250", probe.OK, "x", probe.Facts{checks.FactSpeaks: false})
+	add("node-a", "neighbour-reach", "node-b 10.0.0.2 tcp 10250", probe.OK, "x", probe.Facts{link.FactSpeaks: false})
 	want := `compared with baseline node node-a:
 node-swap          ok on node-a: no swap
 pod-mtu            bad on node-a too: default/y 10.1.2.1 1400 bytes do not pass

@@ -1,8 +1,8 @@
 package diagnose
 
 import (
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // conntrackIdle is a node that forgets idle connections.
@@ -18,10 +18,10 @@ Told from a full table by its entries, and from a lossy network by new connectio
 		Radius: "this node only; entries of connections that are open get the new time with their next packet",
 	},
 	Match: func(f Findings) []Case {
-		for _, r := range f.Bad(checks.NodeConntrack.ID) {
-			if r.Target == checks.TargetIdle {
+		for _, r := range f.Bad(firewall.NodeConntrack.ID) {
+			if r.Target == firewall.TargetIdle {
 				weight := strong
-				if r.Facts[checks.FactLoose] == false {
+				if r.Facts[firewall.FactLoose] == false {
 					weight = proof
 				}
 				return []Case{{Says: "on {node} " + r.Saw, For: clues(weight, []Finding{r}),

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -29,7 +29,7 @@ Told from a node whose pods have no network by the others there, which are well.
 		loops := keep(f.Bad(facts.CheckControllers), func(r Finding) bool {
 			return r.Facts.Str(facts.APIReason) == "CrashLoopBackOff"
 		})
-		c := Case{For: clues(0, loops, gone), Covers: Covers(facts.CheckControllers, checks.KubeLog.ID, facts.CheckAccounts),
+		c := Case{For: clues(0, loops, gone), Covers: Covers(facts.CheckControllers, logs.KubeLog.ID, facts.CheckAccounts),
 			Says: "nobody frees the addresses of pods and nodes that are gone: "}
 		switch {
 		case len(gone) > 0:
@@ -38,7 +38,7 @@ Told from a node whose pods have no network by the others there, which are well.
 		case len(ends) > 0:
 			c.Says += "calico-kube-controllers ends: " + quotedLine(ends[0])
 			weight := proof
-			if ends[0].Facts.Str(checks.FactSignature) == logs.SaysNoAPI { // as what has no network does
+			if ends[0].Facts.Str(logs.FactSignature) == logs.SaysNoAPI { // as what has no network does
 				weight = hint
 			}
 			c.For = append(clues(weight, ends), c.For...)

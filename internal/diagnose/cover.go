@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // cover tells quickly what a list of covers has.
@@ -23,7 +23,7 @@ func newCover(covers ...[]Cover) cover {
 	for _, list := range covers {
 		for _, c := range list {
 			if closed := closes[c.Check]; closed != "" && c.About == "" {
-				out.add(Cover{Check: checks.NeighbourReach.ID, About: closed})
+				out.add(Cover{Check: link.NeighbourReach.ID, About: closed})
 			}
 			out.add(c)
 		}

@@ -5,26 +5,35 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // withoutDatastore is what a node shows that does not reach the API server.
 var withoutDatastore = append(Covers(
-	checks.CalicoLog.ID, checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID,
-	checks.FelixReady.ID,
+	logs.CalicoLog.ID, datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID, dns.DNSCluster.ID, start.InitStall.ID,
+	felix.FelixReady.ID,
 	facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints,
 ), calicoDown...)
 
 // toService and toServers split what was found by asking a service, and its servers
 // directly.
-func toService(fs []Finding) []Finding { return inRole(fs, checks.RoleService) }
+func toService(fs []Finding) []Finding { return inRole(fs, probe.RoleService) }
 
-func toServers(fs []Finding) []Finding { return inRole(fs, checks.RoleEndpoint) }
+func toServers(fs []Finding) []Finding { return inRole(fs, probe.RoleEndpoint) }
 
 func inRole(fs []Finding, role string) []Finding {
-	return keep(fs, func(r Finding) bool { return r.Facts.Str(checks.FactRole) == role })
+	return keep(fs, func(r Finding) bool { return r.Facts.Str(probe.FactRole) == role })
 }
 
 // datastoreNotReady is Calico's own switch.
@@ -45,7 +54,7 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 		},
 		Radius: "every node of the cluster: pods get networks again at once",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, cni.CNIToken.ID},
 	Explains: []string{"felix-waits", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
 		off := f.With(facts.CheckDatastoreReady, facts.DatastoreReady, false)
@@ -56,10 +65,10 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 			return []Case{{
 				Says: fmt.Sprintf("Calico's datastore is locked by DatastoreMigration %s, so no new pod gets a network on any node", migration),
 				For:  clues(proof, off), Fix: &migrating,
-				Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...),
+				Covers: append(Covers(felix.FelixReady.ID, start.InitStall.ID), calicoDown...),
 			}}
 		}
-		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...)}}
+		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(felix.FelixReady.ID, start.InitStall.ID), calicoDown...)}}
 	},
 }
 
@@ -91,7 +100,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 	},
 	Explains: []string{"start-outlasts-budget", "felix-waits", "felix-down", "kube-proxy-stuck"},
 	Match: func(f Findings) []Case {
-		direct, good := toServers(f.Of(checks.DatastoreLatency.ID)), 0
+		direct, good := toServers(f.Of(datastore.DatastoreLatency.ID)), 0
 		var failed []Finding
 		for _, r := range direct {
 			switch reason := reasonOf(r); {
@@ -104,7 +113,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		if len(failed) == 0 || good > 0 {
 			return nil
 		}
-		at := failed[0].Facts.Str(checks.FactAddress)
+		at := failed[0].Facts.Str(probe.FactAddress)
 		host := at
 		if addr, err := netip.ParseAddrPort(at); err == nil {
 			host = addr.Addr().String()
@@ -114,8 +123,8 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			Args: map[string]Arg{"server": addressArg(host)},
 			For:  clues(strong, failed), Covers: withoutDatastore,
 		}
-		c.For = append(c.For, clues(0, toService(f.Failed(checks.DatastoreLatency.ID)))...)
-		answering := f.Elsewhere(checks.DatastoreLatency.ID)
+		c.For = append(c.For, clues(0, toService(f.Failed(datastore.DatastoreLatency.ID)))...)
+		answering := f.Elsewhere(datastore.DatastoreLatency.ID)
 		for _, r := range f.All {
 			if r.Way == "api" && answered(r.Status) { // it has just been asked
 				answering = append(answering, r)
@@ -146,7 +155,7 @@ Told from a node that is cut off by the answer, which did come.`,
 	Explains: []string{"start-outlasts-budget", "felix-waits", "api-slow"},
 	Match: func(f Findings) []Case {
 		var ill []Finding
-		for _, r := range f.With(checks.DatastoreLatency.ID, probe.FactReason, "unhealthy") {
+		for _, r := range f.With(datastore.DatastoreLatency.ID, probe.FactReason, "unhealthy") {
 			if bad(r.Status) {
 				ill = append(ill, r)
 			}
@@ -177,9 +186,9 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
 		var slow []Finding
-		for _, r := range f.Of(checks.DatastoreLatency.ID) {
-			connect, _ := r.Facts.Num(checks.FactConnect)
-			if answer, ok := r.Facts.Num(checks.FactAnswer); ok && answer > slowAnswer && connect < answer/10 {
+		for _, r := range f.Of(datastore.DatastoreLatency.ID) {
+			connect, _ := r.Facts.Num(probe.FactConnect)
+			if answer, ok := r.Facts.Num(datastore.FactAnswer); ok && answer > slowAnswer && connect < answer/10 {
 				slow = append(slow, r)
 			}
 		}
@@ -187,8 +196,8 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 			return nil
 		}
 		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow),
-			Covers: Covers(checks.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
-		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+			Covers: Covers(start.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
+		if load := loads(f.Bad(host.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
@@ -213,10 +222,10 @@ Told from an etcd out of reach by its answer.`,
 	},
 	Explains: []string{"felix-waits", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		refused := f.With(checks.DatastoreLatency.ID, probe.FactReason, "certificate-refused")
+		refused := f.With(datastore.DatastoreLatency.ID, probe.FactReason, "certificate-refused")
 		var old []Finding
-		for _, r := range f.Failed(checks.DatastoreLatency.ID) {
-			if r.Facts.Str(checks.FactExpires) != "" && reasonOf(r) == "" {
+		for _, r := range f.Failed(datastore.DatastoreLatency.ID) {
+			if r.Facts.Str(probe.FactExpires) != "" && reasonOf(r) == "" {
 				old = append(old, r)
 			}
 		}
@@ -241,17 +250,17 @@ Told from a datastore out of reach by datastore-latency.`,
 		},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodePing.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, link.NodePing.ID},
 	Explains: []string{"felix-waits", "start-outlasts-budget", "felix-down"},
 	Match: func(f Findings) []Case {
-		dead := f.Failed(checks.TyphaReach.ID)
+		dead := f.Failed(datastore.TyphaReach.ID)
 		if len(dead) == 0 {
 			return nil
 		}
 		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw),
-			For: clues(strong, dead), Covers: append(Covers(checks.FelixReady.ID, checks.BirdConfig.ID), calicoDown...)}
-		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
-			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
+			For: clues(strong, dead), Covers: append(Covers(felix.FelixReady.ID, bgp.BirdConfig.ID), calicoDown...)}
+		if f.Fine(datastore.DatastoreLatency.ID) { // so it is not the node's network as a whole
+			c.For = append(c.For, clues(hint, f.Of(datastore.DatastoreLatency.ID)[:1])...)
 		}
 		if late := starved(f); len(late) > 0 {
 			c.Against = clues(strong, late[:1])
@@ -271,15 +280,15 @@ Told from a clock that is wrong by node-clock; from a token of another cluster b
 			"kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # the account calico-cni-plugin is of v3.26 and later; before it, serviceaccounts/{daemonset}"},
 		Radius: restartRadius,
 	},
-	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{host.NodeClock.ID, datastore.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
-		old := f.Failed(checks.CNIToken.ID)
+		old := f.Failed(cni.CNIToken.ID)
 		if len(old) == 0 {
 			return nil
 		}
 		saw, _, _ := strings.Cut(old[0].Saw, ": ") // what follows of it stands before
 		c := Case{Says: "no new pod gets a network on {node}: " + saw, For: clues(proof, old), Covers: podsUnconnected}
-		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
+		if skew := f.Failed(host.NodeClock.ID); len(skew) > 0 {
 			c.Against = clues(strong, skew) // by a clock that is wrong
 		}
 		return []Case{c}

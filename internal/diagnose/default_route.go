@@ -5,8 +5,12 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -27,15 +31,15 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 		},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID, checks.NodePing.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID, link.NodePing.ID},
 	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "api-cut-off", "start-outlasts-budget",
 		"felix-waits", "typha-unreachable", "install-cni-fails"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.With(checks.RouteCanReach.ID, checks.FactDefault, false) {
+		for _, r := range f.With(route.RouteCanReach.ID, route.FactDefault, false) {
 			var refused []Finding
-			for _, id := range []string{checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
-				checks.DNSExternal.ID, checks.TyphaReach.ID} {
+			for _, id := range []string{datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID, dns.DNSCluster.ID,
+				dns.DNSExternal.ID, datastore.TyphaReach.ID} {
 				refused = append(refused, keep(f.Bad(id), func(b Finding) bool {
 					return b.From == "" && reasonOf(b) == noWay && addressFamily(b) == familyOf(r)
 				})...)
@@ -49,8 +53,8 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 				For:    append(clues(strong, refused), clues(hint, []Finding{r})...),
 				Says:   fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
 			}
-			for _, o := range f.Elsewhere(checks.RouteCanReach.ID) {
-				if o.Facts[checks.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without
+			for _, o := range f.Elsewhere(route.RouteCanReach.ID) {
+				if o.Facts[route.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without
 					c.Against = append(c.Against, clues(strong, []Finding{o})...)
 				}
 			}
@@ -65,7 +69,7 @@ func addressFamily(r Finding) int {
 	if f := familyOf(r); f != 0 {
 		return f
 	}
-	at, err := netip.ParseAddrPort(r.Facts.Str(checks.FactAddress))
+	at, err := netip.ParseAddrPort(r.Facts.Str(probe.FactAddress))
 	switch {
 	case err != nil:
 		return 0

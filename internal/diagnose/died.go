@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // lookAt is a fix that only reads.
@@ -18,32 +20,32 @@ func lookAt(says string, commands ...string) probe.Fix {
 // diedAs are the answers of packet-drops about this node that name a place of one of some kinds, but for those that a
 // route of table local explains.
 func diedAs(f Findings, kinds ...string) []Finding {
-	return keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
-		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(checks.FactPlaceKind)) && !sourceTaken(f, r)
+	return keep(f.Of(firewall.PacketDrops.ID), func(r Finding) bool {
+		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(firewall.FactPlaceKind)) && !sourceTaken(f, r)
 	})
 }
 
 // sourceTaken reports whether packets died because a route of table local takes the pod that sent them. The kernel then
 // finds their source on the node itself: it drops them, or Calico's check of the reverse path does.
 func sourceTaken(f Findings, r Finding) bool {
-	kind := r.Facts.Str(checks.FactPlaceKind)
-	reverse := kind == checks.PlaceCalico && strings.HasSuffix(r.Facts.Str(checks.FactRuleChain), "PREROUTING")
-	return (reverse || kind == checks.PlaceRoute || kind == checks.PlaceRPFilter) &&
-		slices.ContainsFunc(f.Failed(checks.RouteSpecial.ID), func(special Finding) bool { return takes(special, r) })
+	kind := r.Facts.Str(firewall.FactPlaceKind)
+	reverse := kind == firewall.PlaceCalico && strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
+	return (reverse || kind == firewall.PlaceRoute || kind == firewall.PlaceRPFilter) &&
+		slices.ContainsFunc(f.Failed(route.RouteSpecial.ID), func(special Finding) bool { return takes(special, r) })
 }
 
 // takes reports whether a route of table local takes the pod that a packet came from.
 func takes(special, r Finding) bool {
-	return r.From != "" && special.Facts.Str(checks.FactRouteType) == "local" &&
-		slices.ContainsFunc(listOf(special, checks.FactMeant), func(target string) bool {
+	return r.From != "" && special.Facts.Str(route.FactRouteType) == "local" &&
+		slices.ContainsFunc(listOf(special, route.FactMeant), func(target string) bool {
 			return strings.HasPrefix(target, r.From+" ")
 		})
 }
 
 // place is where packets die, in words, and to how many targets.
 func place(died []Finding) string {
-	text := died[0].Facts.Str(checks.FactPlace)
-	if in := died[0].Facts.Str(checks.FactPlaceIn); in != checks.InNode {
+	text := died[0].Facts.Str(firewall.FactPlace)
+	if in := died[0].Facts.Str(firewall.FactPlaceIn); in != firewall.InNode {
 		text = "in " + in + ": " + text
 	}
 	return text
@@ -67,7 +69,7 @@ func bySamePlace(died []Finding) [][]Finding {
 func diedCase(f Findings, died []Finding, weight int, says string) Case {
 	c := Case{About: wordOf(died[0]), Family: familyOf(died[0]), Says: says, For: clues(weight, died)}
 	for _, r := range died {
-		c.Covers = append(c.Covers, Cover{Check: checks.PacketDrops.ID, About: r.Target})
+		c.Covers = append(c.Covers, Cover{Check: firewall.PacketDrops.ID, About: r.Target})
 		if node := nodeOf(r); node != "" && node != f.Node {
 			c.Covers = append(c.Covers, pathFollows(f, familyOf(r), node)...)
 		}
@@ -85,8 +87,8 @@ func diedCase(f Findings, died []Finding, weight int, says string) Case {
 
 // wordOf tells cases of one rule apart: the chain that drops, or the target.
 func wordOf(r Finding) string {
-	if chain := r.Facts.Str(checks.FactRuleChain); chain != "" {
-		return strings.TrimSpace(r.Facts.Str(checks.FactRuleTable) + " " + chain)
+	if chain := r.Facts.Str(firewall.FactRuleChain); chain != "" {
+		return strings.TrimSpace(r.Facts.Str(firewall.FactRuleTable) + " " + chain)
 	}
 	return r.Target
 }
@@ -99,16 +101,16 @@ Told from a fault of the other node and of the network between by that counter, 
 	Fix: lookAt("See who made the rule, and change it there; a rule that is only deleted comes back with what made it.",
 		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain}",
 		"ssh {node} systemctl is-active ufw firewalld nftables fail2ban docker"),
-	RuledOut: []string{checks.NodeUplink.ID, checks.RouteBlocks.ID},
+	RuledOut: []string{link.NodeUplink.ID, route.RouteBlocks.ID},
 	Explains: lostPaths,
 	Match: func(f Findings) []Case {
-		died := diedAs(f, checks.PlaceRule, checks.PlaceCalico)
-		died = append(died, keep(diedAs(f, checks.PlaceChainPolicy), func(r Finding) bool { return !inForward(r) })...)
+		died := diedAs(f, firewall.PlaceRule, firewall.PlaceCalico)
+		died = append(died, keep(diedAs(f, firewall.PlaceChainPolicy), func(r Finding) bool { return !inForward(r) })...)
 		var out []Case
 		for _, of := range bySamePlace(died) {
 			says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
 			c := diedCase(f, of, proof, says)
-			chain := of[0].Facts.Str(checks.FactRuleChain)
+			chain := of[0].Facts.Str(firewall.FactRuleChain)
 			c.Args = map[string]Arg{"chain": checked(chain, isWord(chain), "CHAIN")}
 			out = append(out, inPod(c, of, ruleOfPod))
 		}
@@ -129,8 +131,8 @@ var (
 
 // inPod has a case bring the fix for a pod, where it is in a pod that packets die.
 func inPod(c Case, died []Finding, fix probe.Fix) Case {
-	in := died[0].Facts.Str(checks.FactPlaceIn)
-	if in == checks.InNode {
+	in := died[0].Facts.Str(firewall.FactPlaceIn)
+	if in == firewall.InNode {
 		return c
 	}
 	namespace, pod, _ := strings.Cut(in, "/")
@@ -141,7 +143,7 @@ func inPod(c Case, died []Finding, fix probe.Fix) Case {
 }
 
 // inForward tells whether a rule sees what is forwarded.
-func inForward(r Finding) bool { return r.Facts.Str(checks.FactRuleHook) == "forward" }
+func inForward(r Finding) bool { return r.Facts.Str(firewall.FactRuleHook) == "forward" }
 
 // targetsOf names what packets were sent to.
 func targetsOf(died []Finding) string {
@@ -163,11 +165,11 @@ Told from a firewall by the counter, and from a packet that never came by the sa
 	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
 		"ssh {node} 'ip route get {address}; ip rule; ip -br addr'",
 		"ssh {node} 'grep -H . /proc/sys/net/ipv4/conf/*/rp_filter'"),
-	RuledOut: []string{checks.NodeFirewall.ID},
+	RuledOut: []string{firewall.NodeFirewall.ID},
 	Explains: lostPaths,
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, of := range bySamePlace(diedAs(f, checks.PlaceRPFilter)) {
+		for _, of := range bySamePlace(diedAs(f, firewall.PlaceRPFilter)) {
 			says := fmt.Sprintf("the kernel of {node} drops packets to %s or their answers: %s", targetsOf(of), place(of))
 			c := diedCase(f, of, proof, says)
 			_, address, _ := strings.Cut(of[0].Target, " ")
@@ -179,8 +181,8 @@ Told from a firewall by the counter, and from a packet that never came by the sa
 }
 
 // vague are kinds of place that another node, or what is behind the place, may be the reason of.
-var vague = []string{checks.PlaceNeighbour, checks.PlaceLink, checks.PlaceInterface, checks.PlaceOther,
-	checks.PlaceFirewall, checks.PlaceMAC}
+var vague = []string{firewall.PlaceNeighbour, firewall.PlaceLink, firewall.PlaceInterface, firewall.PlaceOther,
+	firewall.PlaceFirewall, firewall.PlaceMAC}
 
 // droppedHere is every other place.
 var droppedHere = &Rule{
@@ -192,16 +194,16 @@ docs/drops.md has each place, and what was seen of it.`,
 		"ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'", "ssh {node} 'ip route show table all; ip xfrm policy; ss -ltn'",
 		"calico-probe shell --node {node} -c drops"),
 	Match: func(f Findings) []Case {
-		known := []string{"", checks.PlacePolicy, checks.PlaceRule, checks.PlaceCalico, checks.PlaceRPFilter,
-			checks.PlaceConntrack, checks.PlaceChainPolicy}
-		died := keep(f.Of(checks.PacketDrops.ID), func(r Finding) bool {
-			kind := r.Facts.Str(checks.FactPlaceKind)
+		known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
+			firewall.PlaceConntrack, firewall.PlaceChainPolicy}
+		died := keep(f.Of(firewall.PacketDrops.ID), func(r Finding) bool {
+			kind := r.Facts.Str(firewall.FactPlaceKind)
 			return r.Node == f.Node && bad(r.Status) && !slices.Contains(known, kind) && !sourceTaken(f, r)
 		})
 		var out []Case
 		for _, of := range bySamePlace(died) {
 			weight := proof
-			if slices.Contains(vague, of[0].Facts.Str(checks.FactPlaceKind)) {
+			if slices.Contains(vague, of[0].Facts.Str(firewall.FactPlaceKind)) {
 				weight = hint
 			}
 			says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))

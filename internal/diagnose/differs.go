@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 var differsFix = probe.Fix{
@@ -58,8 +60,8 @@ func deeds(all []difference) int {
 	seen := map[string]bool{}
 	for _, d := range all {
 		switch d.area {
-		case checks.AreaRoutes, checks.AreaNeighbours, checks.AreaRules, checks.AreaIPsec, checks.AreaFirewall,
-			checks.AreaQueues:
+		case nodestate.AreaRoutes, nodestate.AreaNeighbours, nodestate.AreaRules, nodestate.AreaIPsec, nodestate.AreaFirewall,
+			nodestate.AreaQueues:
 			seen[d.area] = true
 		default:
 			seen[d.area+" "+d.name] = true
@@ -105,10 +107,10 @@ func worksThere(f Findings) []string {
 		if slices.Contains(out, r.Check) || badThere(f, r.Check) {
 			continue
 		}
-		if r.Facts[checks.FactLives] == true { // ping is blocked, and nothing else
+		if r.Facts[probe.FactLives] == true { // ping is blocked, and nothing else
 			continue
 		}
-		if r.Check == checks.DaemonLog.ID && r.Status == probe.Warn { // a service that goes on, or that was started again
+		if r.Check == logs.DaemonLog.ID && r.Status == probe.Warn { // a service that goes on, or that was started again
 			continue
 		}
 		if slices.ContainsFunc(f.Elsewhere(r.Check), func(o Finding) bool { return answered(o.Status) }) {
@@ -137,36 +139,36 @@ func badThere(f Findings, id string) bool {
 // aboutOwn tells whether what a baseline node asked about is bad when this node asks about it too and leads back
 // here: a Service, one of whose endpoints is on this node.
 func aboutOwn(f Findings, r Finding) bool {
-	shared := r.Check == checks.ServiceClusterIP.ID || r.Check == checks.ServiceNodePort.ID
+	shared := r.Check == service.ServiceClusterIP.ID || r.Check == service.ServiceNodePort.ID
 	return shared && slices.ContainsFunc(f.Bad(r.Check), func(own Finding) bool { return own.Target == r.Target })
 }
 
 // areaFixes are the commands that show an area on a node, and what puts it back, by area.
 var areaFixes = map[string]struct{ look, back, when string }{
-	checks.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
+	nodestate.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
 		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and what changed it is gone: Felix sets it anew when it starts; other settings go back with sysctl -w"},
-	checks.AreaRoutes:     {"ssh {one} 'ip route show table all; ip -6 route show table all' | grep -v -e bird -e 'proto kernel'", "ssh {node} sudo ip route del ROUTE  # as the first command shows it", "nothing on {node} needs that route"},
-	checks.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "nobody meant that entry"},
-	checks.AreaRules:      {"ssh {one} 'ip rule; ip -6 rule'", "ssh {node} sudo ip rule del pref NUMBER  # as the first command shows it", "nothing on {node} needs that rule"},
-	checks.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; else narrow it in the VPN's configuration"},
-	checks.AreaFirewall: {"ssh {one} 'sudo nft list ruleset; sudo iptables-save -t raw; sudo iptables-save -t filter' | grep -v -e cali -e KUBE | head -100",
+	nodestate.AreaRoutes:     {"ssh {one} 'ip route show table all; ip -6 route show table all' | grep -v -e bird -e 'proto kernel'", "ssh {node} sudo ip route del ROUTE  # as the first command shows it", "nothing on {node} needs that route"},
+	nodestate.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "nobody meant that entry"},
+	nodestate.AreaRules:      {"ssh {one} 'ip rule; ip -6 rule'", "ssh {node} sudo ip rule del pref NUMBER  # as the first command shows it", "nothing on {node} needs that rule"},
+	nodestate.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; else narrow it in the VPN's configuration"},
+	nodestate.AreaFirewall: {"ssh {one} 'sudo nft list ruleset; sudo iptables-save -t raw; sudo iptables-save -t filter' | grep -v -e cali -e KUBE | head -100",
 		"ssh {node} sudo nft delete rule FAMILY TABLE CHAIN handle NUMBER  # nft -a list ruleset shows it", "that rule is not meant, and what writes it was changed first"},
-	checks.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root", "nothing on {node} needs it"},
-	checks.AreaKubelet: {"ssh {one} 'sudo cat /var/lib/kubelet/config.yaml; ps -o args= -C kubelet'",
+	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root", "nothing on {node} needs it"},
+	nodestate.AreaKubelet: {"ssh {one} 'sudo cat /var/lib/kubelet/config.yaml; ps -o args= -C kubelet'",
 		"ssh {node} sudo systemctl restart {kubelet}", "its configuration on {node} is put right; pods that run keep what they were started with"},
-	checks.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
-	checks.AreaContainerd: {"ssh {one} 'sudo grep -v -i -e auth -e password /etc/containerd/config.toml'",
+	nodestate.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
+	nodestate.AreaContainerd: {"ssh {one} 'sudo grep -v -i -e auth -e password /etc/containerd/config.toml'",
 		"ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
-	checks.AreaProxy:  {"kubectl -n kube-system get cm kube-proxy -o yaml; kubectl -n kube-system get pods -o wide | grep kube-proxy", "", ""},
-	checks.AreaLimits: {"ssh {one} 'for p in kubelet containerd; do pgrep -o -x $p | while read n; do grep -e files -e processes /proc/$n/limits; done; systemctl cat $p | grep -i limit; done'", "", ""},
-	checks.AreaPaths: {"ssh {one} 'ls -ld /run/xtables.lock /var/run/calico /var/lib/calico; ls -l /opt/cni/bin /etc/cni/net.d; findmnt -T /opt/cni/bin'",
+	nodestate.AreaProxy:  {"kubectl -n kube-system get cm kube-proxy -o yaml; kubectl -n kube-system get pods -o wide | grep kube-proxy", "", ""},
+	nodestate.AreaLimits: {"ssh {one} 'for p in kubelet containerd; do pgrep -o -x $p | while read n; do grep -e files -e processes /proc/$n/limits; done; systemctl cat $p | grep -i limit; done'", "", ""},
+	nodestate.AreaPaths: {"ssh {one} 'ls -ld /run/xtables.lock /var/run/calico /var/lib/calico; ls -l /opt/cni/bin /etc/cni/net.d; findmnt -T /opt/cni/bin'",
 		"ssh {node} sudo rmdir /run/xtables.lock", "it is an empty folder on {node}: what starts next makes it a file"},
-	checks.AreaProcesses: {"ssh {one} 'systemctl list-units --type=service --state=running'", "", ""},
-	checks.AreaCalico: {"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list",
+	nodestate.AreaProcesses: {"ssh {one} 'systemctl list-units --type=service --state=running'", "", ""},
+	nodestate.AreaCalico: {"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list",
 		"kubectl -n {namespace} rollout restart ds/{daemonset}", "the DaemonSet has what is meant, and the pod on {node} is older than that"},
-	checks.AreaResolver:   {"ssh {one} cat /etc/resolv.conf", "", ""},
-	checks.AreaInterfaces: {"ssh {one} ip -d link", "", ""},
-	checks.AreaSystem:     {"ssh {one} 'uname -r; cat /proc/cmdline; grep -rn . /etc/modprobe.d'", "", ""},
+	nodestate.AreaResolver:   {"ssh {one} cat /etc/resolv.conf", "", ""},
+	nodestate.AreaInterfaces: {"ssh {one} ip -d link", "", ""},
+	nodestate.AreaSystem:     {"ssh {one} 'uname -r; cat /proc/cmdline; grep -rn . /etc/modprobe.d'", "", ""},
 }
 
 // networkDiffers says, as the end of a sentence, what the files of network configurations have here and not on a
@@ -174,7 +176,7 @@ var areaFixes = map[string]struct{ look, back, when string }{
 func networkDiffers(f Findings) string {
 	var texts []string
 	for _, d := range differences(f) {
-		if d.area == checks.AreaPaths && strings.HasPrefix(d.name, networkFolder+"/") {
+		if d.area == nodestate.AreaPaths && strings.HasPrefix(d.name, networkFolder+"/") {
 			texts = append(texts, d.text(f.Node))
 		}
 	}

@@ -6,8 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -40,8 +48,8 @@ func (n *differsNight) state(node, area string, pairs ...string) *differsNight {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		values[pairs[i]] = pairs[i+1]
 	}
-	return n.add(node, probe.Result{Check: checks.NodeState.ID, Target: area, Status: probe.Info, Saw: "values",
-		Facts: probe.Facts{checks.FactArea: area, checks.FactItems: values}})
+	return n.add(node, probe.Result{Check: nodestate.NodeState.ID, Target: area, Status: probe.Info, Saw: "values",
+		Facts: probe.Facts{nodestate.FactArea: area, nodestate.FactItems: values}})
 }
 
 // both are areas of node-a and node-b.
@@ -66,47 +74,47 @@ func TestDiffersNames(t *testing.T) {
 		night *differsNight
 		want  string
 	}{
-		"a blackhole route": {differsAt(checks.NodePing.ID).both(checks.AreaRoutes, []string{"blackhole 10.88.0.12 proto boot", ""}, nil),
+		"a blackhole route": {differsAt(link.NodePing.ID).both(nodestate.AreaRoutes, []string{"blackhole 10.88.0.12 proto boot", ""}, nil),
 			"only on node-a: route blackhole 10.88.0.12"},
-		"an IPsec policy": {differsAt(checks.PodTCP.ID).both(checks.AreaIPsec, []string{"out from 0.0.0.0/0 to 10.244.0.0/16 allow", ""}, nil),
+		"an IPsec policy": {differsAt(pod.PodTCP.ID).both(nodestate.AreaIPsec, []string{"out from 0.0.0.0/0 to 10.244.0.0/16 allow", ""}, nil),
 			"only on node-a: xfrm policy out from 0.0.0.0/0 to 10.244.0.0/16"},
-		"rules without tracking": {differsAt(checks.DNSCluster.ID).both(checks.AreaFirewall,
+		"rules without tracking": {differsAt(dns.DNSCluster.ID).both(nodestate.AreaFirewall,
 			[]string{notrack, "", "ip raw OUTPUT: daddr 10.96.0.10 notrack", "", "ip raw PREROUTING", "hook prerouting, notrack"}, nil), notrack},
-		"proxy_arp": {differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"},
+		"proxy_arp": {differsAt(pod.PodPing.ID).both(nodestate.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"},
 			[]string{"net/ipv4/conf/cali*/proxy_arp", "1"}), "sysctl net/ipv4/conf/cali*/proxy_arp: 0 here, 1 on node-b"},
-		"a neighbour": {differsAt(checks.NodePing.ID).both(checks.AreaNeighbours, []string{"10.88.0.12 dev <uplink>",
+		"a neighbour": {differsAt(link.NodePing.ID).both(nodestate.AreaNeighbours, []string{"10.88.0.12 dev <uplink>",
 			"permanent 02:00"}, nil),
 			"neighbour entry 10.88.0.12 dev <uplink>: permanent 02:00"},
-		"another name server": {differsAt(checks.DNSCluster.ID).both(checks.AreaKubelet, []string{"clusterDNS",
+		"another name server": {differsAt(dns.DNSCluster.ID).both(nodestate.AreaKubelet, []string{"clusterDNS",
 			"10.96.0.100"},
 			[]string{"clusterDNS", "10.96.0.10"}), "kubelet's clusterDNS: 10.96.0.100 here, 10.96.0.10 on node-b"},
-		"few processes": {differsAt(checks.FelixLive.ID).both(checks.AreaKubelet, []string{"podPidsLimit", "20", "x", "1"},
+		"few processes": {differsAt(felix.FelixLive.ID).both(nodestate.AreaKubelet, []string{"podPidsLimit", "20", "x", "1"},
 			[]string{"x", "1"}), "only on node-a: kubelet's podPidsLimit: 20"},
-		"another folder of networks": {differsAt(checks.CNIConfig.ID).both(checks.AreaContainerd, []string{place,
+		"another folder of networks": {differsAt(cni.CNIConfig.ID).both(nodestate.AreaContainerd, []string{place,
 			"/k3s/net.d"}, []string{"version", "2"}).
-			both(checks.AreaRuntime, []string{"cni.confDir", "/k3s/net.d"}, []string{"cni.confDir", "/etc/cni/net.d"}),
+			both(nodestate.AreaRuntime, []string{"cni.confDir", "/k3s/net.d"}, []string{"cni.confDir", "/etc/cni/net.d"}),
 			"only on node-a: containerd's file: " + place + ": /k3s/net.d"},
-		"the plugin is disabled": {differsAt(checks.CRIHealth.ID).both(checks.AreaContainerd, []string{
+		"the plugin is disabled": {differsAt(runtime.CRIHealth.ID).both(nodestate.AreaContainerd, []string{
 			"disabled_plugins", "[ cri ]"},
 			[]string{"disabled_plugins", "[]"}), "containerd's file: disabled_plugins: [ cri ] here, [] on node-b"},
-		"few files": {differsAt(facts.CheckPodsStart).both(checks.AreaLimits, []string{"containerd open files",
+		"few files": {differsAt(facts.CheckPodsStart).both(nodestate.AreaLimits, []string{"containerd open files",
 			"113 soft, 1048576 hard"},
 			[]string{"containerd open files", "1048576 soft, 1048576 hard"}), "limit: containerd open files: 113 soft"},
-		"a lock that is a folder": {differsAt(checks.FelixLive.ID).both(checks.AreaPaths, []string{
+		"a lock that is a folder": {differsAt(felix.FelixLive.ID).both(nodestate.AreaPaths, []string{
 			"/run/xtables.lock", "folder 0755"},
 			[]string{"/run/xtables.lock", "file 0600"}), "/run/xtables.lock: folder 0755 here, file 0600 on node-b"},
-		"a folder that is read-only": {differsAt(facts.CheckCalicoPod).both(checks.AreaPaths, []string{"/opt/cni/bin",
+		"a folder that is read-only": {differsAt(facts.CheckCalicoPod).both(nodestate.AreaPaths, []string{"/opt/cni/bin",
 			"folder 0755 ro"},
 			[]string{"/opt/cni/bin", "folder 0755"}), "/opt/cni/bin: folder 0755 ro here"},
-		"another environment": {differsAt(checks.OverlayTunnels.ID).both(checks.AreaCalico, []string{
+		"another environment": {differsAt(overlay.OverlayTunnels.ID).both(nodestate.AreaCalico, []string{
 			"FELIX_VXLANPORT", "4799", "IP", "autodetect"},
 			[]string{"IP", "autodetect"}), "only on node-a: calico-node's environment: FELIX_VXLANPORT: 4799"},
-		"kube-proxy": {differsAt(checks.ServiceNodePort.ID).both(checks.AreaProxy, []string{"nodePortAddresses",
+		"kube-proxy": {differsAt(service.ServiceNodePort.ID).both(nodestate.AreaProxy, []string{"nodePortAddresses",
 			"192.168.77.0/24", "mode", "iptables"},
 			[]string{"mode", "iptables"}), "only on node-a: kube-proxy's nodePortAddresses: 192.168.77.0/24"},
-		"a queue that delays": {differsAt(checks.PodPing.ID).both(checks.AreaQueues, []string{"<uplink> queue", "netem"},
+		"a queue that delays": {differsAt(pod.PodPing.ID).both(nodestate.AreaQueues, []string{"<uplink> queue", "netem"},
 			[]string{"<uplink> queue", "noqueue"}), "tc <uplink> queue: netem here"},
-		"a braced value": {differsAt(checks.PodPing.ID).both(checks.AreaRules, []string{"{pod} lookup 9", ""}, nil),
+		"a braced value": {differsAt(pod.PodPing.ID).both(nodestate.AreaRules, []string{"{pod} lookup 9", ""}, nil),
 			"ip rule (pod) lookup 9"},
 	} {
 		got := c.night.differs()
@@ -120,33 +128,33 @@ func TestDiffersNames(t *testing.T) {
 func TestDiffersNot(t *testing.T) {
 	t.Parallel()
 	arp := func(n *differsNight) *differsNight {
-		return n.both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"}, []string{"net/ipv4/conf/cali*/proxy_arp", "1"})
+		return n.both(nodestate.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0"}, []string{"net/ipv4/conf/cali*/proxy_arp", "1"})
 	}
-	cut := probe.Result{Check: checks.NodeState.ID, Status: probe.Info,
-		Facts: probe.Facts{checks.FactArea: checks.AreaRoutes,
-			checks.FactItems: map[string]string{"a": ""}, checks.FactLeftOut: 3}}
+	cut := probe.Result{Check: nodestate.NodeState.ID, Status: probe.Info,
+		Facts: probe.Facts{nodestate.FactArea: nodestate.AreaRoutes,
+			nodestate.FactItems: map[string]string{"a": ""}, nodestate.FactLeftOut: 3}}
 	for name, n := range map[string]*differsNight{
-		"nothing is bad":       arp(differsAt().says("node-a", checks.PodPing.ID, probe.OK)),
-		"it touches the other": arp(differsAt(checks.ContainerdHealth.ID)),
-		"it is bad there too": arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail).says("node-b",
-			checks.PodPing.ID, probe.Fail)),
-		"nobody asked there": arp(differsAt().says("node-a", checks.PodPing.ID, probe.Fail)),
-		"another one is set alike": arp(differsAt(checks.PodPing.ID)).
-			state("node-c", checks.AreaSysctls, "net/ipv4/conf/cali*/proxy_arp", "0").says("node-c", checks.PodPing.ID, probe.OK),
-		"of pods that are not there": differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "1"},
+		"nothing is bad":       arp(differsAt().says("node-a", pod.PodPing.ID, probe.OK)),
+		"it touches the other": arp(differsAt(runtime.ContainerdHealth.ID)),
+		"it is bad there too": arp(differsAt().says("node-a", pod.PodPing.ID, probe.Fail).says("node-b",
+			pod.PodPing.ID, probe.Fail)),
+		"nobody asked there": arp(differsAt().says("node-a", pod.PodPing.ID, probe.Fail)),
+		"another one is set alike": arp(differsAt(pod.PodPing.ID)).
+			state("node-c", nodestate.AreaSysctls, "net/ipv4/conf/cali*/proxy_arp", "0").says("node-c", pod.PodPing.ID, probe.OK),
+		"of pods that are not there": differsAt(pod.PodPing.ID).both(nodestate.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "1"},
 			[]string{"net/ipv4/ip_forward", "1"}),
-		"sizes": differsAt(checks.PodPing.ID, facts.CheckPodsStart).both(checks.AreaSysctls, []string{"fs/file-max",
+		"sizes": differsAt(pod.PodPing.ID, facts.CheckPodsStart).both(nodestate.AreaSysctls, []string{"fs/file-max",
 			"1"}, []string{"fs/file-max", "2"}).
-			both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel", "6.1"}).
-			both(checks.AreaLimits, []string{"kubelet open files", "2048 soft"}, []string{"kubelet open files", "1024 soft"}),
-		"an area that was not read": differsAt(checks.FelixLive.ID).state("node-a", checks.AreaCalico, "FELIX_X", "1"),
-		"folders that are worse there": differsAt(checks.FelixLive.ID).both(checks.AreaPaths,
+			both(nodestate.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel", "6.1"}).
+			both(nodestate.AreaLimits, []string{"kubelet open files", "2048 soft"}, []string{"kubelet open files", "1024 soft"}),
+		"an area that was not read": differsAt(felix.FelixLive.ID).state("node-a", nodestate.AreaCalico, "FELIX_X", "1"),
+		"folders that are worse there": differsAt(felix.FelixLive.ID).both(nodestate.AreaPaths,
 			[]string{"/lib/modules", "folder 0755", "/opt/cni/bin", "folder 0755"},
 			[]string{"/lib/modules", "missing", "/opt/cni/bin", "folder 0755 ro noexec"}),
-		"flags that are not seen": differsAt(facts.CheckPodsStart).both(checks.AreaKubelet, []string{"--pod-max-pids",
+		"flags that are not seen": differsAt(facts.CheckPodsStart).both(nodestate.AreaKubelet, []string{"--pod-max-pids",
 			"20", "x", "1"},
 			[]string{"x", "1"}),
-		"an area that was cut": differsAt(checks.PodPing.ID).state("node-a", checks.AreaRoutes,
+		"an area that was cut": differsAt(pod.PodPing.ID).state("node-a", nodestate.AreaRoutes,
 			"blackhole 10.88.0.12", "").add("node-b", cut),
 	} {
 		if got := n.differs(); got != nil {
@@ -162,11 +170,11 @@ func TestDiffersInMuch(t *testing.T) {
 		night *differsNight
 		has   string
 	}{
-		"four things": {differsAt(checks.PodPing.ID).both(checks.AreaSysctls,
+		"four things": {differsAt(pod.PodPing.ID).both(nodestate.AreaSysctls,
 			[]string{"net/ipv4/conf/cali*/proxy_arp", "0", "net/ipv4/ip_forward", "0", "net/ipv4/conf/all/arp_filter", "1"},
 			[]string{"net/ipv4/conf/cali*/proxy_arp", "1", "net/ipv4/ip_forward", "1", "net/ipv4/conf/all/arp_filter", "0"}).
-			both(checks.AreaIPsec, []string{"out from a to b block", ""}, nil), "proxy_arp"},
-		"a program of others": {differsAt(checks.PodPing.ID).both(checks.AreaProcesses, []string{"keepalived", "runs"}, nil),
+			both(nodestate.AreaIPsec, []string{"out from a to b block", ""}, nil), "proxy_arp"},
+		"a program of others": {differsAt(pod.PodPing.ID).both(nodestate.AreaProcesses, []string{"keepalived", "runs"}, nil),
 			"only on node-a: process keepalived"},
 	} {
 		if got := c.night.differs(); got == nil || got.Confidence != probe.Low || !strings.Contains(got.Says, c.has) {
@@ -178,9 +186,9 @@ func TestDiffersInMuch(t *testing.T) {
 // TestDiffersListed wants a comparison to list what differs, bounded, and the systems once.
 func TestDiffersListed(t *testing.T) {
 	t.Parallel()
-	n := differsAt(checks.PodPing.ID).both(checks.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0", "fs/file-max", "1"},
+	n := differsAt(pod.PodPing.ID).both(nodestate.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "0", "fs/file-max", "1"},
 		[]string{"net/ipv4/conf/cali*/proxy_arp", "1", "fs/file-max", "2"}).
-		both(checks.AreaSystem, []string{"kernel", "5.15", "os", "Ubuntu 22.04"}, []string{"kernel", "6.1", "os",
+		both(nodestate.AreaSystem, []string{"kernel", "5.15", "os", "Ubuntu 22.04"}, []string{"kernel", "6.1", "os",
 			"Debian 12"})
 	got := strings.Join(Comparison(n.f), "\n")
 	for _, want := range []string{"differs: sysctl net/ipv4/conf/cali*/proxy_arp: 0 here, 1 on node-b",
@@ -189,7 +197,7 @@ func TestDiffersListed(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	healthy := differsAt().both(checks.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel",
+	healthy := differsAt().both(nodestate.AreaSystem, []string{"kernel", "5.15"}, []string{"kernel",
 		"6.1"}).says("node-b", "x-y", probe.OK)
 	if got := strings.Join(Comparison(healthy.f), "\n"); strings.Contains(got, "differs") {
 		t.Error(got)
@@ -209,20 +217,20 @@ func TestResidual(t *testing.T) {
 			return []Case{{Says: id, For: clues(weight, bad)}}
 		}}
 	}
-	night := differsAt(checks.PodPing.ID, checks.PodTCP.ID).both(checks.AreaIPsec, []string{
+	night := differsAt(pod.PodPing.ID, pod.PodTCP.ID).both(nodestate.AreaIPsec, []string{
 		"out from a to b block", ""}, nil).
 		says("node-a", "other-check", probe.Fail)
 	for want, rules := range map[string][]*Rule{
-		"proven node-differs":  {rule("proven", checks.PodTCP.ID, proof, false)},
-		"reason node-differs":  {rule("reason", checks.PodTCP.ID, strong, false)},
-		"node-differs":         {rule("symptom", checks.PodTCP.ID, strong, true)},
+		"proven node-differs":  {rule("proven", pod.PodTCP.ID, proof, false)},
+		"reason node-differs":  {rule("reason", pod.PodTCP.ID, strong, false)},
+		"node-differs":         {rule("symptom", pod.PodTCP.ID, strong, true)},
 		"node-differs symptom": {rule("symptom", "other-check", strong, true)},
 		"reason node-differs symptom": {rule("symptom", "other-check", strong, true), rule("reason",
-			checks.PodTCP.ID, strong, false)},
-		"node-differs hinted": {rule("hinted", checks.PodTCP.ID, hint, false)},
-		"proven other": {rule("proven", checks.PodTCP.ID, proof, false), rule("other",
-			checks.PodPing.ID, proof, false)},
-		"reason node-differs unproven": {rule("reason", checks.PodTCP.ID, strong, false), rule("unproven",
+			pod.PodTCP.ID, strong, false)},
+		"node-differs hinted": {rule("hinted", pod.PodTCP.ID, hint, false)},
+		"proven other": {rule("proven", pod.PodTCP.ID, proof, false), rule("other",
+			pod.PodPing.ID, proof, false)},
+		"reason node-differs unproven": {rule("reason", pod.PodTCP.ID, strong, false), rule("unproven",
 			"other-check", hint, true)},
 	} {
 		var got []string
@@ -238,15 +246,15 @@ func TestResidual(t *testing.T) {
 // TestDiffersFlood wants a node that says very much compared in no time.
 func TestDiffersFlood(t *testing.T) {
 	t.Parallel()
-	n := differsAt(checks.PodPing.ID)
+	n := differsAt(pod.PodPing.ID)
 	for i := range 1500 {
 		pairs := []string{}
 		for j := range 40 {
 			pairs = append(pairs, fmt.Sprintf("ip x %d-%d: drop", i, j), "")
 		}
-		n.state("node-a", []string{checks.AreaFirewall, checks.AreaRoutes, fmt.Sprint("area", i)}[i%3], pairs...)
+		n.state("node-a", []string{nodestate.AreaFirewall, nodestate.AreaRoutes, fmt.Sprint("area", i)}[i%3], pairs...)
 	}
-	n.state("node-b", checks.AreaFirewall).state("node-b", checks.AreaRoutes).state("node-c", checks.AreaFirewall)
+	n.state("node-b", nodestate.AreaFirewall).state("node-b", nodestate.AreaRoutes).state("node-c", nodestate.AreaFirewall)
 	began := time.Now()
 	if got := n.differs(); got == nil || got.Confidence == probe.High || len(got.Says) > 1000 {
 		t.Errorf("%+v", got)

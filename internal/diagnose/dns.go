@@ -6,19 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // namesFail is what a node shows on which names do not resolve.
-var namesFail = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
+var namesFail = Covers(dns.DNSCluster.ID, dns.DNSExternal.ID)
 
 // inService are the answers of the DNS Service that were good, asked in the same place and manner as another.
 func inService(f Findings, as Finding) []Finding {
-	return keep(toService(f.Of(checks.DNSCluster.ID)), func(r Finding) bool {
+	return keep(toService(f.Of(dns.DNSCluster.ID)), func(r Finding) bool {
 		return r.Status == probe.OK && r.From == as.From &&
-			r.Facts.Str(checks.FactTransport) == as.Facts.Str(checks.FactTransport)
+			r.Facts.Str(probe.FactTransport) == as.Facts.Str(probe.FactTransport)
 	})
 }
 
@@ -51,13 +53,13 @@ Told from a DNS that is down by the Service, which answers in the same place.`,
 		}}},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.PodTCP.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, pod.PodTCP.ID},
 	Explains: []string{"dns-down", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
 		var wrong, served []Finding
-		for _, r := range inRole(f.Failed(checks.DNSCluster.ID), checks.RoleGiven) {
-			if reasonOf(r) == checks.ReasonUnset {
-				served = keep(toService(f.Of(checks.DNSCluster.ID)), func(s Finding) bool { return s.Status == probe.OK })
+		for _, r := range inRole(f.Failed(dns.DNSCluster.ID), probe.RoleGiven) {
+			if reasonOf(r) == dns.ReasonUnset {
+				served = keep(toService(f.Of(dns.DNSCluster.ID)), func(s Finding) bool { return s.Status == probe.OK })
 			} else {
 				served = append(served, inService(f, r)...)
 			}
@@ -66,10 +68,10 @@ Told from a DNS that is down by the Service, which answers in the same place.`,
 		if len(wrong) == 0 || len(served) == 0 {
 			return nil
 		}
-		at, given := serverOf(wrong[0]), listOf(wrong[0], checks.FactGiven)
+		at, given := serverOf(wrong[0]), listOf(wrong[0], dns.FactGiven)
 		c := Case{For: append(clues(proof, wrong), clues(0, served[:1])...), Covers: namesFail}
 		switch {
-		case reasonOf(wrong[0]) == checks.ReasonUnset:
+		case reasonOf(wrong[0]) == dns.ReasonUnset:
 			c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
 		case at.IsLinkLocalUnicast():
 			c.Says = fmt.Sprintf("the node's own DNS cache at %s, which the kubelet on {node} gives to pods, does not serve names (%s); the DNS Service at %s does",
@@ -96,7 +98,7 @@ var noCache = probe.Fix{
 }
 
 // unknownName tells whether a server answers that it does not know the name.
-func unknownName(r Finding) bool { return r.Facts.Str(checks.FactRcode) == "NXDOMAIN" }
+func unknownName(r Finding) bool { return r.Facts.Str(probe.FactRcode) == "NXDOMAIN" }
 
 // clusterDomainWrong is a kubelet that gives pods another cluster domain than the DNS serves.
 var clusterDomainWrong = &Rule{
@@ -114,20 +116,20 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 	},
 	Explains: []string{"dns-down"},
 	Match: func(f Findings) []Case {
-		asked := keep(f.Of(checks.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(checks.FactRcode) != "" })
+		asked := keep(f.Of(dns.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
 		if c, is := otherZones(f, asked); is {
 			return []Case{c}
 		}
-		unknown := keep(f.Failed(checks.DNSCluster.ID), unknownName)
+		unknown := keep(f.Failed(dns.DNSCluster.ID), unknownName)
 		if len(unknown) == 0 || len(unknown) < len(asked) {
 			return nil
 		}
 		domain := domainOf
 		c := Case{
 			Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
-			For:  clues(strong, unknown), Covers: Covers(checks.DNSCluster.ID),
+			For:  clues(strong, unknown), Covers: Covers(dns.DNSCluster.ID),
 		}
-		for _, r := range f.Elsewhere(checks.DNSCluster.ID) {
+		for _, r := range f.Elsewhere(dns.DNSCluster.ID) {
 			if d := domain(r); r.Status == probe.OK && d != "" && d != domain(unknown[0]) {
 				c.Says += fmt.Sprintf("; on %s it is %s, and names resolve", r.Node, d)
 				c.For[0].Weight = proof
@@ -141,7 +143,7 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 
 // domainOf is the cluster domain of the name that was looked up.
 func domainOf(r Finding) string {
-	_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(checks.FactQuestion), "."), ".svc.")
+	_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(dns.FactQuestion), "."), ".svc.")
 	return after
 }
 
@@ -156,7 +158,7 @@ func otherZones(f Findings, answered []Finding) (Case, bool) {
 	domain = strings.ToLower(domain)
 	serves := func(zone string) bool { return zone == domain || strings.HasSuffix(domain, "."+zone) }
 	weight := proof
-	other := func(r Finding) bool { return !unknownName(r) && r.Facts.Str(checks.FactRcode) != "REFUSED" }
+	other := func(r Finding) bool { return !unknownName(r) && r.Facts.Str(probe.FactRcode) != "REFUSED" }
 	if slices.ContainsFunc(failed, other) {
 		weight = strong // it may have another reason too
 	}
@@ -167,7 +169,7 @@ func otherZones(f Findings, answered []Finding) (Case, bool) {
 		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, and CoreDNS answers for %s alone (Corefile in ConfigMap %s)",
 			domain, strings.Join(zones, ", "), known[0].Facts.Str(facts.ConfigMap)),
 		For:    append(clues(weight, failed[:1]), clues(0, known)...),
-		Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
+		Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),
 	}, true
 }
 
@@ -187,17 +189,17 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 			Manifest: []string{"kubectl -n kube-system scale deployment -l k8s-app=kube-dns --replicas=2"}}},
 		Radius: "reading changes nothing; a changed selector changes where every pod of the cluster asks, at once",
 	},
-	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID},
+	RuledOut: []string{pod.PodTCP.ID, service.KubeProxyHealth.ID},
 	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
 	Match: func(f Findings) []Case {
 		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
 			facts.EmptyNotMade,
 			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal, facts.EmptyOtherProxy, facts.EmptyNoUDP}
-		failed := toService(f.Failed(checks.DNSCluster.ID))
+		failed := toService(f.Failed(dns.DNSCluster.ID))
 		empty := keep(f.Of(facts.CheckDNSService), func(r Finding) bool {
 			return slices.Contains(known, r.Facts.Str(facts.Empty)) && (bad(r.Status) || len(failed) > 0)
 		})
-		given := keep(inRole(f.Of(checks.DNSCluster.ID), checks.RoleGiven), func(r Finding) bool {
+		given := keep(inRole(f.Of(dns.DNSCluster.ID), probe.RoleGiven), func(r Finding) bool {
 			return r.Status == probe.OK
 		})
 		if len(empty) == 0 || len(given) > 0 { // pods ask another server, and it answers
@@ -272,9 +274,9 @@ Told from a CoreDNS that does not reach the API server by what the API server sa
 		if len(lacks) == 0 {
 			return nil
 		}
-		failed := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool {
-			role := r.Facts.Str(checks.FactRole)
-			return (role == checks.RoleService || role == checks.RoleEndpoint) && !unknownName(r)
+		failed := keep(f.Failed(dns.DNSCluster.ID), func(r Finding) bool {
+			role := r.Facts.Str(probe.FactRole)
+			return (role == probe.RoleService || role == probe.RoleEndpoint) && !unknownName(r)
 		})
 		weight := hint
 		switch {

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // dnsZoneShadowed is a part of CoreDNS' configuration that answers for a namespace in place of the plugin kubernetes.
@@ -21,27 +24,27 @@ Told from a DNS that is down or cannot read the API, and from another cluster do
 			"kubectl -n kube-system get configmap coredns coredns-custom node-local-dns --ignore-not-found -o yaml"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{pod.PodTCP.ID, service.KubeProxyHealth.ID, datastore.DatastoreLatency.ID},
 	Explains: []string{"dns-down", "cluster-domain-wrong"},
 	Match: func(f Findings) []Case {
-		if wrong := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool {
-			return len(listOf(r, checks.FactOfService)) > 0
+		if wrong := keep(f.Failed(dns.DNSCluster.ID), func(r Finding) bool {
+			return len(listOf(r, dns.FactOfService)) > 0
 		}); len(wrong) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("the cluster's DNS gives a wrong address for %s: it %s. A part of its configuration (hosts, file, "+
-					"template or rewrite) answers in place of the plugin kubernetes", wrong[0].Facts.Str(checks.FactQuestion), wrong[0].Saw),
-				For: clues(proof, wrong), Covers: Covers(checks.DNSCluster.ID),
+					"template or rewrite) answers in place of the plugin kubernetes", wrong[0].Facts.Str(dns.FactQuestion), wrong[0].Saw),
+				For: clues(proof, wrong), Covers: Covers(dns.DNSCluster.ID),
 			}}
 		}
-		lost := keep(f.Failed(checks.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(checks.FactOtherZone) != "" })
+		lost := keep(f.Failed(dns.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(dns.FactOtherZone) != "" })
 		if len(lost) == 0 {
 			return nil
 		}
-		question, other := lost[0].Facts.Str(checks.FactQuestion), lost[0].Facts.Str(checks.FactOtherZone)
+		question, other := lost[0].Facts.Str(dns.FactQuestion), lost[0].Facts.Str(dns.FactOtherZone)
 		return []Case{{
 			Says: fmt.Sprintf("the cluster's DNS answers %s to %s and resolves %s: a part of its configuration answers for namespace %s in place of the plugin kubernetes",
-				lost[0].Facts.Str(checks.FactRcode), question, other, part(question, 1)),
-			For: clues(proof, lost), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
+				lost[0].Facts.Str(probe.FactRcode), question, other, part(question, 1)),
+			For: clues(proof, lost), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),
 		}}
 	},
 }

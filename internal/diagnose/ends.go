@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -21,8 +23,8 @@ Told from a pod with a finalizer, which waits for a controller, and from a dead 
 			"ssh {node} sudo journalctl -u {kubelet} --since -15min | grep -e {itspod} | tail -20"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID, checks.CNIConfig.ID, checks.CNIToken.ID,
-		checks.CNINodename.ID, facts.CheckDatastoreReady},
+	RuledOut: []string{runtime.CRIHealth.ID, runtime.ContainerdHealth.ID, cni.CNIConfig.ID, cni.CNIToken.ID,
+		cni.CNINodename.ID, facts.CheckDatastoreReady},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Bad(facts.CheckPodsEnd) {
@@ -60,20 +62,20 @@ func whatHolds(f Findings, r Finding, c *Case) (string, *probe.Fix) {
 		}
 		return "the CNI plugin does not remove their network (DEL)" + lackedWords[lacks], &fix
 	case facts.EndsNotRuntime:
-		stuck := keep(f.Of(checks.NodeLoad.ID), func(o Finding) bool { return len(listOf(o, checks.FactStuckIn)) > 0 })
-		c.For = append(c.For, clues(0, f.Failed(checks.ContainerdHealth.ID), f.Failed(checks.RuntimeGhosts.ID), stuck)...)
+		stuck := keep(f.Of(host.NodeLoad.ID), func(o Finding) bool { return len(listOf(o, host.FactStuckIn)) > 0 })
+		c.For = append(c.For, clues(0, f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.RuntimeGhosts.ID), stuck)...)
 		why := "the runtime does not stop a container or a sandbox: its shim hangs, or a process of it cannot be killed"
 		if len(stuck) > 0 {
-			why += fmt.Sprintf(" (waiting in the kernel: %s)", strings.Join(listOf(stuck[0], checks.FactStuckIn), ", "))
+			why += fmt.Sprintf(" (waiting in the kernel: %s)", strings.Join(listOf(stuck[0], host.FactStuckIn), ", "))
 		}
 		return why, &stopContainers
 	case facts.EndsNotClean:
-		busy := f.With(checks.DaemonLog.ID, checks.FactSignature, logs.SaysUnmount)
+		busy := f.With(logs.DaemonLog.ID, logs.FactSignature, logs.SaysUnmount)
 		if len(busy) == 0 {
 			return "their containers have ended, and the kubelet does not get a volume unmounted or a cgroup removed", &unmountVolumes
 		}
 		c.For = append(c.For, clues(0, busy)...)
-		return "their containers have ended, and a volume is in use and cannot be unmounted: " + busy[0].Facts.Str(checks.FactLine),
+		return "their containers have ended, and a volume is in use and cannot be unmounted: " + busy[0].Facts.Str(logs.FactLine),
 			&unmountVolumes
 	}
 	return "their containers run on, and the kubelet does not say why", nil

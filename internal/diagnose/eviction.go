@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -56,9 +57,9 @@ Told from a node that is short by what the probe itself measures there: more tha
 const plenty = 20
 
 func plentyOfMemory(f Findings) []Finding {
-	return keep(f.Of(checks.NodeMemory.ID), func(r Finding) bool {
-		free, known := r.Facts.Num(checks.FactAvailable)
-		total, _ := r.Facts.Num(checks.FactTotal)
+	return keep(f.Of(host.NodeMemory.ID), func(r Finding) bool {
+		free, known := r.Facts.Num(host.FactAvailable)
+		total, _ := r.Facts.Num(host.FactTotal)
 		return r.Target == "" && !bad(r.Status) && known && total > 0 && 100*free > plenty*total
 	})
 }
@@ -66,11 +67,11 @@ func plentyOfMemory(f Findings) []Finding {
 // plentyOfDisk are the file systems, where each has room.
 func plentyOfDisk(f Findings) []Finding {
 	roomy := func(r Finding) bool {
-		free, known := r.Facts.Num(checks.FactFree)
-		inodes, counted := r.Facts.Num(checks.FactFreeInodes)
+		free, known := r.Facts.Num(host.FactFree)
+		inodes, counted := r.Facts.Num(host.FactFreeInodes)
 		return known && counted && free > plenty && inodes > plenty
 	}
-	all := keep(f.Of(checks.NodeDisk.ID), func(r Finding) bool { _, server := r.Facts[checks.FactMounts]; return !server })
+	all := keep(f.Of(host.NodeDisk.ID), func(r Finding) bool { _, server := r.Facts[host.FactMounts]; return !server })
 	if slices.ContainsFunc(all, func(r Finding) bool { return !roomy(r) }) {
 		return nil
 	}
@@ -80,7 +81,7 @@ func plentyOfDisk(f Findings) []Finding {
 // thresholds are those of the kubelet's configuration that a condition follows from with what is free, and the
 // result of node-state that has them.
 func thresholds(f Findings, condition string, room []Finding) (set []string, of Finding) {
-	at := stateOf(f)[checks.AreaKubelet]
+	at := stateOf(f)[nodestate.AreaKubelet]
 	if at == nil {
 		return nil, Finding{}
 	}
@@ -107,18 +108,18 @@ func bytesOf(text string) (float64, bool) {
 
 // above tells whether a threshold ("98%", "100Mi") of a signal is more than a result says is free.
 func above(condition, signal, threshold string, r Finding) bool {
-	free, _ := r.Facts.Num(checks.FactFree)
+	free, _ := r.Facts.Num(host.FactFree)
 	switch {
 	case condition == "MemoryPressure" && strings.HasSuffix(signal, ".memory.available"):
-		available, _ := r.Facts.Num(checks.FactAvailable)
-		total, _ := r.Facts.Num(checks.FactTotal)
+		available, _ := r.Facts.Num(host.FactAvailable)
+		total, _ := r.Facts.Num(host.FactTotal)
 		if wanted, known := bytesOf(threshold); known {
 			return wanted > available
 		}
 		free = 100 * available / total
 	case condition == "DiskPressure" && strings.HasSuffix(signal, "fs.available"):
 	case condition == "DiskPressure" && strings.HasSuffix(signal, "fs.inodesFree"):
-		free, _ = r.Facts.Num(checks.FactFreeInodes)
+		free, _ = r.Facts.Num(host.FactFreeInodes)
 	default:
 		return false
 	}

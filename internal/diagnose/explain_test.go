@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestBothFamilies wants one cause of two families only where one fix is for both.
@@ -77,9 +78,9 @@ func TestBlankTargets(t *testing.T) {
 	for _, target := range []string{"", " ", "\u00a0"} {
 		f := Findings{Node: "a"}
 		for _, r := range []probe.Result{
-			{Check: checks.RouteCanReach.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactOwnedBy: "eth0"}},
-			{Check: checks.NodeNeighbours.ID, Status: probe.Warn, Facts: probe.Facts{checks.FactMAC: "02:00:00:00:00:01"}},
-			{Check: checks.NodePing.ID, Status: probe.Fail},
+			{Check: route.RouteCanReach.ID, Status: probe.Fail, Facts: probe.Facts{route.FactOwnedBy: "eth0"}},
+			{Check: link.NodeNeighbours.ID, Status: probe.Warn, Facts: probe.Facts{link.FactMAC: "02:00:00:00:00:01"}},
+			{Check: link.NodePing.ID, Status: probe.Fail},
 		} {
 			r.Target = target
 			f.All = append(f.All, Finding{Node: "a", Result: r})

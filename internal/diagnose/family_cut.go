@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -81,15 +83,15 @@ Told from routes that are gone by the main table, which has them, and by the ker
 		OnlyIf: []probe.Conditional{networkdRules},
 		Radius: ruleRadius,
 	},
-	RuledOut: []string{checks.NodeUplink.ID},
+	RuledOut: []string{link.NodeUplink.ID},
 	Explains: []string{"family-cut-off", "kubelet-cut-off", "api-cut-off", "kube-proxy-cut-off", "default-route-missing",
 		"bgp-waits", "pod-route-missing", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.With(checks.RouteRules.ID, checks.FactMainless, true) {
+		for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
 			c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw,
 				For: clues(proof, []Finding{r}), Args: map[string]Arg{"dead": numberArg(float64(familyOf(r)))}}
-			if len(good(f, checks.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
+			if len(good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
 				c.Covers = slices.Concat(kubeletGone, withoutDatastore)
 			}
 			for _, one := range f.where(func(o Finding) bool {
@@ -107,28 +109,28 @@ Told from routes that are gone by the main table, which has them, and by the ker
 
 // resolves and addressless tell whether a neighbour found the hardware address that an address has on the link, or
 // none: then see address-unanswered.
-func resolves(r Finding) bool { return r.Facts.Str(checks.FactNeighbour) == "reachable" }
+func resolves(r Finding) bool { return r.Facts.Str(link.FactNeighbour) == "reachable" }
 
 func addressless(r Finding) bool {
-	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(checks.FactNeighbour))
+	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
 }
 
 // bySelf is what neighbours got from the node's own addresses of a family: pings too. What the neighbour itself has no
 // way for says nothing of the node, nor does the ssh port, where perhaps nobody listens.
 func bySelf(f Findings, family int) reached {
 	var out reached
-	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
 		if familyOf(r) != family || !ofAddress(r) || !strings.HasPrefix(r.Target, f.Node+" ") {
 			continue
 		}
-		received, _ := r.Facts.Num(checks.FactReceived)
+		received, _ := r.Facts.Num(probe.FactReceived)
 		switch {
 		case r.Status == probe.OK, received > 0:
 			out.open = append(out.open, r)
 		case r.Status == probe.Skip, r.Status == probe.Unknown, reasonOf(r) == noWay:
 		case probe.SomebodyAnswered(reasonOf(r)):
 			out.refused = append(out.refused, r)
-		case r.Facts[checks.FactPort] != float64(sshPort):
+		case r.Facts[probe.FactPort] != float64(sshPort):
 			out.silent = append(out.silent, r)
 		}
 	}

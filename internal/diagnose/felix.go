@@ -5,14 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // felixIll is what a health port leaves behind that does not answer the kubelet: it
 // kills calico-node, with BIRD in it.
-var felixIll = slices.Concat(Covers(checks.FelixLive.ID, checks.FelixReady.ID), calicoDown)
+var felixIll = slices.Concat(Covers(felix.FelixLive.ID, felix.FelixReady.ID), calicoDown)
 
 // restartCalico starts calico-node on this node anew.
 const restartCalico = "kubectl -n {namespace} delete pod {pod}"
@@ -25,10 +32,10 @@ const restartRadius = "calico-node on this node is away for some seconds; runnin
 // ofLiveness are the findings of felix-live with one reason; felix-ready says the
 // same where that was not asked.
 func ofLiveness(f Findings, reason string) []Finding {
-	if fs := f.With(checks.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
+	if fs := f.With(felix.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
 		return fs
 	}
-	return f.With(checks.FelixReady.ID, probe.FactReason, reason)
+	return f.With(felix.FelixReady.ID, probe.FactReason, reason)
 }
 
 // unwell are the API's signs that calico-node suffers.
@@ -64,7 +71,7 @@ Told from a start that is too slow by the address, which is not this machine's l
 			return nil
 		}
 		c := Case{Says: foreign[0].Saw, For: append(clues(strong, foreign), clues(hint, unwell(f))...), Covers: felixIll}
-		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+		if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load) // either is enough, see start-under-load
 		}
 		return []Case{c}
@@ -93,7 +100,7 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 	Explains: []string{"start-outlasts-budget", "felix-down"},
 	Match: func(f Findings) []Case {
 		var open []Finding
-		for _, r := range f.Bad(checks.FelixLive.ID) {
+		for _, r := range f.Bad(felix.FelixLive.ID) {
 			if len(elsewhere(r)) > 0 {
 				open = append(open, r)
 			}
@@ -136,9 +143,9 @@ Told from a dead Felix by the setting.`,
 // silentAtHome are daemons of the node that take no connection on its loopback, one answer of each.
 func silentAtHome(f Findings) []Finding {
 	var silent []Finding
-	for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {
-		for _, r := range f.With(id, checks.FactTaken, false) {
-			if at := r.Facts.Str(checks.FactAddress); bad(r.Status) && strings.HasPrefix(at, "127.") {
+	for _, id := range []string{felix.FelixLive.ID, kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID} {
+		for _, r := range f.With(id, probe.FactTaken, false) {
+			if at := r.Facts.Str(probe.FactAddress); bad(r.Status) && strings.HasPrefix(at, "127.") {
 				silent = append(silent, r)
 				break
 			}
@@ -167,20 +174,20 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 			return nil
 		}
 		c := Case{
-			Says: "packets to " + silent[0].Facts.Str(checks.FactAddress) + " on {node} itself vanish",
+			Says: "packets to " + silent[0].Facts.Str(probe.FactAddress) + " on {node} itself vanish",
 			For:  clues(strong, silent), Covers: felixIll,
 		}
 		if len(silent) > 1 {
 			c.Says = fmt.Sprintf("packets on {node}'s own loopback vanish: %d daemons that have nothing to do with each other do not even take a connection (%s)", len(silent), strings.Join(names(silent), ", "))
 			c.For[1].Weight = hint
-		} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+		} else if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		if late := starved(f); len(late) > 0 { // the client itself is slow
 			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		// A node that is slow as a whole leaves its Unix sockets unanswered too, to which no packet goes.
-		c.Against = append(c.Against, clues(strong, keep(f.Failed(checks.BirdSocket.ID), because("timeout")))...)
+		c.Against = append(c.Against, clues(strong, keep(f.Failed(bgp.BirdSocket.ID), because("timeout")))...)
 		return []Case{c}
 	},
 }
@@ -188,15 +195,15 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 // elsewhere are the addresses at which Felix's port is open, other than the one that
 // was asked: a port that opens meanwhile is none.
 func elsewhere(r Finding) []string {
-	return slices.DeleteFunc(slices.Clone(listOf(r, checks.FactListening)),
-		func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+	return slices.DeleteFunc(slices.Clone(listOf(r, probe.FactListening)),
+		func(at string) bool { return at == r.Facts.Str(probe.FactAddress) })
 }
 
 // components are the names of those Felix calls bad, over all answers of a check.
 func components(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
-		for _, of := range listOf(r, checks.FactBad) {
+		for _, of := range listOf(r, felix.FactBad) {
 			name, _, _ := strings.Cut(of, " ")
 			out = append(out, name)
 		}
@@ -215,17 +222,17 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 		Radius:   onlyReads,
 	},
 	Match: func(f Findings) []Case {
-		unready := f.Failed(checks.FelixReady.ID)
+		unready := f.Failed(felix.FelixReady.ID)
 		waiting := slices.DeleteFunc(components(unready), func(name string) bool {
 			return name != "FelixStartup" && name != "CalculationGraph" && name != "felix-startup" && name != "async_calc_graph"
 		})
-		if len(waiting) == 0 || !f.Fine(checks.FelixLive.ID) {
+		if len(waiting) == 0 || !f.Fine(felix.FelixLive.ID) {
 			return nil
 		}
 		return []Case{{
 			Says:   fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
-			For:    append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...),
-			Covers: Covers(facts.CheckCalicoPod, checks.FelixReady.ID),
+			For:    append(clues(strong, unready), clues(0, f.Of(felix.FelixLive.ID))...),
+			Covers: Covers(facts.CheckCalicoPod, felix.FelixReady.ID),
 		}}
 	},
 }
@@ -249,7 +256,7 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 	},
 	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		late := f.With(checks.FelixLive.ID, checks.FactCode, 503)
+		late := f.With(felix.FelixLive.ID, probe.FactCode, 503)
 		which := components(late)
 		if len(which) == 0 {
 			return nil
@@ -275,7 +282,7 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		},
 		Radius: restartRadius,
 	},
-	RuledOut: []string{checks.NodeLoad.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID},
+	RuledOut: []string{host.NodeLoad.ID, kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID},
 	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
 		silent := slices.DeleteFunc(ofLiveness(f, "timeout"), func(r Finding) bool { return !bad(r.Status) })
@@ -283,12 +290,12 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 			return nil
 		}
 		c := Case{Says: "Felix is frozen: " + silent[0].Saw, For: clues(strong, silent), Covers: felixIll}
-		if silent[0].Facts[checks.FactTaken] == false {
+		if silent[0].Facts[probe.FactTaken] == false {
 			c.For[0].Weight = hint // see loopback-dropped
 		}
 		if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
 			c.For = append(c.For, clues(hint, kubelet)...)
-		} else if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+		} else if load := loads(f.Bad(host.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
@@ -298,12 +305,12 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 // kubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
 // is read of its files says nothing about the loopback or the load.
 func kubeletAnswers(f Findings) []Finding {
-	if !f.Fine(checks.KubeletHealth.ID) {
+	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil
 	}
-	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool {
+	all := keep(f.Of(kubelet.KubeletHealth.ID), func(r Finding) bool {
 		return answered(r.Status) &&
-			r.Target != checks.TargetCertificate && r.Target != checks.TargetAuthority && r.Target != checks.TargetState
+			r.Target != kubelet.TargetCertificate && r.Target != kubelet.TargetAuthority && r.Target != kubelet.TargetState
 	})
 	return all[:min(len(all), 1)]
 }
@@ -319,8 +326,8 @@ var felixLog = probe.Fix{
 // lastError is the last error that calico-node's own container wrote. Where runit starts Felix again
 // and again the container goes on, and nothing in its log ends.
 func lastError(f Findings) []Finding {
-	return keep(f.Of(checks.CalicoLog.ID), func(r Finding) bool {
-		return r.Facts.Str(checks.FactOfContainer) == "calico-node" && r.Facts.Str(checks.FactLine) != ""
+	return keep(f.Of(logs.CalicoLog.ID), func(r Finding) bool {
+		return r.Facts.Str(probe.FactOfContainer) == "calico-node" && r.Facts.Str(logs.FactLine) != ""
 	})
 }
 
@@ -330,7 +337,7 @@ var felixDown = &Rule{
 	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
 	Fix:      felixLog,
-	RuledOut: []string{checks.NodeLoad.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{host.NodeLoad.ID, datastore.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
 		refused := slices.DeleteFunc(ofLiveness(f, "refused"), func(r Finding) bool {
 			return !bad(r.Status) || len(elsewhere(r)) > 0
@@ -340,7 +347,7 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 		}
 		c := Case{Says: "Felix does not run: nothing listens on its health port", For: clues(strong, refused),
 			Covers: felixIll}
-		if over := f.With(checks.StartupBudget.ID, checks.FactOver, true); len(over) > 0 {
+		if over := f.With(start.StartupBudget.ID, start.FactOver, true); len(over) > 0 {
 			c.Says = fmt.Sprintf("Felix does not answer although start-up is over: %s", over[0].Saw)
 			c.For = append(c.For, clues(hint, over)...)
 		}
@@ -348,7 +355,7 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 			c.Against = clues(hint, short)
 		}
 		if wrote := lastError(f); len(wrote) > 0 {
-			c.Says += "; the last error in its log: " + wrote[0].Facts.Str(checks.FactLine)
+			c.Says += "; the last error in its log: " + wrote[0].Facts.Str(logs.FactLine)
 			c.For = append(c.For, clues(0, wrote)...)
 			c.Fix = &probe.Fix{Says: "Correct what the quoted line names, then restart calico-node. Felix logs a panic or a missing dependency before it exits.",
 				Manifest: felixLog.Manifest, OnlyIf: felixLog.OnlyIf, Radius: felixLog.Radius}

@@ -5,8 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -23,11 +31,11 @@ var uplinkDown = &Rule{
 	Explains: []string{"node-cut-off", "peer-down", "bgp-waits"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.NodeUplink.ID) {
+		for _, r := range f.Failed(link.NodeUplink.ID) {
 			if wrongAddress(f, familyOf(r)) { // then this is the interface of that, a bridge without members perhaps
 				continue
 			}
-			device := r.Facts.Str(checks.FactInterface)
+			device := r.Facts.Str(probe.FactInterface)
 			if i := slices.IndexFunc(out, func(c Case) bool { return c.About == device }); i >= 0 { // its other family
 				out[i].For = append(out[i].For, Clue{Finding: r})
 				continue
@@ -35,7 +43,7 @@ var uplinkDown = &Rule{
 			out = append(out, Case{
 				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": deviceArg(device)},
 				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""),
-					Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
+					Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...),
 			})
 		}
 		return out
@@ -62,11 +70,11 @@ var firewallTwice = &Rule{
 		},
 		Radius: "this node: its pods move to others, and emptyDir volumes are lost",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
-		return walled(f, func(r Finding) bool { return len(listOf(r, checks.FactInUse)) > 1 }, func(r Finding) string {
-			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, checks.FactInUse),
+		return walled(f, func(r Finding) bool { return len(listOf(r, firewall.FactInUse)) > 1 }, func(r Finding) string {
+			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, firewall.FactInUse),
 				" and in ") + ", of which one set is left over"
 		})
 	},
@@ -76,7 +84,7 @@ var firewallTwice = &Rule{
 var firewallUnhooked = &Rule{
 	ID: "firewall-unhooked", Layer: LayerPaths, Title: "Calico's firewall rules are not in effect",
 	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 180 s (every 90 s before v3.27), or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
-	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
+	Fix: startAnew, Wants: []string{felix.FelixLive.ID}, RuledOut: []string{bgp.BGPSession.ID, route.RouteBlocks.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		return walled(f, unhooked, func(r Finding) string { return "on {node} " + r.Saw })
@@ -85,7 +93,7 @@ var firewallUnhooked = &Rule{
 
 func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Case {
 	var out []Case
-	for _, r := range keep(f.Bad(checks.NodeFirewall.ID), fits) {
+	for _, r := range keep(f.Bad(firewall.NodeFirewall.ID), fits) {
 		c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: says(r), For: clues(proof, []Finding{r})}
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {
@@ -102,15 +110,15 @@ var firewallForwardDrop = &Rule{
 	ID: "firewall-forward-drop", Layer: LayerPaths, Title: "the FORWARD chain's policy drops pod traffic",
 	Doc:      `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix:      letForward(nil, 4),
-	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{link.NodeSysctl.ID, bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Of(checks.NodeFirewall.ID) {
-			drops := listOf(r, checks.FactDrops)
+		for _, r := range f.Of(firewall.NodeFirewall.ID) {
+			drops := listOf(r, firewall.FactDrops)
 			family := familyOf(r)
 			var held, lost []Finding // by what pods are not reached, and the node itself reaches, and others
-			for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID} {
+			for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
 				for _, from := range keep(f.Failed(check), func(p Finding) bool { return p.From != "" && familyOf(p) == family }) {
 					if own, ok := at(f, check, from.Target); ok && own.Status == probe.OK {
 						held = append(held, from)
@@ -119,7 +127,7 @@ var firewallForwardDrop = &Rule{
 					}
 				}
 			}
-			died := keep(diedAs(f, checks.PlaceChainPolicy), func(d Finding) bool {
+			died := keep(diedAs(f, firewall.PlaceChainPolicy), func(d Finding) bool {
 				return inForward(d) && familyOf(d) == family
 			})
 			if len(drops) == 0 || len(held)+len(died) == 0 && !bad(r.Status) {
@@ -142,7 +150,7 @@ var firewallForwardDrop = &Rule{
 			}
 			for _, check := range pathChecks {
 				for _, one := range f.Bad(check) {
-					felt := one.From != "" || check == checks.PacketDrops.ID || check == checks.ServiceNodePort.ID
+					felt := one.From != "" || check == firewall.PacketDrops.ID || check == service.ServiceNodePort.ID
 					if felt && familyOf(one) == family && len(held)+len(lost)+len(died) > 0 {
 						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})
 					}
@@ -202,9 +210,9 @@ var policyForbids = &Rule{
 			return policy != "" && !shutsHost(f, policy)
 		}
 		var held, denied []Finding
-		covers := Covers(checks.PodPing.ID, checks.PodTCP.ID)
-		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID,
-			checks.ServiceClusterIP.ID} {
+		covers := Covers(pod.PodPing.ID, pod.PodTCP.ID)
+		for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, dns.DNSCluster.ID,
+			service.ServiceClusterIP.ID} {
 			held = append(held, keep(f.Bad(check), forbidden)...)
 		}
 		denied = keep(held, func(r Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
@@ -216,13 +224,13 @@ var policyForbids = &Rule{
 			return []Case{{
 				Says: fmt.Sprintf("%s denies all %s of pods that do not answer", r.Facts.Str(probe.FactPolicy),
 					r.Facts.Str(probe.FactDenied)),
-				For: clues(proof, denied), Covers: append(covers, Covers(checks.DNSExternal.ID)...),
+				For: clues(proof, denied), Covers: append(covers, Covers(dns.DNSExternal.ID)...),
 			}}
 		}
-		if died := notAtHost(f, diedAs(f, checks.PlacePolicy)); len(died) > 0 {
+		if died := notAtHost(f, diedAs(f, firewall.PlacePolicy)); len(died) > 0 {
 			return countedPolicies(f, died)
 		}
-		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
+		if len(held) == 0 || len(f.Failed(pod.PodPing.ID)) > 0 {
 			return nil
 		}
 		return []Case{{

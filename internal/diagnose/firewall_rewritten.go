@@ -4,8 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // firewallRewritten is a third party that removes the rules of two others.
@@ -21,21 +24,21 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		}, findRewriter...),
 		OnlyIf: rewriterStopped, Radius: rewrittenRadius,
 	},
-	RuledOut: []string{checks.FelixLive.ID, checks.NodeUplink.ID},
+	RuledOut: []string{felix.FelixLive.ID, link.NodeUplink.ID},
 	Explains: slices.Concat([]string{"kube-proxy-rules-lost", "firewall-unhooked"}, kubeProxyRulesLost.Explains,
 		firewallUnhooked.Explains),
 	Match: func(f Findings) []Case {
-		services := keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
-		policy := keep(f.Failed(checks.NodeFirewall.ID), unhooked)
+		services := keep(f.Failed(service.KubeProxyHealth.ID), about(service.TargetServices))
+		policy := keep(f.Failed(firewall.NodeFirewall.ID), unhooked)
 		var tables []string
 		for _, r := range policy {
-			for _, table := range listOf(r, checks.FactForeignTables) {
+			for _, table := range listOf(r, firewall.FactForeignTables) {
 				if !slices.Contains(tables, table) {
 					tables = append(tables, table)
 				}
 			}
 		}
-		gone := keep(policy, func(r Finding) bool { return len(listOf(r, checks.FactBackends)) == 0 })
+		gone := keep(policy, func(r Finding) bool { return len(listOf(r, probe.FactBackends)) == 0 })
 		if len(services) == 0 || len(tables) == 0 && len(gone) == 0 {
 			return nil
 		}
@@ -82,7 +85,7 @@ const rewrittenRadius = "reading changes nothing; pods on this node have no poli
 // flushedBy is the end of a sentence: the processes that are seen to flush firewalls, "" where none is.
 func flushedBy(policy []Finding) string {
 	for _, r := range policy {
-		if seen := listOf(r, checks.FactFlushers); len(seen) > 0 {
+		if seen := listOf(r, firewall.FactFlushers); len(seen) > 0 {
 			return "; running there: " + strings.Join(seen, ", ")
 		}
 	}
@@ -91,5 +94,5 @@ func flushedBy(policy []Finding) string {
 
 // unhooked reports whether no firewall sends forwarded packets to Calico's chains.
 func unhooked(r Finding) bool {
-	return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0
+	return r.Status == probe.Fail && len(listOf(r, firewall.FactInUse)) == 0
 }

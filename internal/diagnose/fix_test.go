@@ -6,8 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -28,22 +37,22 @@ func TestFixes(t *testing.T) {
 			facts.ControlPlane: server})
 	}
 	hung := func(socket string) probe.Result {
-		return result(checks.ContainerdHealth.ID, "version", probe.Fail,
-			probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
+		return result(runtime.ContainerdHealth.ID, "version", probe.Fail,
+			probe.Facts{probe.FactReason: "timeout", probe.FactSocket: socket})
 	}
 	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota),
 		probe.FactNamespace: "tools"})
 	died := func(kind, in string) []probe.Result {
-		return []probe.Result{result(checks.PacketDrops.ID, "default/web 10.244.1.5", probe.Fail,
-			probe.Facts{checks.FactPlaceKind: kind, checks.FactPlaceIn: in, checks.FactRuleChain: "INPUT"})}
+		return []probe.Result{result(firewall.PacketDrops.ID, "default/web 10.244.1.5", probe.Fail,
+			probe.Facts{firewall.FactPlaceKind: kind, firewall.FactPlaceIn: in, firewall.FactRuleChain: "INPUT"})}
 	}
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string
 	}{
-		"a rule of the node":           {died(checks.PlaceRule, checks.InNode), "ssh node-a 'sudo nft -a list ruleset;"},
-		"a rule of a pod":              {died(checks.PlaceRule, "default/web"), "-c 'in default/web drops'"},
-		"rp_filter of a pod":           {died(checks.PlaceRPFilter, "default/web"), "-c 'in default/web drops'"},
+		"a rule of the node":           {died(firewall.PlaceRule, firewall.InNode), "ssh node-a 'sudo nft -a list ruleset;"},
+		"a rule of a pod":              {died(firewall.PlaceRule, "default/web"), "-c 'in default/web drops'"},
+		"rp_filter of a pod":           {died(firewall.PlaceRPFilter, "default/web"), "-c 'in default/web drops'"},
 		"a queue of a pod":             {died("queue", "default/web"), "-c 'in default/web drops'"},
 		"killed by its liveness probe": {[]probe.Result{killed("liveness")}, `"livenessProbe":{"initialDelaySeconds":430}`},
 		"killed by its startup probe":  {[]probe.Result{killed("startup")}, `"startupProbe":{"failureThreshold":22}`},
@@ -57,8 +66,8 @@ func TestFixes(t *testing.T) {
 		"containerd of MicroK8s hangs": {[]probe.Result{hung("/var/snap/microk8s/common/run/containerd.sock"),
 			version("v1.34.1", "containerd", false)}, "systemctl restart snap.microk8s.daemon-containerd"},
 		"a quota in another namespace": {[]probe.Result{quota, canal}, "kubectl describe quota,limitrange -n tools"},
-		"a clock that may be the other": {[]probe.Result{result(checks.NodeClock.ID, "", probe.Fail,
-			probe.Facts{checks.FactSkew: 90})}, "ssh node-a timedatectl"},
+		"a clock that may be the other": {[]probe.Result{result(host.NodeClock.ID, "", probe.Fail,
+			probe.Facts{host.FactSkew: 90})}, "ssh node-a timedatectl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,13 +87,13 @@ func TestFixes(t *testing.T) {
 // TestFixNamesWhatExists wants a fix to restart, or to patch, what the API says is there.
 func TestFixNamesWhatExists(t *testing.T) {
 	t.Parallel()
-	lost := probe.Result{Check: checks.KubeProxyHealth.ID, Target: checks.TargetServices, Status: probe.Fail,
+	lost := probe.Result{Check: service.KubeProxyHealth.ID, Target: service.TargetServices, Status: probe.Fail,
 		Saw: "no rules"}
 	ready := func(f probe.Facts) probe.Result {
 		return probe.Result{Check: facts.CheckNodeReady, Status: probe.OK, Saw: "Ready", Facts: f}
 	}
-	mtu := probe.Result{Check: checks.CNIMTU.ID, Status: probe.Fail, Saw: "1500 does not fit",
-		Facts: probe.Facts{checks.FactRoom: 1450}}
+	mtu := probe.Result{Check: cni.CNIMTU.ID, Status: probe.Fail, Saw: "1500 does not fit",
+		Facts: probe.Facts{cni.FactRoom: 1450}}
 	calico := func(f probe.Facts) probe.Result {
 		f[facts.Pod] = "calico-system/calico-node-x"
 		return probe.Result{Check: facts.CheckCalicoPod, Status: probe.OK, Saw: "ready", Facts: f}
@@ -187,8 +196,8 @@ func TestEvidenceBelongs(t *testing.T) {
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
 			Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: f2}})
 	}
-	add(checks.KubeletHealth.ID, checks.TargetCertificate, probe.OK, nil)
-	add(checks.FelixLive.ID, "", probe.Fail, probe.Facts{probe.FactReason: "timeout"})
+	add(kubelet.KubeletHealth.ID, kubelet.TargetCertificate, probe.OK, nil)
+	add(felix.FelixLive.ID, "", probe.Fail, probe.Facts{probe.FactReason: "timeout"})
 	evidence := func(id string) []string {
 		for _, c := range Explain(f, Rules()).Causes {
 			if c.ID == id {
@@ -204,19 +213,19 @@ func TestEvidenceBelongs(t *testing.T) {
 	if got := evidence(felixStuck.ID); len(got) != 1 {
 		t.Errorf("a certificate: %q", got)
 	}
-	add(checks.KubeletHealth.ID, "healthz", probe.OK, nil)
+	add(kubelet.KubeletHealth.ID, "healthz", probe.OK, nil)
 	if got := evidence(felixStuck.ID); len(got) != 2 || got[1] != "kubelet-health healthz" {
 		t.Errorf("healthz: %q", got)
 	}
-	add(checks.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail,
-		probe.Facts{checks.FactRole: checks.RoleEndpoint, probe.FactNode: "node-b"})
-	add(checks.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK,
-		probe.Facts{checks.FactDeclared: false, probe.FactNode: "node-c"})
-	add(checks.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{checks.FactDeclared: true, probe.FactNode: "node-c"})
+	add(dns.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail,
+		probe.Facts{probe.FactRole: probe.RoleEndpoint, probe.FactNode: "node-b"})
+	add(pod.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK,
+		probe.Facts{pod.FactDeclared: false, probe.FactNode: "node-c"})
+	add(pod.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{pod.FactDeclared: true, probe.FactNode: "node-c"})
 	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
 		t.Errorf("a declared port: %q", got)
 	}
-	add(checks.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{checks.FactDeclared: false, probe.FactNode: "node-b"})
+	add(pod.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{pod.FactDeclared: false, probe.FactNode: "node-b"})
 	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
 		t.Errorf("the server's node: %q", got)
 	}
@@ -228,16 +237,16 @@ func TestServerBehind(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "node-a"}
 	add := func(check, target string, status probe.Status, role, transport string) {
-		facts := probe.Facts{checks.FactRole: role, checks.FactTransport: transport}
+		facts := probe.Facts{probe.FactRole: role, probe.FactTransport: transport}
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
 			Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}})
 	}
-	add(checks.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.OK, checks.RoleEndpoint, "")
-	add(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.OK, checks.RoleService, "")
-	add(checks.DNSCluster.ID, "service 10.96.0.10:53 udp", probe.Fail, checks.RoleService, "udp")
-	add(checks.DNSCluster.ID, "service 10.96.0.10:53 tcp", probe.Fail, checks.RoleService, "tcp")
-	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 tcp", probe.OK, checks.RoleEndpoint, "tcp")
-	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 udp", probe.Fail, checks.RoleEndpoint, "udp")
+	add(datastore.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.OK, probe.RoleEndpoint, "")
+	add(datastore.DatastoreLatency.ID, "service 10.96.0.1:443", probe.OK, probe.RoleService, "")
+	add(dns.DNSCluster.ID, "service 10.96.0.10:53 udp", probe.Fail, probe.RoleService, "udp")
+	add(dns.DNSCluster.ID, "service 10.96.0.10:53 tcp", probe.Fail, probe.RoleService, "tcp")
+	add(dns.DNSCluster.ID, "endpoint 10.244.0.5:53 tcp", probe.OK, probe.RoleEndpoint, "tcp")
+	add(dns.DNSCluster.ID, "endpoint 10.244.0.5:53 udp", probe.Fail, probe.RoleEndpoint, "udp")
 	broken, answering := brokenPath(f)
 	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" ||
 		answering[0].Target != "endpoint 10.244.0.5:53 tcp" {

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestFlood lets a node of a large cluster use all that one answer may have, spread over all
@@ -17,12 +20,12 @@ import (
 // take as many times longer as there are pairs of them, and no more.
 func TestFlood(t *testing.T) {
 	every := []string{}
-	for _, c := range checks.All() {
+	for _, c := range suite.Node() {
 		if c.OnNode() {
 			every = append(every, c.ID)
 		}
 	}
-	blocks := []string{checks.RouteBlocks.ID, checks.IPAutodetect.ID, checks.BGPSession.ID}
+	blocks := []string{route.RouteBlocks.ID, link.IPAutodetect.ID, bgp.BGPSession.ID}
 	for name, flood := range map[string]struct {
 		checks []string
 		make   func(check string, i int) probe.Result
@@ -51,20 +54,20 @@ func failing(check string, i int) probe.Result {
 	addr := fmt.Sprintf("10.%d.%d.1", i/256, i%256)
 	return probe.Result{Check: check, Target: fmt.Sprintf("node-%d %s", i, addr), Status: probe.Fail, Saw: "bad",
 		Facts: probe.Facts{
-			checks.FactPeer: addr, probe.FactNode: fmt.Sprintf("node-%d", i), probe.FactNodeState: probe.NodeSilent,
-			checks.FactFamily: 4.0,
+			bgp.FactPeer: addr, probe.FactNode: fmt.Sprintf("node-%d", i), probe.FactNodeState: probe.NodeSilent,
+			probe.FactFamily: 4.0,
 		}}
 }
 
 func manyCauses(check string, i int) probe.Result {
 	block := fmt.Sprintf("10.%d.%d.0/26", i/256, i%256)
 	owners := map[string]any{}
-	r := failing(check, i).With(checks.FactOwners, owners)
-	for _, key := range []probe.Fact{checks.FactShared, checks.FactSwallowed, checks.FactWrong, checks.FactInBIRD} {
+	r := failing(check, i).With(route.FactOwners, owners)
+	for _, key := range []probe.Fact{route.FactShared, route.FactSwallowed, route.FactWrong, route.FactInBIRD} {
 		r.Facts[key] = []any{block}
 		owners[string(key)] = map[string]any{block: []any{fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)}}
 	}
-	r.Facts[checks.FactPicked], r.Facts[checks.FactRegistered] = "1.2.3.4", "1.2.3.5"
+	r.Facts[link.FactPicked], r.Facts[probe.FactRegistered] = "1.2.3.4", "1.2.3.5"
 	return r.On(fmt.Sprintf("10.9.%d.%d", i/256, i%256))
 }
 

@@ -6,8 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -29,8 +36,8 @@ Told from a node that is down by this node's own interfaces, which have the addr
 		"peer-bird-dead", "bgp-wrong-as", "bgp-filtered", "peer-down", "dns-down", "service-path-broken", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.RouteCanReach.ID) {
-			device, address, peer := r.Facts.Str(checks.FactOwnedBy), lastWord(r.Target), nodeOf(r)
+		for _, r := range f.Failed(route.RouteCanReach.ID) {
+			device, address, peer := r.Facts.Str(route.FactOwnedBy), lastWord(r.Target), nodeOf(r)
 			if device == "" || address == "" || oldNode(f, peer, address) {
 				continue
 			}
@@ -54,16 +61,16 @@ Told from a node that is down by this node's own interfaces, which have the addr
 // detectedTwice adds that Calico's detection picks the address here as well, as it did on the other node: on machines
 // whose first NIC is alike, as VirtualBox makes them.
 func detectedTwice(f Findings, c *Case, peer, address string) {
-	picks := f.With(checks.IPAutodetect.ID, checks.FactPicked, address)
+	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
 	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may be the other's own
 		return
 	}
-	internal, _, _ := strings.Cut(textsOf(picks[0], checks.FactAlternatives)["kubernetes-internal-ip"], " ")
+	internal, _, _ := strings.Cut(textsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")
 	if internal == "" || internal == address {
 		return
 	}
-	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(checks.FactMethod))
+	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(link.FactMethod))
 	c.For = append(c.For, clues(strong, picks[:1])...)
 	c.Fix = &setMethod
 	maps.Copy(c.Args, methodFor(c.Family, internal, picks[0]))
@@ -92,21 +99,21 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 		},
 		Radius: "reading changes nothing; without the rule what it was made for (a second address, a VPN) takes the main table's way too",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.RoutePods.ID, checks.BGPSession.ID},
+	RuledOut: []string{route.RouteBlocks.ID, route.RoutePods.ID, bgp.BGPSession.ID},
 	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered",
 		"peer-nodeports", "bgp-waits", "pod-route-missing", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.RouteRules.ID) {
-			if r.Facts.Str(checks.FactRule) == "" {
+		for _, r := range f.Failed(route.RouteRules.ID) {
+			if r.Facts.Str(probe.FactRule) == "" {
 				continue
 			}
 			c := Case{
 				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
-				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, checks.FactTable)),
-					"pref": numberArg(num([]Finding{r}, checks.FactPref))},
+				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, route.FactTable)),
+					"pref": numberArg(num([]Finding{r}, route.FactPref))},
 			}
-			for _, check := range slices.Concat(pathChecks, []string{checks.RouteBlocks.ID}) {
+			for _, check := range slices.Concat(pathChecks, []string{route.RouteBlocks.ID}) {
 				for _, one := range f.Bad(check) {
 					if familyOf(one) == familyOf(r) && reasonOf(one) != "refused" && reasonOf(one) != "rejected" {
 						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})
@@ -134,12 +141,12 @@ Told from a Felix that hangs by the other device, which the kernel shows with it
 		},
 		Radius: "deleting: this node, and what still goes through that device; another VNI: the tunnel of every node, until all have it",
 	},
-	RuledOut: []string{checks.NodePing.ID, checks.FelixLive.ID},
+	RuledOut: []string{link.NodePing.ID, felix.FelixLive.ID},
 	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
-			if device := r.Facts.Str(checks.FactForeign); device != "" {
+		for _, r := range f.Failed(overlay.OverlayTunnels.ID) {
+			if device := r.Facts.Str(overlay.FactForeign); device != "" {
 				out = append(out, Case{
 					About: device, Family: familyOf(r), Args: map[string]Arg{"device": deviceArg(device)},
 					Says: fmt.Sprintf("a device of another CNI keeps %s of {node} from carrying anything: %s", r.Target, r.Saw),
@@ -159,10 +166,10 @@ func ownAddresses(f Findings) []string {
 			out = append(out, r.Facts.Str(facts.Internal), r.Facts.Str(facts.Registered))
 		}
 	}
-	for _, check := range []string{checks.RouteCanReach.ID, checks.BGPSession.ID, checks.BGPPort.ID} {
+	for _, check := range []string{route.RouteCanReach.ID, bgp.BGPSession.ID, bgp.BGPPort.ID} {
 		for _, r := range f.Of(check) {
 			if r.From == "" {
-				out = append(out, r.Facts.Str(checks.FactSource))
+				out = append(out, r.Facts.Str(probe.FactSource))
 			}
 		}
 	}
@@ -174,9 +181,9 @@ func ownAddresses(f Findings) []string {
 func refusedHere(f Findings) []Finding {
 	own := ownAddresses(f)
 	var out []Finding
-	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
+	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID} {
 		out = append(out, keep(f.Failed(check), func(r Finding) bool {
-			return slices.Contains(own, r.Facts.Str(checks.FactICMPFrom)) && r.Facts.Str(probe.FactPolicy) == ""
+			return slices.Contains(own, r.Facts.Str(probe.FactICMPFrom)) && r.Facts.Str(probe.FactPolicy) == ""
 		})...)
 	}
 	return out
@@ -200,15 +207,15 @@ Told from a network policy, which is named where one holds; from a firewall else
 		},
 		Radius: "reading changes nothing; what is switched off no longer guards this node either",
 	},
-	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{link.NodeSysctl.ID, bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
 	Explains: []string{"peer-nodeports", "peer-pods", "tunnel-filtered", "dns-down", "dns-no-upstream",
 		"service-path-broken",
 		"firewall-forward-drop"},
 	Match: func(f Findings) []Case {
 		var named []Finding
 		var chains []string
-		for _, r := range f.Of(checks.NodeFirewall.ID) {
-			if of := listOf(r, checks.FactRefuses); len(of) > 0 {
+		for _, r := range f.Of(firewall.NodeFirewall.ID) {
+			if of := listOf(r, firewall.FactRefuses); len(of) > 0 {
 				named = append(named, r)
 				chains = append(chains, of...)
 			}
@@ -242,7 +249,7 @@ Told from a network policy, which is named where one holds; from a firewall else
 // forbid is none of them.
 func heldPods(f Findings) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
+	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID} {
 		out = append(out, keep(f.Failed(check), func(r Finding) bool {
 			own, ok := at(f, check, r.Target)
 			return r.From != "" && r.Facts.Str(probe.FactPolicy) == "" && ok && own.Status == probe.OK
@@ -256,7 +263,7 @@ func forwarded(f Findings) []Cover {
 	var out []Cover
 	for _, check := range pathChecks {
 		for _, r := range f.Bad(check) {
-			if r.From != "" || check == checks.ServiceNodePort.ID || strings.Contains(r.Target, " from ") {
+			if r.From != "" || check == service.ServiceNodePort.ID || strings.Contains(r.Target, " from ") {
 				out = append(out, Cover{Check: check, About: r.Target})
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // fragmentsDropped is a path on which whole packets pass and fragments do not.
@@ -20,11 +20,11 @@ Told from a small path MTU by whole packets of the full MTU, which pass; from a 
 			"ssh {other} 'sudo nft list ruleset | grep -n -i -e frag; sudo iptables-save | grep -e \" -f \"; nstat -az IpReasmFails IpReasmTimeout'"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.PodPing.ID, checks.PodTCP.ID},
+	RuledOut: []string{pod.PodPing.ID, pod.PodTCP.ID},
 	Match: func(f Findings) []Case {
 		byPeer := map[string]int{}
 		var out []Case
-		for _, r := range f.With(checks.PodMTU.ID, probe.FactReason, checks.ReasonFragments) {
+		for _, r := range f.With(pod.PodMTU.ID, probe.FactReason, probe.ReasonFragments) {
 			peer := nodeOf(r)
 			i, known := byPeer[peer]
 			if !known {

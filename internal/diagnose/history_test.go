@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -19,14 +20,14 @@ func TestHistory(t *testing.T) {
 			r.Check = check
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
 		}
-		add(checks.FelixLive.ID, probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused"))
-		line := probe.Found(probe.Info, "run 3 goes on; its last error was XYZ").With(checks.FactOfContainer, "calico-node").
-			With(checks.FactLine, "XYZ").With(checks.FactEnded, false)
+		add(felix.FelixLive.ID, probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused"))
+		line := probe.Found(probe.Info, "run 3 goes on; its last error was XYZ").With(probe.FactOfContainer, "calico-node").
+			With(logs.FactLine, "XYZ").With(logs.FactEnded, false)
 		event := probe.Found(probe.Info, "history: the kubelet reported: XYZ, 92s ago").On("kube-system/calico-node-x history")
 		if old {
 			line, event = line.With(probe.FactHistory, true), event.With(probe.FactHistory, true)
 		}
-		add(checks.CalicoLog.ID, line)
+		add(logs.CalicoLog.ID, line)
 		add(facts.CheckCalicoPod, event)
 		d := Explain(f, Rules())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "felix-down" {
@@ -60,8 +61,8 @@ func TestOldKill(t *testing.T) {
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Result: &r})
 		}
 		add(probe.Found(probe.Warn, "the kernel said: Killed process 7 (bird)").On("killed bird").
-			With(checks.FactSignature, logs.KernelKilled).With(checks.FactKernelOf, "bird").
-			With(checks.FactAgo, c.ago), checks.KernelLog.ID)
+			With(logs.FactSignature, logs.KernelKilled).With(probe.FactKernelOf, "bird").
+			With(host.FactAgo, c.ago), host.KernelLog.ID)
 		if c.notReady >= 0 {
 			add(probe.Found(probe.Warn, "has not been ready").With(facts.NotReady, c.notReady), facts.CheckCalicoPod)
 		}

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -43,7 +46,7 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 				weight = strong
 			}
 			c := Case{For: append(clues(weight, []Finding{r}), clues(hint, lost)...)}
-			if died := keep(diedAs(f, checks.PlacePolicy), diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
+			if died := keep(diedAs(f, firewall.PlacePolicy), diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
 				c = diedCase(f, died, proof, "")
 				c.For = append(c.For, clues(strong, []Finding{r})...)
 			}
@@ -85,7 +88,7 @@ Told from a firewall rule on the loopback by the policies, which are gone throug
 			}
 			c := Case{For: append(clues(strong, []Finding{r}), clues(hint, silent)...),
 				Says: fmt.Sprintf("HostEndpoint %s %s: %s", r.Facts.Str(facts.HostEndpoint), keeps, r.Saw)}
-			c.Covers = slices.Concat(felixIll, Covers(checks.KubeProxyHealth.ID, checks.NodePing.ID))
+			c.Covers = slices.Concat(felixIll, Covers(service.KubeProxyHealth.ID, link.NodePing.ID))
 			for _, one := range silent {
 				c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
 			}
@@ -115,10 +118,10 @@ func atHostEndpoint(f Findings, r Finding, c Case) Case {
 	name, policy := r.Facts.Str(facts.HostEndpoint), r.Facts.Str(facts.ShutBy)
 	c.About = name
 	c.Args = map[string]Arg{"hostendpoint": checked(name, isName(strings.ReplaceAll(name, ".", "-")), "NAME")}
-	c.Covers = append(c.Covers, Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID)...)
+	c.Covers = append(c.Covers, Covers(link.NeighbourReach.ID, kubelet.KubeletHealth.ID)...)
 	for _, one := range f.where(func(o Finding) bool {
 		ofPolicy := policy != "" && o.Facts.Str(probe.FactPolicy) == policy
-		return bad(o.Status) && (o.Check == checks.ServiceNodePort.ID || ofPolicy)
+		return bad(o.Status) && (o.Check == service.ServiceNodePort.ID || ofPolicy)
 	}) {
 		c.Covers = append(c.Covers, Cover{Check: one.Check, About: one.Target})
 	}
@@ -128,15 +131,15 @@ func atHostEndpoint(f Findings, r Finding, c Case) Case {
 // onAddress tells whether a HostEndpoint is about the interface with the node's address.
 func onAddress(f Findings, r Finding) bool {
 	device := r.Facts.Str(facts.OnDevice)
-	uplink := func(o Finding) bool { return o.Node == f.Node && o.Facts.Str(checks.FactInterface) == device }
-	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(checks.NodeUplink.ID), uplink)
+	uplink := func(o Finding) bool { return o.Node == f.Node && o.Facts.Str(probe.FactInterface) == device }
+	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(link.NodeUplink.ID), uplink)
 }
 
 // diedAtHost tells of an answer of packet-drops whether the packets died for want of a policy that accepts them at a
 // HostEndpoint of an interface, of every one where that is "*", or "".
 func diedAtHost(device string) func(Finding) bool {
 	return func(r Finding) bool {
-		m := chainOfHost.FindStringSubmatch(r.Facts.Str(checks.FactRuleChain))
+		m := chainOfHost.FindStringSubmatch(r.Facts.Str(firewall.FactRuleChain))
 		return m != nil && (device == "" || device == "*" || m[1] == device || strings.HasPrefix(m[1], "_"))
 	}
 }

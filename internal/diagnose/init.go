@@ -6,16 +6,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // notStarted is what a calico-node that has not begun leaves undone.
 var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints,
-	checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
-	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID,
-	checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID, checks.CalicoLog.ID, facts.CheckPodsStart)
+	start.InitStall.ID, cni.IPAMFiles.ID, cni.CNIConfig.ID, cni.CNINodename.ID, cni.CNIToken.ID,
+	felix.FelixLive.ID, felix.FelixReady.ID, bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPSession.ID,
+	bgp.BGPPort.ID, bgp.BGPExpected.ID, start.StartupBudget.ID, logs.CalicoLog.ID, facts.CheckPodsStart)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.
 const upgrading = `upgrade-ipam is the first init container of a manifest install (the operator has none). It moves addresses that another network plugin (host-local: an earlier bridge, kubenet, Canal) left in /var/lib/cni/networks/k8s-pod-network into Calico's IPAM. Without that directory it ends in a second; with it, it tries again every second for ever, without an event: the pod stands in Init:0/3, new pods get no address, neither Felix nor BIRD is there, and calico-kube-controllers may restart, for the migration marks Calico's datastore as not ready for the whole cluster while it is at work. `
@@ -44,9 +51,9 @@ Told from a stale runtime by its living process; from an API out of reach by dat
 		Manifest: []string{`kubectl get node {node} -o jsonpath="{.spec.podCIDR}"; kubectl get ippools.crd.projectcalico.org -o wide`, lookAtFiles}, OnlyIf: asideFiles,
 		Radius: asideRadius,
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
-		return upgradeCase(f, keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool)))
+		return upgradeCase(f, keep(f.Failed(cni.IPAMFiles.ID), because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool)))
 	},
 }
 
@@ -62,12 +69,12 @@ Told from the other reasons by the lock itself, which the kernel shows with its 
 		OnlyIf: []probe.Conditional{{If: "it hangs, or is nobody's", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
 		Radius: "the process that holds the lock; upgrade-ipam goes on by itself",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
-		held := keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked))
+		held := keep(f.Failed(cni.IPAMFiles.ID), because(cni.IPAMLocked))
 		cases := upgradeCase(f, held)
 		for i := range cases {
-			cases[i].Args = map[string]Arg{"holder": processArg(num(held, checks.FactHolder))}
+			cases[i].Args = map[string]Arg{"holder": processArg(num(held, cni.FactHolder))}
 		}
 		return cases
 	},
@@ -86,15 +93,15 @@ Told from the other reasons by the same address being out of reach for the probe
 		},
 		Radius: "only looks; upgrade-ipam goes on by itself",
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	RuledOut: []string{runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
 		// Without leftovers it never asks the API server.
 		if n, there := leftovers(f); there && n == 0 {
 			return nil
 		}
-		cases := upgradeCase(f, toService(f.Failed(checks.DatastoreLatency.ID)))
+		cases := upgradeCase(f, toService(f.Failed(datastore.DatastoreLatency.ID)))
 		for i := range cases {
-			cases[i].Covers = append(cases[i].Covers, Covers(checks.DatastoreLatency.ID)...)
+			cases[i].Covers = append(cases[i].Covers, Covers(datastore.DatastoreLatency.ID)...)
 		}
 		return cases
 	},
@@ -109,13 +116,13 @@ var upgradeStuck = &Rule{
 		Manifest: []string{"kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5", lookAtFiles}, OnlyIf: asideFiles,
 		Radius: asideRadius,
 	},
-	Wants: []string{checks.InitStall.ID, checks.IPAMFiles.ID}, RuledOut: []string{checks.DatastoreLatency.ID,
-		checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Wants: []string{start.InitStall.ID, cni.IPAMFiles.ID}, RuledOut: []string{datastore.DatastoreLatency.ID,
+		runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
 		api, process := inInit(f, "upgrade-ipam")
 		n, there := leftovers(f)
-		known := len(keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool,
-			checks.IPAMLocked))) > 0 || len(toService(f.Failed(checks.DatastoreLatency.ID))) > 0
+		known := len(keep(f.Failed(cni.IPAMFiles.ID), because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool,
+			cni.IPAMLocked))) > 0 || len(toService(f.Failed(datastore.DatastoreLatency.ID))) > 0
 		switch {
 		case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
 			return nil
@@ -123,7 +130,7 @@ var upgradeStuck = &Rule{
 			return nil
 		}
 		c := Case{
-			For:     slices.Concat(clues(strong, slices.Concat(process, api)), clues(0, f.Bad(checks.IPAMFiles.ID))),
+			For:     slices.Concat(clues(strong, slices.Concat(process, api)), clues(0, f.Bad(cni.IPAMFiles.ID))),
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 			Says: hanging(api, process) + ", and none of the known reasons was seen",
 		}
@@ -143,11 +150,11 @@ func upgradeCase(f Findings, why []Finding) []Case {
 	}
 	c := Case{Covers: notStarted, For: clues(strong, why), Against: clues(strong, f.Failed(facts.CheckNodeLease))}
 	if len(api)+len(process) == 0 {
-		if why[0].Check != checks.IPAMFiles.ID {
+		if why[0].Check != cni.IPAMFiles.ID {
 			return nil
 		}
 		c.Says = "upgrade-ipam will hang at calico-node's next start on {node}: " + why[0].Saw
-		c.For, c.Covers = clues(strong, why), Covers(checks.IPAMFiles.ID)
+		c.For, c.Covers = clues(strong, why), Covers(cni.IPAMFiles.ID)
 		return []Case{c}
 	}
 	c.Says = hanging(api, process) + ": " + strings.TrimSpace(why[0].Target+" "+why[0].Saw)
@@ -162,7 +169,7 @@ func inInit(f Findings, name string) (api, process []Finding) {
 			api = append(api, r)
 		}
 	}
-	return api, f.With(checks.InitStall.ID, checks.FactProgram, name)
+	return api, f.With(start.InitStall.ID, probe.FactProgram, name)
 }
 
 // initByAPI is the init container that the API calls running.
@@ -176,7 +183,7 @@ func initByAPI(f Findings) []Finding {
 func hanging(api, process []Finding) string {
 	what, age := "an init container", 0.0
 	for _, r := range slices.Concat(api, process) {
-		what = cmp.Or(r.Facts.Str(facts.Container), r.Facts.Str(checks.FactProgram), what)
+		what = cmp.Or(r.Facts.Str(facts.Container), r.Facts.Str(probe.FactProgram), what)
 		if n, ok := r.Facts.Num(facts.Age); ok {
 			age = max(age, n)
 		}
@@ -189,12 +196,12 @@ func hanging(api, process []Finding) string {
 	if len(process) == 0 {
 		return text
 	}
-	pid, _ := process[0].Facts.Num(checks.FactPID)
-	text += fmt.Sprintf(" (process %.0f, state %s", pid, process[0].Facts.Str(checks.FactProcess))
-	if waits := process[0].Facts.Str(checks.FactWaits); waits != "" {
+	pid, _ := process[0].Facts.Num(probe.FactPID)
+	text += fmt.Sprintf(" (process %.0f, state %s", pid, process[0].Facts.Str(start.FactProcess))
+	if waits := process[0].Facts.Str(start.FactWaits); waits != "" {
 		text += ", waits in " + waits
 	}
-	if leads := listOf(process[0], checks.FactLeads); len(leads) > 0 {
+	if leads := listOf(process[0], start.FactLeads); len(leads) > 0 {
 		text += ", " + leads[0]
 	}
 	return text + ")"
@@ -202,8 +209,8 @@ func hanging(api, process []Finding) string {
 
 // leftovers is how many addresses another plugin left; false when nobody looked.
 func leftovers(f Findings) (float64, bool) {
-	for _, r := range f.Of(checks.IPAMFiles.ID) {
-		if n, ok := r.Facts.Num(checks.FactAddresses); ok {
+	for _, r := range f.Of(cni.IPAMFiles.ID) {
+		if n, ok := r.Facts.Num(cni.FactAddresses); ok {
 			return n, true
 		}
 	}
@@ -227,20 +234,20 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		},
 		Radius: "reading changes nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	RuledOut: []string{runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
 	Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		api := f.where(func(r Finding) bool {
 			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" &&
 				!probe.ImageWanting(r.Facts.Str(facts.APIReason))
 		})
-		process := keep(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), about(""))
+		process := keep(f.With(start.InitStall.ID, probe.FactProgram, "install-cni"), about(""))
 		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
 		if len(api)+len(stuck) == 0 {
 			return nil
 		}
-		away := toService(f.Failed(checks.DatastoreLatency.ID))
-		disk := f.Failed(checks.NodeDisk.ID)
+		away := toService(f.Failed(datastore.DatastoreLatency.ID))
+		disk := f.Failed(host.NodeDisk.ID)
 		c := Case{
 			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
 			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
@@ -250,11 +257,11 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		case len(away) > 0:
 			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for the API server does not answer there: %s: %s",
 				away[0].Target, away[0].Saw)
-			c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID)...)
+			c.Covers = append(c.Covers, Covers(datastore.DatastoreLatency.ID)...)
 		case len(disk) > 0:
 			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for it cannot write there: %s: %s", disk[0].Target,
 				disk[0].Saw)
-			c.Covers = append(c.Covers, Covers(checks.NodeDisk.ID)...)
+			c.Covers = append(c.Covers, Covers(host.NodeDisk.ID)...)
 		}
 		return []Case{c}
 	},

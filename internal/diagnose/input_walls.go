@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -29,25 +31,25 @@ Told from a firewall between the nodes by who sends the ICMP and by the node's o
 		},
 		Radius: "reading changes nothing; the ports are open to whom the rule names. A reload of firewalld may remove rules of Calico's and kube-proxy's, which write them again within a minute or so",
 	},
-	RuledOut: []string{checks.NodePing.ID, facts.CheckNodeLease},
+	RuledOut: []string{link.NodePing.ID, facts.CheckNodeLease},
 	Explains: []string{"kubelet-port-blocked", "bgp-waits", "bgp-restart-hold", "bgp-one-way", "node-differs"},
 	Match: func(f Findings) []Case {
 		byICMP := func(r Finding) bool { // of the node's own ports, and by nobody else's word
-			by := r.Facts.Str(checks.FactICMPFrom)
+			by := r.Facts.Str(probe.FactICMPFrom)
 			return reasonOf(r) == "rejected" && !strings.Contains(r.Target, " pod ") &&
 				(by == "" || slices.Contains(strings.Fields(r.Target), by))
 		}
 		rejected, kubelets := keep(fromOutside(f, anyPort).refused, byICMP), keep(fromOutside(f, kubeletPort).refused, byICMP)
-		if len(rejected) == 0 || len(kubelets) == 0 && len(f.Failed(checks.BGPPort.ID)) > 0 { // BGP alone, at both ends
+		if len(rejected) == 0 || len(kubelets) == 0 && len(f.Failed(bgp.BGPPort.ID)) > 0 { // BGP alone, at both ends
 			return nil
 		}
-		itself := keep(rejected, func(r Finding) bool { return r.Facts.Str(checks.FactICMPFrom) != "" })
+		itself := keep(rejected, func(r Finding) bool { return r.Facts.Str(probe.FactICMPFrom) != "" })
 		wall, listed := inputWall(f)
 		if len(itself) == 0 && !listed {
 			return nil
 		}
 		c := Case{For: append(clues(strong, rejected[:1]), clues(0, rejected[1:])...),
-			Covers: append(pathFollows(f, 0, ""), Covers(probe.CheckAnswered, facts.CheckCalicoPod, checks.BGPExpected.ID)...),
+			Covers: append(pathFollows(f, 0, ""), Covers(probe.CheckAnswered, facts.CheckCalicoPod, bgp.BGPExpected.ID)...),
 			Says:   fmt.Sprintf("a firewall on {node} itself rejects what other nodes send to %s", portsOf(rejected))}
 		if listed {
 			c.For = append(c.For, clues(strong, []Finding{wall.Finding})...)
@@ -68,7 +70,7 @@ var turnsAway = regexp.MustCompile(`^hook input, .*\breject\b`)
 
 // inputWall finds such a chain on this node that is neither Calico's nor kube-proxy's.
 func inputWall(f Findings) (wall, bool) {
-	walls := stateOf(f)[checks.AreaFirewall]
+	walls := stateOf(f)[nodestate.AreaFirewall]
 	if walls == nil {
 		return wall{}, false
 	}
@@ -84,7 +86,7 @@ func inputWall(f Findings) (wall, bool) {
 func portsOf(all []Finding) string {
 	var out []string
 	for _, r := range all {
-		port, _ := r.Facts.Num(checks.FactPort)
+		port, _ := r.Facts.Num(probe.FactPort)
 		if text := fmt.Sprintf("TCP %.0f", port); !slices.Contains(out, text) {
 			out = append(out, text)
 		}

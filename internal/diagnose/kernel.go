@@ -5,8 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -24,18 +32,18 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck",
 		"loopback-dropped"},
 	Match: func(f Findings) []Case {
-		full := append(f.Failed(checks.NodeConntrack.ID), diedAs(f, checks.PlaceConntrack)...)
+		full := append(f.Failed(firewall.NodeConntrack.ID), diedAs(f, firewall.PlaceConntrack)...)
 		if len(full) == 0 {
 			return wasFull(f, logs.KernelConntrack, "the connection tracking table")
 		}
 		return []Case{{
 			Says: "new connections are dropped on {node}: " + full[0].Saw,
 			For:  append(clues(proof, full), clues(0, kernelSays(f, logs.KernelConntrack))...),
-			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, checks.FactMax)))},
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
-				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID,
-				checks.KubeletHealth.ID, checks.KubeProxyHealth.ID, checks.PacketDrops.ID, checks.NodeConntrack.ID),
+			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, probe.FactMax)))},
+			Covers: Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, service.ServiceClusterIP.ID,
+				service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+				datastore.DatastoreLatency.ID, bgp.BGPPort.ID, datastore.TyphaReach.ID, felix.FelixLive.ID, felix.FelixReady.ID,
+				kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID, firewall.PacketDrops.ID, firewall.NodeConntrack.ID),
 		}}
 	},
 }
@@ -55,7 +63,7 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 	},
 	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
 	Match: func(f Findings) []Case {
-		off := slices.DeleteFunc(f.Failed(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
+		off := slices.DeleteFunc(f.Failed(link.NodeSysctl.ID), about(link.TargetRPFilter))
 		if len(off) == 0 {
 			return nil
 		}
@@ -63,9 +71,9 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 		return []Case{{
 			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name),
 			Args: map[string]Arg{"sysctl": sysctlArg(name)},
-			For:  clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-				checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-				checks.PacketDrops.ID),
+			For:  clues(proof, off), Covers: Covers(link.NodeSysctl.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+				service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+				firewall.PacketDrops.ID),
 		}}
 	},
 }
@@ -82,8 +90,8 @@ Told from a lossy link by the count.`,
 	},
 	Match: func(f Findings) []Case {
 		var full []Finding
-		for _, r := range f.Failed(checks.NodeNeighbours.ID) {
-			if n, ok := r.Facts.Num(checks.FactMax); ok && n > 0 {
+		for _, r := range f.Failed(link.NodeNeighbours.ID) {
+			if n, ok := r.Facts.Num(probe.FactMax); ok && n > 0 {
 				full = append(full, r)
 			}
 		}
@@ -93,8 +101,8 @@ Told from a lossy link by the count.`,
 		return []Case{{
 			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),
 			For:  clues(proof, full),
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.NodeNeighbours.ID,
-				checks.DNSCluster.ID, checks.ServiceClusterIP.ID),
+			Covers: Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, link.NodeNeighbours.ID,
+				dns.DNSCluster.ID, service.ServiceClusterIP.ID),
 		}}
 	},
 }
@@ -115,12 +123,12 @@ Told from other reasons why Felix does not run by the version and the setting.`,
 	},
 	Explains: []string{"felix-down", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		loose := keep(f.Bad(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
+		loose := keep(f.Bad(link.NodeSysctl.ID), about(link.TargetRPFilter))
 		if len(loose) == 0 {
 			return nil
 		}
 		refused := ofLiveness(f, "refused")
 		return []Case{{Says: "the kernel of {node} checks the way back of packets loosely (rp_filter): " + loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...),
-			Covers: append(Covers(checks.NodeSysctl.ID), felixIll...)}}
+			Covers: append(Covers(link.NodeSysctl.ID), felixIll...)}}
 	},
 }

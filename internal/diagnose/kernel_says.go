@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -18,7 +20,7 @@ func wasFull(f Findings, signature, what string) []Case {
 		return nil
 	}
 	return []Case{{Says: fmt.Sprintf("packets were dropped on {node} for %s was full: %s", what, lines[0].Saw),
-		Args: map[string]Arg{"max": numberArg(max(262144, 4*num(f.Of(checks.NodeConntrack.ID), checks.FactMax)))},
+		Args: map[string]Arg{"max": numberArg(max(262144, 4*num(f.Of(firewall.NodeConntrack.ID), probe.FactMax)))},
 		For:  clues(strong, lines)}}
 }
 
@@ -37,8 +39,8 @@ Told from a lossy network by the kernel's own word.`,
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range kernelSays(f, logs.KernelQueue) {
-			device := r.Facts.Str(checks.FactKernelOf)
-			lost := f.Bad(checks.NodePing.ID)
+			device := r.Facts.Str(probe.FactKernelOf)
+			lost := f.Bad(link.NodePing.ID)
 			out = append(out, Case{About: device, For: append(clues(strong, []Finding{r}), clues(hint, lost)...),
 				Says: fmt.Sprintf("the network card %s of {node} hangs: %s", device, r.Saw)})
 		}
@@ -61,11 +63,11 @@ var ofCalico = []string{"calico-node", "bird", "bird6", "confd"}
 // killed is the case of processes that the kernel killed, those of Calico's or the others.
 func killed(f Findings, calicos bool) []Case {
 	lines := keep(kernelSays(f, logs.KernelKilled), func(r Finding) bool {
-		return slices.Contains(ofCalico, r.Facts.Str(checks.FactKernelOf)) == calicos
+		return slices.Contains(ofCalico, r.Facts.Str(probe.FactKernelOf)) == calicos
 	})
 	if since, known := notReadyFor(f); known && calicos {
 		lines = keep(lines, func(r Finding) bool {
-			ago, _ := r.Facts.Num(checks.FactAgo)
+			ago, _ := r.Facts.Num(host.FactAgo)
 			return ago <= since+killShows
 		})
 	}
@@ -74,10 +76,10 @@ func killed(f Findings, calicos bool) []Case {
 	}
 	var names []string
 	for _, r := range lines {
-		names = append(names, r.Facts.Str(checks.FactKernelOf))
+		names = append(names, r.Facts.Str(probe.FactKernelOf))
 	}
 	return []Case{{Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
-		For: append(clues(strong, lines), clues(hint, f.Failed(checks.NodeMemory.ID))...)}}
+		For: append(clues(strong, lines), clues(hint, f.Failed(host.NodeMemory.ID))...)}}
 }
 
 // killShows is how long after the end of one of its processes calico-node is called not ready, in seconds: three

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -27,15 +30,15 @@ func fromAPI(f Findings, component string) (lines []Finding, weight int) {
 	if len(lines) == 0 {
 		return nil, 0
 	}
-	if lines[0].Facts.Str(checks.FactSignature) != logs.SaysNoAPI {
+	if lines[0].Facts.Str(logs.FactSignature) != logs.SaysNoAPI {
 		return lines, strong
 	}
-	server := lines[0].Facts.Str(checks.FactOfServer)
-	answers := keep(f.Of(checks.DatastoreLatency.ID), func(r Finding) bool {
+	server := lines[0].Facts.Str(logs.FactOfServer)
+	answers := keep(f.Of(datastore.DatastoreLatency.ID), func(r Finding) bool {
 		return r.Status == probe.OK || r.Status == probe.Warn
 	})
 	switch {
-	case slices.ContainsFunc(answers, func(r Finding) bool { return r.Facts.Str(checks.FactAddress) == server }):
+	case slices.ContainsFunc(answers, func(r Finding) bool { return r.Facts.Str(probe.FactAddress) == server }):
 		return nil, 0
 	case server == "" || len(answers) == 0:
 		return lines, hint
@@ -58,25 +61,25 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 			Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
 		Radius: kubeProxyRadius,
 	},
-	RuledOut: []string{checks.NodeUplink.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{link.NodeUplink.ID, datastore.DatastoreLatency.ID},
 	Explains: []string{"kube-proxy-stuck", "service-path-broken", "kube-proxy-rules-lost"},
 	Match: func(f Findings) []Case {
 		lines, weight := fromAPI(f, "kube-proxy")
 		if len(lines) == 0 {
 			return connectsInVain(f)
 		}
-		ill := slices.Concat(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp),
-			f.Failed(checks.KubeProxyHealth.ID))
+		ill := slices.Concat(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp),
+			f.Failed(service.KubeProxyHealth.ID))
 		broken, _ := brokenPath(f)
 		r := lines[0]
-		what := apiWords[r.Facts.Str(checks.FactSignature)]
-		if may := r.Facts.Str(checks.FactMay); may != "" {
+		what := apiWords[r.Facts.Str(logs.FactSignature)]
+		if may := r.Facts.Str(logs.FactMay); may != "" {
 			what = "may not " + may
-		} else if server := r.Facts.Str(checks.FactOfServer); server != "" {
+		} else if server := r.Facts.Str(logs.FactOfServer); server != "" {
 			what += fmt.Sprintf(" at %s", server)
 		}
 		return []Case{{
-			Says: fmt.Sprintf("kube-proxy on {node} hears of no change, for it %s: %s", what, r.Facts.Str(checks.FactLine)),
+			Says: fmt.Sprintf("kube-proxy on {node} hears of no change, for it %s: %s", what, r.Facts.Str(logs.FactLine)),
 			For:  slices.Concat(clues(weight, lines), clues(hint, ill), clues(0, broken)), Covers: serviceless,
 		}}
 	},
@@ -85,14 +88,14 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 // connectsInVain is the case of a kube-proxy in its start that tries an address at which the API server, which
 // answers this node, is not.
 func connectsInVain(f Findings) []Case {
-	answers := keep(f.Of(checks.DatastoreLatency.ID), func(r Finding) bool { return r.Status == probe.OK })
-	for _, r := range f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp) {
-		server := r.Facts.Str(checks.FactOfServer)
-		known := func(a Finding) bool { return a.Facts.Str(checks.FactAddress) == server }
-		if server != "" && len(answers) > 0 && !slices.ContainsFunc(f.Of(checks.DatastoreLatency.ID), known) {
+	answers := keep(f.Of(datastore.DatastoreLatency.ID), func(r Finding) bool { return r.Status == probe.OK })
+	for _, r := range f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp) {
+		server := r.Facts.Str(logs.FactOfServer)
+		known := func(a Finding) bool { return a.Facts.Str(probe.FactAddress) == server }
+		if server != "" && len(answers) > 0 && !slices.ContainsFunc(f.Of(datastore.DatastoreLatency.ID), known) {
 			return []Case{{
 				Says: fmt.Sprintf("kube-proxy on {node} does not get through its start, for it tries to connect to %s, which does not "+
-					"answer it; the API server is at %s", server, answers[0].Facts.Str(checks.FactAddress)),
+					"answer it; the API server is at %s", server, answers[0].Facts.Str(probe.FactAddress)),
 				For: append(clues(strong, []Finding{r}), clues(0, answers[:1])...), Covers: serviceless,
 			}}
 		}
@@ -128,8 +131,8 @@ Told from a kube-proxy that hears nothing by its log.`,
 		}
 		broken, _ := brokenPath(f)
 		return []Case{{
-			Says:   "kube-proxy on {node} cannot write its rules: " + lines[0].Facts.Str(checks.FactLine),
-			For:    slices.Concat(clues(strong, lines), clues(hint, f.Failed(checks.KubeProxyHealth.ID)), clues(0, broken)),
+			Says:   "kube-proxy on {node} cannot write its rules: " + lines[0].Facts.Str(logs.FactLine),
+			For:    slices.Concat(clues(strong, lines), clues(hint, f.Failed(service.KubeProxyHealth.ID)), clues(0, broken)),
 			Covers: serviceless,
 		}}
 	},
@@ -148,7 +151,7 @@ Told from a CoreDNS that lacks a right by what the API server answers, which it 
 			"kubectl -n kube-system get networkpolicies.networking.k8s.io,networkpolicies.crd.projectcalico.org"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID},
 	Explains: []string{"dns-down", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
 		lines, where := kubeSays(f, "coredns", ofAPI...), "{node}"
@@ -157,14 +160,14 @@ Told from a CoreDNS that lacks a right by what the API server answers, which it 
 				lines, where = kubeSays(f.At(node), "coredns", ofAPI...), node
 			}
 		}
-		failed := f.Failed(checks.DNSCluster.ID)
+		failed := f.Failed(dns.DNSCluster.ID)
 		if len(lines) == 0 || len(failed) == 0 { // it goes on with what it knows
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(checks.FactSignature)],
-				lines[0].Facts.Str(checks.FactLine)),
-			For: slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(checks.KubeLog.ID), namesFail...),
+			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(logs.FactSignature)],
+				lines[0].Facts.Str(logs.FactLine)),
+			For: slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(logs.KubeLog.ID), namesFail...),
 		}}
 	},
 }

@@ -5,16 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = append(aboutService(checks.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
+var kubeletGone = append(aboutService(logs.ServiceKubelet), Covers(facts.CheckNodeReady, facts.CheckNodeLease,
 	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
-	checks.KubeletHealth.ID)...)
+	kubelet.KubeletHealth.ID)...)
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{
@@ -34,19 +38,19 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		},
 		Radius: "this node's kubelet; running pods stay{together}",
 	},
-	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent",
+	Apart: true, RuledOut: []string{host.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent",
 		"kubelet-cut-off", "kubelet-refused"},
 	Match: func(f Findings) []Case {
-		expired := f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired)
+		expired := f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired)
 		if len(expired) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
 			For: slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease)),
-				clues(strong, serviceEnds(f, checks.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
+				clues(strong, serviceEnds(f, logs.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
 			// The kubelet may have renewed it elsewhere.
-			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
+			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(host.NodeClock.ID))),
 			Covers:  kubeletGone,
 		}}
 	},
@@ -62,8 +66,8 @@ var kubeletDead = &Rule{
 			"ssh {node} sudo systemctl restart {kubelet}"},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID,
-		checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
+	Wants: []string{kubelet.KubeletHealth.ID}, RuledOut: []string{host.NodeSwap.ID, runtime.CRIHealth.ID,
+		host.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		if !here.dead() && len(there.refused) == 0 {
@@ -84,8 +88,8 @@ var kubeletDead = &Rule{
 			c.Fix = whyKubeletDead
 		}
 		c.Says += since(f)
-		for _, r := range f.With(checks.DaemonLog.ID, checks.FactStopped, true) {
-			if r.Target == checks.ServiceKubelet {
+		for _, r := range f.With(logs.DaemonLog.ID, logs.FactStopped, true) {
+			if r.Target == logs.ServiceKubelet {
 				c.Says, c.For = c.Says+"; "+r.Saw, append(c.For, clues(0, []Finding{r})...)
 			}
 		}
@@ -145,7 +149,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 			"ssh {node} sudo systemctl restart {kubelet}"},
 		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID},
+	Wants: []string{kubelet.KubeletHealth.ID}, RuledOut: []string{runtime.CRIHealth.ID, host.NodeLoad.ID},
 	Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
@@ -161,7 +165,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 			c.Says = "the kubelet on {node} accepts connections and answers no request: it is frozen" + since(f)
 			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease),
 				clues(strong, notPlaced(f, facts.ReasonKubelet)))
-			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
+			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(host.NodeLoad.ID)))
 		case len(here.ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
 			c.For = clues(strong, here.ill)
@@ -194,15 +198,15 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		},
 		Radius: onlyReads,
 	},
-	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID},
+	Apart: true, Wants: []string{kubelet.KubeletHealth.ID}, RuledOut: []string{link.NodeUplink.ID, host.NodeClock.ID},
 	Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(facts.CheckNodeLease)
 		contradicted, _ := witnesses(f)
 		lives := kubeletLives(f)
-		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
-		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
+		unreached := toServers(f.Failed(datastore.DatastoreLatency.ID))
+		c := Case{Covers: append(Covers(datastore.DatastoreLatency.ID), kubeletGone...)}
 		switch {
 		case len(lease) == 0, len(startsPods(f)) > 0: // then see kubelet-refused
 			return nil
@@ -211,7 +215,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			if len(unreached) > 0 {
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
-			if says := serviceWrites(f, checks.ServiceKubelet, logs.SaysNoAPI, logs.SaysUnauthorized,
+			if says := serviceWrites(f, logs.ServiceKubelet, logs.SaysNoAPI, logs.SaysUnauthorized,
 				logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 				c.Says += "; " + says[0].Saw
 				c.For = clues(hint, says)
@@ -220,7 +224,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
 			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(0, lease), clues(hint, unreached),
 				clues(hint, notPlaced(f, facts.ReasonKubelet)), c.For)
-			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
+			c.Against = clues(strong, f.Failed(host.NodeClock.ID)) // then each certificate looks old to the other
 		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
 			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +
 				": its way to the API server is broken, or its certificate or credentials are refused there"

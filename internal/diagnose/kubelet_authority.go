@@ -3,8 +3,10 @@ package diagnose
 import (
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -28,12 +30,12 @@ Told from a cut network by the handshake, which the probe makes as the kubelet d
 		},
 		Radius: "looking touches nothing; a kubelet that starts does not restart running pods{together}",
 	},
-	Apart: true, RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
+	Apart: true, RuledOut: []string{host.NodeClock.ID, datastore.DatastoreLatency.ID},
 	Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off", "kubelet-refused"},
 	Match: func(f Findings) []Case {
-		refused := keep(f.Failed(checks.KubeletHealth.ID), about(checks.TargetAuthority))
-		says := slices.Concat(serviceWrites(f, checks.ServiceKubelet, logs.SaysAuthority),
-			serviceEnds(f, checks.ServiceKubelet, logs.SaysAuthority))
+		refused := keep(f.Failed(kubelet.KubeletHealth.ID), about(kubelet.TargetAuthority))
+		says := slices.Concat(serviceWrites(f, logs.ServiceKubelet, logs.SaysAuthority),
+			serviceEnds(f, logs.ServiceKubelet, logs.SaysAuthority))
 		lease := f.Failed(facts.CheckNodeLease)
 		if len(refused) == 0 && (len(says) == 0 || len(lease) == 0) {
 			return nil
@@ -41,7 +43,7 @@ Told from a cut network by the handshake, which the probe makes as the kubelet d
 		c := Case{
 			For: slices.Concat(clues(strong, refused), clues(strong, says), clues(0, lease)), Covers: kubeletGone,
 			// It may have started with another file, and a clock that is wrong makes every certificate look bad.
-			Against: slices.Concat(clues(hint, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
+			Against: slices.Concat(clues(hint, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(host.NodeClock.ID))),
 		}
 		if len(refused) > 0 && len(lease) > 0 {
 			c.For[0].Weight = proof

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -101,7 +101,7 @@ var kubeletSilent = &Rule{
 		},
 		Radius: onlyReads,
 	},
-	Wants: []string{checks.KubeletHealth.ID},
+	Wants: []string{kubelet.KubeletHealth.ID},
 	Match: func(f Findings) []Case {
 		lease := f.Failed(facts.CheckNodeLease)
 		late, placed := f.Bad(facts.CheckNodeLease), notPlaced(f, facts.ReasonKubelet)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -35,8 +35,8 @@ Told from a kubelet that is cut off by these refusals, or by a second Node that 
 	Match: func(f Findings) []Case {
 		lease := f.Failed(facts.CheckNodeLease)
 		moved := keep(lease, func(r Finding) bool { return r.Facts.Str(facts.RenamedTo) != "" })
-		says := slices.Concat(serviceWrites(f, checks.ServiceKubelet, logs.SaysRenamed),
-			serviceEnds(f, checks.ServiceKubelet, logs.SaysRenamed))
+		says := slices.Concat(serviceWrites(f, logs.ServiceKubelet, logs.SaysRenamed),
+			serviceEnds(f, logs.ServiceKubelet, logs.SaysRenamed))
 		c := Case{Covers: kubeletGone, For: clues(proof, moved)}
 		switch {
 		case len(lease) == 0 || len(moved)+len(says) == 0:
@@ -57,8 +57,8 @@ Told from a kubelet that is cut off by these refusals, or by a second Node that 
 // deadConnection adds to a kubelet that is cut off that its connection is dead and its way is well
 // (kubernetes/kubernetes#87615): kubelets before v1.20 keep such a connection until they are started anew.
 func deadConnection(f Findings, c Case) Case {
-	says, reached := serviceWrites(f, checks.ServiceKubelet, logs.SaysDeadConn), good(f, checks.DatastoreLatency.ID)
-	if len(says) == 0 || len(reached) == 0 || len(f.Failed(checks.DatastoreLatency.ID)) > 0 {
+	says, reached := serviceWrites(f, logs.ServiceKubelet, logs.SaysDeadConn), good(f, datastore.DatastoreLatency.ID)
+	if len(says) == 0 || len(reached) == 0 || len(f.Failed(datastore.DatastoreLatency.ID)) > 0 {
 		return c
 	}
 	c.Says += "; the API server answers from this node, and the kubelet keeps a connection that is dead: " + says[0].Saw

@@ -3,8 +3,9 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -29,16 +30,16 @@ func of(check, target string, r probe.Result) probe.Result {
 func TestKubeletRenamed(t *testing.T) {
 	t.Parallel()
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
-	refused := of(checks.DaemonLog.ID, checks.ServiceKubelet, probe.Found(probe.Warn, `it runs, and writes: node "a" is not allowed to modify node "m01"`).
-		With(checks.FactEnded, false).With(checks.FactSignature, logs.SaysRenamed))
-	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
+	refused := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, `it runs, and writes: node "a" is not allowed to modify node "m01"`).
+		With(logs.FactEnded, false).With(logs.FactSignature, logs.SaysRenamed))
+	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
 	for name, c := range map[string]struct {
 		of   Findings
 		want string
 	}{
 		"a second Node":   {found(over.With(facts.RenamedTo, "m01"), well), "kubelet-renamed high"},
 		"it is refused":   {found(over, refused, well), "kubelet-renamed high"},
-		"by a syslog":     {found(over, refused.With(checks.FactByTag, true), well), "kubelet-renamed medium"},
+		"by a syslog":     {found(over, refused.With(logs.FactByTag, true), well), "kubelet-renamed medium"},
 		"neither of them": {found(over, well), "kubelet-cut-off medium"},
 		"a fresh lease":   {found(refused, well), ""},
 	} {
@@ -52,11 +53,11 @@ func TestKubeletRenamed(t *testing.T) {
 func TestDeadConnection(t *testing.T) {
 	t.Parallel()
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
-	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
-	dead := of(checks.DaemonLog.ID, checks.ServiceKubelet, probe.Found(probe.Warn, "it runs, and writes: use of closed network connection").
-		With(checks.FactEnded, false).With(checks.FactSignature, logs.SaysDeadConn))
+	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
+	dead := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, "it runs, and writes: use of closed network connection").
+		With(logs.FactEnded, false).With(logs.FactSignature, logs.SaysDeadConn))
 	for status, want := range map[probe.Status]bool{probe.OK: true, probe.Fail: false} {
-		api := of(checks.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
+		api := of(datastore.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
 		cases := kubeletCutOff.Match(found(over, well, dead, api).indexed())
 		if len(cases) != 1 || (cases[0].Fix != nil) != want {
 			t.Errorf("%s: %+v", status, cases)

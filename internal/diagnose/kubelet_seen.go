@@ -4,8 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -14,10 +15,10 @@ type kubeletSays struct{ ok, refused, silent, ill []Finding }
 
 func kubeletHere(f Findings) kubeletSays {
 	var k kubeletSays
-	for _, r := range f.Of(checks.KubeletHealth.ID) {
-		_, answered := r.Facts.Num(checks.FactCode)
+	for _, r := range f.Of(kubelet.KubeletHealth.ID) {
+		_, answered := r.Facts.Num(probe.FactCode)
 		switch {
-		case r.Target == checks.TargetCertificate, r.Target == checks.TargetAuthority, r.Target == checks.TargetState:
+		case r.Target == kubelet.TargetCertificate, r.Target == kubelet.TargetAuthority, r.Target == kubelet.TargetState:
 		case r.Status == probe.OK:
 			k.ok = append(k.ok, r)
 		case r.Status != probe.Fail:
@@ -53,7 +54,7 @@ func kubeletLives(f Findings) []Finding {
 
 // speaks are the open ports where a request was answered, or was not.
 func speaks(open []Finding, answered bool) []Finding {
-	return keep(open, func(r Finding) bool { return r.Facts[checks.FactSpeaks] == answered })
+	return keep(open, func(r Finding) bool { return r.Facts[link.FactSpeaks] == answered })
 }
 
 const (
@@ -66,8 +67,8 @@ type reached struct{ open, refused, silent []Finding }
 
 func fromOutside(f Findings, port float64) reached {
 	var out reached
-	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
-		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort &&
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+		if asked, _ := r.Facts.Num(probe.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort &&
 			asked != port {
 			continue
 		}

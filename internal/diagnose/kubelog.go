@@ -3,8 +3,9 @@ package diagnose
 import (
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -17,11 +18,11 @@ type meaning struct {
 // endsFor is the case of a component that says why it ends: as it says it, or as a line with a signature
 // is known to mean.
 func endsFor(lines []Finding, what string, known ...meaning) Case {
-	c := Case{Says: what + " ends: " + lines[0].Facts.Str(checks.FactLine), For: clues(strong, lines)}
+	c := Case{Says: what + " ends: " + lines[0].Facts.Str(logs.FactLine), For: clues(strong, lines)}
 	for _, r := range lines {
-		i := slices.IndexFunc(known, func(m meaning) bool { return m.signature == r.Facts.Str(checks.FactSignature) })
+		i := slices.IndexFunc(known, func(m meaning) bool { return m.signature == r.Facts.Str(logs.FactSignature) })
 		if i >= 0 {
-			c.Says, c.Fix = what+" ends "+known[i].means+": "+r.Facts.Str(checks.FactLine), known[i].fix
+			c.Says, c.Fix = what+" ends "+known[i].means+": "+r.Facts.Str(logs.FactLine), known[i].fix
 			c.For = clues(proof, []Finding{r})
 			break
 		}
@@ -53,8 +54,8 @@ Told from one that hangs by that line.`,
 			meaning{logs.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
 			meaning{logs.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
 			meaning{logs.SaysBadSetting, "because it does not take its configuration", nil})
-		c.For = append(c.For, clues(hint, f.Bad(checks.KubeProxyHealth.ID))...)
-		c.Covers = slices.Concat(Covers(checks.KubeProxyHealth.ID, checks.KubeLog.ID), serviceless)
+		c.For = append(c.For, clues(hint, f.Bad(service.KubeProxyHealth.ID))...)
+		c.Covers = slices.Concat(Covers(service.KubeProxyHealth.ID, logs.KubeLog.ID), serviceless)
 		return []Case{c}
 	},
 }
@@ -113,8 +114,8 @@ Told from a DNS that is not reached by that line.`,
 		}
 		c := endsFor(lines, "CoreDNS on "+where,
 			meaning{logs.SaysLoop, "again and again because it forwards to itself", &noLoop})
-		c.For = append(c.For, clues(hint, f.Bad(checks.DNSCluster.ID))...)
-		c.Covers = Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, checks.KubeLog.ID)
+		c.For = append(c.For, clues(hint, f.Bad(dns.DNSCluster.ID))...)
+		c.Covers = Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, logs.KubeLog.ID)
 		return []Case{c}
 	},
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // breaksAtNextStart is a setting that the Felix that runs has not read.
@@ -30,18 +30,18 @@ Told from a Felix that does not run by asking it where it really listens.`,
 	},
 	Match: func(f Findings) []Case {
 		var seen []Finding
-		for _, id := range []string{checks.FelixLive.ID, checks.FelixReady.ID} {
-			seen = append(seen, keep(f.Of(id), func(r Finding) bool { return r.Facts.Str(checks.FactNextStart) != "" })...)
+		for _, id := range []string{felix.FelixLive.ID, felix.FelixReady.ID} {
+			seen = append(seen, keep(f.Of(id), func(r Finding) bool { return r.Facts.Str(felix.FactNextStart) != "" })...)
 		}
 		if len(seen) == 0 {
 			return nil
 		}
-		next := seen[0].Facts.Str(checks.FactNextStart)
+		next := seen[0].Facts.Str(felix.FactNextStart)
 		if _, _, err := net.SplitHostPort(next); err != nil {
 			next = "elsewhere"
 		}
 		return []Case{{
-			Says: fmt.Sprintf("Felix on {node} is well at %s, and will answer at %s from its next start on, where calico-node's probe does not ask", seen[0].Facts.Str(checks.FactAddress), next),
+			Says: fmt.Sprintf("Felix on {node} is well at %s, and will answer at %s from its next start on, where calico-node's probe does not ask", seen[0].Facts.Str(probe.FactAddress), next),
 			For:  clues(proof, seen),
 		}}
 	},

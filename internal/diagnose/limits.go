@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // calicoOutOfMemory is a memory limit that calico-node does not fit into.
@@ -29,14 +31,14 @@ Told from a node that has no memory left by what is available there, and by the 
 		}
 		killed := append(inside, ended...)
 		limit, known := memoryLimit(f)
-		if len(killed) == 0 || known && limit == 0 || len(f.With(checks.NodeMemory.ID, checks.FactLimited, false)) > 0 {
+		if len(killed) == 0 || known && limit == 0 || len(f.With(host.NodeMemory.ID, host.FactLimited, false)) > 0 {
 			return nil
 		}
 		short, pressure := shortOfMemory(f)
 		c := Case{
 			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
 			// Then it may have been the whole node's want.
-			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(checks.NodeMemory.ID), calicoDown...),
+			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(host.NodeMemory.ID), calicoDown...),
 			Args: map[string]Arg{"memory": numberArg(1024)},
 		}
 		if len(ended) > 0 {
@@ -45,7 +47,7 @@ Told from a node that has no memory left by what is available there, and by the 
 		}
 		// The counter is of the container's whole life, and of any killer: it is proof of a container that is not well now,
 		// on a node that has memory.
-		limited := func(r Finding) bool { return r.Facts[checks.FactLimited] == true }
+		limited := func(r Finding) bool { return r.Facts[host.FactLimited] == true }
 		if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
 			c.For[0].Weight = proof
 		}
@@ -53,7 +55,7 @@ Told from a node that has no memory left by what is available there, and by the 
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
 			c.For[0].Weight, c.Args["memory"] = proof, numberArg(max(1024, 2*limit/(1<<20)))
 		}
-		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")),
+		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(host.NodeMemory.ID), about("")),
 			func(r Finding) bool { return bad(r.Status) }))...)
 		return []Case{c}
 	},
@@ -85,8 +87,8 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late", "calico-starting"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		var held []Finding
-		for _, r := range f.Bad(checks.NodeLoad.ID) {
-			if _, ok := r.Facts.Num(checks.FactThrottled); ok {
+		for _, r := range f.Bad(host.NodeLoad.ID) {
+			if _, ok := r.Facts.Num(host.FactThrottled); ok {
 				held = append(held, r)
 			}
 		}
@@ -95,16 +97,16 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		}
 		c := Case{
 			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
-				num(held, checks.FactThrottled)),
-			For: clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID,
-				checks.FelixReady.ID),
+				num(held, host.FactThrottled)),
+			For: clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID,
+				felix.FelixReady.ID),
 		}
-		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
+		late := append(f.With(felix.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
 		if len(late) == 0 { // it lives, and comes to nothing
-			late = append(f.Failed(checks.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+			late = append(f.Failed(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
 		}
 		c.For = append(c.For, clues(hint, late)...)
-		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+		if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
@@ -127,8 +129,8 @@ func scantyCPU(f Findings) []Finding {
 // node-load did not run, or the container was away when it did.
 func lowCPULimit(f Findings) []Case {
 	low := scantyCPU(f)
-	counted := slices.ContainsFunc(f.Of(checks.NodeLoad.ID), func(r Finding) bool {
-		_, has := r.Facts.Num(checks.FactThrottled)
+	counted := slices.ContainsFunc(f.Of(host.NodeLoad.ID), func(r Finding) bool {
+		_, has := r.Facts.Num(host.FactThrottled)
 		return has
 	})
 	if len(low) == 0 || counted {
@@ -162,8 +164,8 @@ Told from a file system that has turned read-only by the pod's own securityConte
 		}
 		return []Case{{
 			Says:   "calico-node on {node} is neither privileged nor has it CAP_NET_ADMIN, and is not well",
-			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(checks.CalicoLog.ID))...),
-			Covers: append(Covers(checks.CalicoLog.ID), calicoDown...),
+			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(logs.CalicoLog.ID))...),
+			Covers: append(Covers(logs.CalicoLog.ID), calicoDown...),
 		}}
 	},
 }
@@ -192,8 +194,8 @@ Told from an account without rights by the pod, which has no token mounted at al
 		}
 		return []Case{{
 			Says:   "calico-node's pod on {node} has no token of its account mounted (automountServiceAccountToken: false), and does not get up",
-			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(checks.CalicoLog.ID))...),
-			Covers: append(Covers(checks.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints), calicoDown...),
+			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(logs.CalicoLog.ID))...),
+			Covers: append(Covers(logs.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints), calicoDown...),
 		}}
 	},
 }

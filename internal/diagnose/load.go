@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -45,8 +49,8 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 	},
 	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "typha-unreachable"},
 	Match: func(f Findings) []Case {
-		load := loads(f.Failed(checks.NodeLoad.ID))
-		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {
+		load := loads(f.Failed(host.NodeLoad.ID))
+		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(host.NodeLoad.ID) {
 			return []Case{{
 				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits",
 					len(late)),
@@ -57,17 +61,17 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 			return nil
 		}
 		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load),
-			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID, facts.CheckPodsStart)}
-		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
+			Covers: Covers(host.NodeLoad.ID, start.StartupBudget.ID, facts.CheckPodsStart)}
+		for _, id := range []string{kubelet.KubeletHealth.ID, felix.FelixLive.ID, felix.FelixReady.ID} {
 			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
 				c.Covers = append(c.Covers, Cover{Check: id})
 			}
 		}
 		refused := func(r Finding) bool { return reasonOf(r) != "timeout" }
-		if !slices.ContainsFunc(f.Failed(checks.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
-			c.Covers = append(c.Covers, Cover{Check: checks.DNSCluster.ID})
+		if !slices.ContainsFunc(f.Failed(dns.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
+			c.Covers = append(c.Covers, Cover{Check: dns.DNSCluster.ID})
 		}
-		if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 && ofDisks(load[0]) {
+		if n, _ := load[0].Facts.Num(host.FactStuck); n > 0 && ofDisks(load[0]) {
 			c.Says, c.Fix = "processes wait for a device or a file system, and the CPUs are idle: "+load[0].Saw, &freeDisks
 		}
 		return []Case{c}

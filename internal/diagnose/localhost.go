@@ -2,7 +2,7 @@ package diagnose
 
 import (
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -23,14 +23,14 @@ Told from a Felix that does not run by its own log, which goes on; from a localh
 	},
 	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "calico-ends"},
 	Match: func(f Findings) []Case {
-		lines := keep(f.With(checks.CalicoLog.ID, checks.FactSignature, logs.SaysNoLocalhost),
+		lines := keep(f.With(logs.CalicoLog.ID, logs.FactSignature, logs.SaysNoLocalhost),
 			func(r Finding) bool { return bad(r.Status) })
 		closed := ofLiveness(f, "refused")
 		if len(lines) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: "localhost has no address on {node}: " + lines[0].Facts.Str(checks.FactLine),
+			Says: "localhost has no address on {node}: " + lines[0].Facts.Str(logs.FactLine),
 			For:  append(clues(strong, lines), clues(hint, closed)...), Covers: felixIll,
 		}}
 	},

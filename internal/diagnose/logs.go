@@ -3,8 +3,9 @@ package diagnose
 import (
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -22,57 +23,57 @@ const kernelFresh = 600
 
 // hasSignature reports whether a line has one of these signatures.
 func hasSignature(r Finding, signatures []string) bool {
-	return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
+	return slices.Contains(signatures, r.Facts.Str(logs.FactSignature))
 }
 
 // logLines are the lines with which a run of calico-node or of one of its init containers exited lately. Those of a
 // run that goes on explain nothing: calico-node logs also what tenants wrote, such as a pod's annotations.
 func logLines(f Findings, signatures ...string) []Finding {
-	return keep(f.With(checks.CalicoLog.ID, checks.FactEnded, true), func(r Finding) bool {
+	return keep(f.With(logs.CalicoLog.ID, logs.FactEnded, true), func(r Finding) bool {
 		return bad(r.Status) && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
 // writes are the lines that calico-node logs while it runs and that are not over.
 func writes(f Findings, signatures ...string) []Finding {
-	return keep(f.Bad(checks.CalicoErrors.ID), func(r Finding) bool { return hasSignature(r, signatures) })
+	return keep(f.Bad(logs.CalicoErrors.ID), func(r Finding) bool { return hasSignature(r, signatures) })
 }
 
 // serviceEnds are the lines with which a service of the node exited lately.
 func serviceEnds(f Findings, service string, signatures ...string) []Finding {
-	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, true), func(r Finding) bool {
+	return keep(f.With(logs.DaemonLog.ID, logs.FactEnded, true), func(r Finding) bool {
 		return bad(r.Status) && r.Target == service && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
 // serviceWrites are the lines of a service that goes on.
 func serviceWrites(f Findings, service string, signatures ...string) []Finding {
-	return keep(f.With(checks.DaemonLog.ID, checks.FactEnded, false), func(r Finding) bool {
+	return keep(f.With(logs.DaemonLog.ID, logs.FactEnded, false), func(r Finding) bool {
 		return bad(r.Status) && r.Target == service && hasSignature(r, signatures)
 	})
 }
 
 // kubeEnds are the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited lately.
 func kubeEnds(f Findings, component string) []Finding {
-	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
-		return bad(r.Status) && r.Facts[checks.FactEnded] == true
+	return keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r Finding) bool {
+		return bad(r.Status) && r.Facts[logs.FactEnded] == true
 	})
 }
 
 // kubeSays are the lines of a component of Kubernetes that goes on, which it has logged for a while and lately.
 // A kube-proxy that does not get through its start need not have logged it for long.
 func kubeSays(f Findings, component string, signatures ...string) []Finding {
-	starts := component == "kube-proxy" && len(f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp)) > 0
-	return keep(f.With(checks.KubeLog.ID, checks.FactOfContainer, component), func(r Finding) bool {
-		info := r.Status == probe.Info && (starts || r.Facts.Str(checks.FactSignature) == logs.SaysUpstream)
-		return (bad(r.Status) || info) && r.Facts[checks.FactEnded] == false && hasSignature(r, signatures)
+	starts := component == "kube-proxy" && len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
+	return keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r Finding) bool {
+		info := r.Status == probe.Info && (starts || r.Facts.Str(logs.FactSignature) == logs.SaysUpstream)
+		return (bad(r.Status) || info) && r.Facts[logs.FactEnded] == false && hasSignature(r, signatures)
 	})
 }
 
 // kernelSays are the kernel's lines of the last ten minutes.
 func kernelSays(f Findings, signatures ...string) []Finding {
-	return keep(f.Bad(checks.KernelLog.ID), func(r Finding) bool {
-		ago, known := r.Facts.Num(checks.FactAgo)
+	return keep(f.Bad(host.KernelLog.ID), func(r Finding) bool {
+		ago, known := r.Facts.Num(host.FactAgo)
 		return hasSignature(r, signatures) && known && ago <= kernelFresh
 	})
 }

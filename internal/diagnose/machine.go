@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -38,18 +40,18 @@ var diskFull = &Rule{
 		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
 		pods, file := obstructed(f, facts.ObstacleSpace)
 		var ended []Finding // that say so themselves
-		for _, service := range []string{checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
-			checks.ServiceKubelet} {
+		for _, service := range []string{logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
+			logs.ServiceKubelet} {
 			ended = append(ended, serviceEnds(f, service, logs.SaysDiskFull)...)
 		}
 		var out []Case
-		for _, r := range f.Failed(checks.NodeDisk.ID) {
-			if holds(r.Facts, checks.FactReadOnly, true) {
+		for _, r := range f.Failed(host.NodeDisk.ID) {
+			if holds(r.Facts, host.FactReadOnly, true) {
 				continue
 			}
 			weight := strong
-			free, _ := r.Facts.Num(checks.FactFree)
-			inodes, _ := r.Facts.Num(checks.FactFreeInodes)
+			free, _ := r.Facts.Num(host.FactFree)
+			inodes, _ := r.Facts.Num(host.FactFreeInodes)
 			if min(free, inodes) < exhausted {
 				weight = proof
 			}
@@ -146,17 +148,17 @@ Told from a full disk by its mount options.`,
 				Says: "the kubelet of {node} cannot write where it keeps its pods: " + said[0].Saw,
 			})
 		}
-		for _, r := range f.Failed(checks.NodeDisk.ID) {
-			if holds(r.Facts, checks.FactReadOnly, true) {
+		for _, r := range f.Failed(host.NodeDisk.ID) {
+			if holds(r.Facts, host.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
 					For:    append(clues(proof, []Finding{r}), clues(0, kernelSays(f, logs.KernelDisk))...),
-					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.CNINodename.ID),
+					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, cni.CNINodename.ID),
 				})
 			}
 		}
 		if lines := kernelSays(f, logs.KernelDisk); len(out) == 0 && len(lines) > 0 {
-			out = append(out, Case{About: lines[0].Facts.Str(checks.FactKernelOf), For: clues(strong, lines),
+			out = append(out, Case{About: lines[0].Facts.Str(probe.FactKernelOf), For: clues(strong, lines),
 				Says: "a disk or file system of {node} fails, by the kernel: " + lines[0].Saw})
 		}
 		return out
@@ -188,9 +190,9 @@ That something was once killed since boot is no sign by itself. A kill because o
 			Says:    "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
 			For:     slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
 			Against: clues(hint, plentyOfMemory(f)),
-			Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart, checks.NodeMemory.ID),
+			Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart, host.NodeMemory.ID),
 		}
-		if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
+		if len(f.Failed(host.NodeMemory.ID)) == 0 && len(pressure) == 0 {
 			c.For[0].Weight = hint // short, and not yet out of it
 		}
 		return []Case{c}
@@ -199,13 +201,13 @@ That something was once killed since boot is no sign by itself. A kill because o
 
 // shortOfMemory is the node's want, by its own count and by the kubelet's word.
 func shortOfMemory(f Findings) (short, pressure []Finding) {
-	return keep(f.Bad(checks.NodeMemory.ID), about("")), keep(f.Failed(facts.CheckNodeReady), about("MemoryPressure"))
+	return keep(f.Bad(host.NodeMemory.ID), about("")), keep(f.Failed(facts.CheckNodeReady), about("MemoryPressure"))
 }
 
 // killedForMemory are the signs that something of calico-node's was.
 func killedForMemory(f Findings) []Finding {
 	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"),
-		keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
+		keep(f.Bad(host.NodeMemory.ID), about(host.TargetCalicoMemory)))
 	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
 }
 
@@ -226,29 +228,29 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 	},
 	Explains: []string{"cni-token-expired"},
 	Match: func(f Findings) []Case {
-		off := f.Failed(checks.NodeClock.ID)
+		off := f.Failed(host.NodeClock.ID)
 		if len(off) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off),
 			Args:   map[string]Arg{"host": nodeArg(f.Node)},
-			Covers: Covers(checks.CNIToken.ID, facts.CheckNodeLease, checks.NodeClock.ID),
+			Covers: Covers(cni.CNIToken.ID, facts.CheckNodeLease, host.NodeClock.ID),
 		}
-		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
-			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" {
+		for _, r := range f.Bad(datastore.DatastoreLatency.ID) {
+			if r.Facts.Str(probe.FactExpires) != "" || reasonOf(r) == "certificate-refused" {
 				// a server that does not answer has no clock at fault
 				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
 			}
 		}
 		c.Covers = append(c.Covers, unpulled(f, func(why string) bool { return why == facts.RefusedUntrusted })...)
 		var alike, right []Finding
-		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
-			switch skew, ok := r.Facts.Num(checks.FactSkew); {
+		for _, r := range f.Elsewhere(host.NodeClock.ID) {
+			switch skew, ok := r.Facts.Num(host.FactSkew); {
 			case !ok:
 			case !bad(r.Status):
 				right = append(right, r)
-			case math.Abs(skew-num(off, checks.FactSkew)) < sameSkew:
+			case math.Abs(skew-num(off, host.FactSkew)) < sameSkew:
 				alike = append(alike, r)
 			}
 		}

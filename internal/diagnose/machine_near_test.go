@@ -3,8 +3,9 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -12,9 +13,9 @@ import (
 // else there is no room.
 func TestDiskBesideAnotherReason(t *testing.T) {
 	t.Parallel()
-	disk := probe.Found(probe.Fail, "9 %% of 10.0 GB free").On("/var/log").With(checks.FactFree, 9.0).
-		With(checks.FactFreeInodes, 90.0).With(checks.FactReadOnly, false)
-	disk.Check = checks.NodeDisk.ID
+	disk := probe.Found(probe.Fail, "9 %% of 10.0 GB free").On("/var/log").With(host.FactFree, 9.0).
+		With(host.FactFreeInodes, 90.0).With(host.FactReadOnly, false)
+	disk.Check = host.NodeDisk.ID
 	for text, want := range map[string]string{
 		`Failed to create pod sandbox: rpc error: code = Unknown desc = plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized`: "disk-full /var/log medium, cni-plugin-fails medium",
 		"Failed to create pod sandbox: rpc error: code = Unknown desc = mkdir /run/containerd/x: no space left on device":                                                              "disk-full /var/log medium, disk-full /run medium",
@@ -34,10 +35,10 @@ func TestDiskBesideAnotherReason(t *testing.T) {
 func TestDetectedTwice(t *testing.T) {
 	t.Parallel()
 	for internal, twice := range map[string]bool{"10.0.0.2": true, "10.0.2.15": false} {
-		auto := probe.Found(probe.Info, "x").On("IPv4").With(checks.FactPicked, "10.0.2.15").
-			With(checks.FactMethod, "first-found").
-			With(checks.FactAlternatives, map[string]any{"kubernetes-internal-ip": "10.0.0.1 on eth0 (veth)"})
-		auto.Check = checks.IPAutodetect.ID
+		auto := probe.Found(probe.Info, "x").On("IPv4").With(link.FactPicked, "10.0.2.15").
+			With(link.FactMethod, "first-found").
+			With(link.FactAlternatives, map[string]any{"kubernetes-internal-ip": "10.0.0.1 on eth0 (veth)"})
+		auto.Check = link.IPAutodetect.ID
 		there := probe.Found(probe.Info, "x").On("IPv4").With(facts.Registered, "10.0.2.15").With(facts.Internal, internal)
 		there.Check = facts.CheckIPRegistered
 		c := Case{Args: map[string]Arg{}}

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -29,14 +32,14 @@ A third node that takes full-size packets distinguishes it from a path that is t
 	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck",
 		"kubelet-silent", "api-cut-off", "api-slow"},
 	Match: func(f Findings) []Case {
-		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(checks.PodMTU.ID),
-			f.Failed(checks.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
+		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
+			f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
 		var out []Case
-		for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
-			passes, lost := r.Facts.Num(checks.FactPasses)
-			promised, _ := r.Facts.Num(checks.FactPromised)
-			smaller := keep(f.Of(checks.NodeUplink.ID), func(own Finding) bool {
-				mtu, known := own.Facts.Num(checks.FactLinkMTU)
+		for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+			passes, lost := r.Facts.Num(probe.FactPasses)
+			promised, _ := r.Facts.Num(probe.FactPromised)
+			smaller := keep(f.Of(link.NodeUplink.ID), func(own Finding) bool {
+				mtu, known := own.Facts.Num(probe.FactLinkMTU)
 				return known && mtu < promised && familyOf(own) == familyOf(r)
 			})
 			if !lost || nodeOf(r) != f.Node || len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
@@ -45,17 +48,17 @@ A third node that takes full-size packets distinguishes it from a path that is t
 			says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
 				r.Node, passes, promised)
 			if len(smaller) > 0 {
-				mtu, _ := smaller[0].Facts.Num(checks.FactLinkMTU)
+				mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
 				says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
-					smaller[0].Facts.Str(checks.FactInterface), mtu, r.Node, promised, passes)
+					smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
 			}
 			out = append(out, Case{
 				Family: familyOf(r), About: familyName(familyOf(r)), Says: says,
 				For: slices.Concat(clues(strong, []Finding{r}), clues(strong, smaller), clues(0, hangs[:min(1, len(hangs))]),
-					clues(0, f.Bad(checks.CNIMTU.ID))),
+					clues(0, f.Bad(cni.CNIMTU.ID))),
 				Args: map[string]Arg{"other": nodeArg(r.Node)},
-				Covers: Covers(checks.PodMTU.ID, checks.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
-					checks.NeighbourReach.ID),
+				Covers: Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
+					link.NeighbourReach.ID),
 			})
 			break
 		}

@@ -3,8 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // neighbourWrong is an entry of the ARP or NDP table that leads past the node it is about.
@@ -24,19 +25,19 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 		},
 		Radius: "reading changes nothing; without the entry the kernel asks the link who has the address, at the next packet",
 	},
-	RuledOut: []string{checks.NodeUplink.ID, checks.RouteCanReach.ID},
+	RuledOut: []string{link.NodeUplink.ID, route.RouteCanReach.ID},
 	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "bgp-filtered", "bgp-waits", "node-unreachable",
 		"service-path-broken", "dns-down"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Of(checks.NodeNeighbours.ID) {
-			mac, address := r.Facts.Str(checks.FactMAC), lastWord(r.Target)
+		for _, r := range f.Of(link.NodeNeighbours.ID) {
+			mac, address := r.Facts.Str(link.FactMAC), lastWord(r.Target)
 			if mac == "" || address == "" {
 				continue
 			}
-			device := r.Facts.Str(checks.FactInterface)
-			lost := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
-			own, _ := r.Facts[checks.FactOwnMAC].(bool)
+			device := r.Facts.Str(probe.FactInterface)
+			lost := keep(f.Failed(link.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
+			own, _ := r.Facts[link.FactOwnMAC].(bool)
 			if len(lost) == 0 {
 				continue
 			}
@@ -46,7 +47,7 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(nodeOf(r))},
 				Says: fmt.Sprintf("a permanent entry on {node} sends packets for %s (%s) to MAC %s, and nobody answers there",
 					nodeOf(r), address, mac),
-				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.NodeNeighbours.ID)...),
+				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(link.NodeNeighbours.ID)...),
 			}
 			if own {
 				c.Says = fmt.Sprintf("%s (%s) answers on the link with the MAC address of {node}'s own %s, %s: two machines have one",

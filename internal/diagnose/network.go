@@ -4,14 +4,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.
 func familyOf(r Finding) int {
-	if n, ok := r.Facts.Num(checks.FactFamily); ok {
+	if n, ok := r.Facts.Num(probe.FactFamily); ok {
 		return int(n)
 	}
 	for name, f := range map[string]int{"IPv4": 4, "IPv6": 6} {
@@ -86,11 +92,11 @@ func textsOf(r Finding, key probe.Fact) map[string]string {
 
 // pathChecks are those that need packets to pass between nodes or their pods.
 var pathChecks = []string{
-	checks.BGPSession.ID, checks.BGPPort.ID, checks.RouteBlocks.ID, checks.RouteCanReach.ID, checks.NodePing.ID,
-	checks.NodeNeighbours.ID,
-	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-	checks.PacketDrops.ID,
+	bgp.BGPSession.ID, bgp.BGPPort.ID, route.RouteBlocks.ID, route.RouteCanReach.ID, link.NodePing.ID,
+	link.NodeNeighbours.ID,
+	pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+	service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+	firewall.PacketDrops.ID,
 }
 
 // pathFollows are the bad results that a broken path leaves behind: in one family, and
@@ -103,10 +109,10 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 			of := nodeOf(r)
 			switch {
 			case family != 0 && familyOf(r) != 0 && familyOf(r) != family:
-			case check == checks.NodeNeighbours.ID && of == "": // the table itself
-			case of == f.Node && check != checks.ServiceNodePort.ID:
+			case check == link.NodeNeighbours.ID && of == "": // the table itself
+			case of == f.Node && check != service.ServiceNodePort.ID:
 			case peer != "" && of != "" && of != peer && of != f.Node:
-			case check != checks.BGPSession.ID && check != checks.BGPPort.ID &&
+			case check != bgp.BGPSession.ID && check != bgp.BGPPort.ID &&
 				(reasonOf(r) == "refused" || reasonOf(r) == "rejected"):
 			default:
 				out = append(out, Cover{Check: check, About: r.Target})
@@ -119,7 +125,7 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 // unseenFromOutside is what other nodes, or one of them, do not reach of this node: a broken path is so both ways.
 func unseenFromOutside(f Findings, peer string) []Cover {
 	var out []Cover
-	for _, r := range f.Bad(checks.NeighbourReach.ID) {
+	for _, r := range f.Bad(link.NeighbourReach.ID) {
 		summary := r.Target == "pods" || r.Target == "node-ports"
 		if summary && (peer == "" || strings.Contains(r.Saw+" ", " from "+peer+" ")) {
 			out = append(out, Cover{Check: r.Check, About: r.Target})

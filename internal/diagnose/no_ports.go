@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // noPort is EADDRNOTAVAIL in the words of Go's programs, such as the kubelet and Felix.
 const noPort = "connect: cannot assign requested address"
 
 // wordsOfNode are the checks that quote the kubelet and Calico on the node.
-var wordsOfNode = []string{probe.CheckPlaced, facts.CheckCalicoPod, facts.CheckDNSService, checks.CalicoLog.ID,
-	checks.DaemonLog.ID, checks.KubeLog.ID}
+var wordsOfNode = []string{probe.CheckPlaced, facts.CheckCalicoPod, facts.CheckDNSService, logs.CalicoLog.ID,
+	logs.DaemonLog.ID, logs.KubeLog.ID}
 
 // noPortsLeft is a node whose kernel has no source port for its own connections.
 var noPortsLeft = &Rule{

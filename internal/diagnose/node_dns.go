@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -15,10 +16,10 @@ var noAnswers = []string{"timeout", "refused", "rejected", "denied", "host-unrea
 
 // nodesServers are the answers of name servers of a node's own, as the node asked them.
 func nodesServers(all []Finding) (silent, answering []Finding) {
-	for _, r := range inRole(all, checks.RoleNode) {
+	for _, r := range inRole(all, probe.RoleNode) {
 		switch {
 		case r.From != "":
-		case r.Facts.Str(checks.FactRcode) != "":
+		case r.Facts.Str(probe.FactRcode) != "":
 			answering = append(answering, r)
 		case slices.Contains(noAnswers, reasonOf(r)):
 			silent = append(silent, r)
@@ -41,12 +42,12 @@ Told from a registry that is out of reach by the look-up, which fails before a c
 			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns  # it keeps those that it was started with"}}},
 		Radius: "reading changes nothing; other name servers hold for new look-ups at once, for pods when they are made anew",
 	},
-	RuledOut: []string{checks.DNSCluster.ID, checks.NodeUplink.ID},
+	RuledOut: []string{dns.DNSCluster.ID, link.NodeUplink.ID},
 	Explains: []string{"registry-refuses", "calico-image", "probe-image", "dns-no-upstream"},
 	Match: func(f Findings) []Case {
-		silent, answering := nodesServers(f.Of(checks.DNSExternal.ID))
+		silent, answering := nodesServers(f.Of(dns.DNSExternal.ID))
 		waiting := f.where(func(r Finding) bool { return r.Facts.Str(facts.NoNames) != "" })
-		_, elsewhere := nodesServers(f.Elsewhere(checks.DNSExternal.ID))
+		_, elsewhere := nodesServers(f.Elsewhere(dns.DNSExternal.ID))
 		if len(waiting) == 0 { // nothing is known to wait for a name
 			return nil
 		}
@@ -58,7 +59,7 @@ Told from a registry that is out of reach by the look-up, which fails before a c
 		} else if len(answering) > 0 {
 			return nil
 		}
-		c := Case{For: slices.Concat(clues(strong, silent), clues(hint, waiting)), Covers: Covers(checks.DNSExternal.ID)}
+		c := Case{For: slices.Concat(clues(strong, silent), clues(hint, waiting)), Covers: Covers(dns.DNSExternal.ID)}
 		if len(silent) > 0 {
 			c.Says = fmt.Sprintf("{node} resolves no name: none of its own name servers answers (%s: %s)", silent[0].Target, silent[0].Saw)
 		} else {

@@ -3,8 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // peerNodePorts is another node's trouble with services, felt from here.
@@ -18,15 +19,15 @@ var peerNodePorts = &Rule{
 			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={other}"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.ServiceClusterIP.ID, checks.NodePing.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, service.ServiceClusterIP.ID, link.NodePing.ID},
 	Match: func(f Findings) []Case {
-		all := f.Of(checks.ServiceNodePort.ID)
+		all := f.Of(service.ServiceNodePort.ID)
 		good := keep(all, func(r Finding) bool { return r.Status == probe.OK })
 		var out []Case
 		for _, peer := range peersOf(keep(all, func(r Finding) bool { return r.Status == probe.Fail })) {
 			theirs := func(r Finding) bool { return nodeOf(r) == peer }
 			failed := keep(all, func(r Finding) bool { return theirs(r) && r.Status == probe.Fail })
-			pinged := keep(f.Of(checks.NodePing.ID), func(r Finding) bool { return theirs(r) && r.Status == probe.OK })
+			pinged := keep(f.Of(link.NodePing.ID), func(r Finding) bool { return theirs(r) && r.Status == probe.OK })
 			if peer == f.Node || len(keep(good, theirs)) > 0 || len(good) == 0 || len(pinged) == 0 {
 				continue
 			}

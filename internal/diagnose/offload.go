@@ -3,8 +3,11 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // vxlanOffload is projectcalico/calico#3145.
@@ -22,20 +25,20 @@ Told from a filtered tunnel by the pings, which have the same tunnel; from a pol
 		Radius: "packets of this node's tunnel are summed by its CPU from then on; Felix's setting does so on every node",
 	},
 	Explains: []string{"peer-pods", "peer-nodeports", "service-path-broken", "dns-down"},
-	RuledOut: []string{checks.PodMTU.ID, checks.NodeFirewall.ID},
+	RuledOut: []string{pod.PodMTU.ID, firewall.NodeFirewall.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, tunnel := range f.Of(checks.OverlayTunnels.ID) {
-			if tunnel.Status != probe.OK || tunnel.Facts[checks.FactSumsLater] != true {
+		for _, tunnel := range f.Of(overlay.OverlayTunnels.ID) {
+			if tunnel.Status != probe.OK || tunnel.Facts[overlay.FactSumsLater] != true {
 				continue
 			}
 			var lost, pings []Finding
 			passes := false
-			for _, r := range f.Of(checks.PodTCP.ID) {
-				way, _ := at(f, checks.RouteCanReach.ID, r.Target)
-				ping, _ := at(f, checks.PodPing.ID, r.Target)
+			for _, r := range f.Of(pod.PodTCP.ID) {
+				way, _ := at(f, route.RouteCanReach.ID, r.Target)
+				ping, _ := at(f, pod.PodPing.ID, r.Target)
 				switch {
-				case r.From != "" || way.Facts.Str(checks.FactInterface) != tunnel.Target:
+				case r.From != "" || way.Facts.Str(probe.FactInterface) != tunnel.Target:
 				case r.Status == probe.OK:
 					passes = true
 				case r.Status == probe.Fail && reasonOf(r) == "timeout" && ping.Status == probe.OK:

@@ -5,17 +5,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // dying are the deaths of packets on node-b to some targets, at a place each.
 func dying(places map[string]string, targets ...string) Findings {
 	f := Findings{Node: "node-b"}
 	for _, target := range targets {
-		r := probe.Found(probe.Fail, "40 of 40 died").On(target).With(checks.FactPlace, places[target]).
-			With(checks.FactPlaceKind, checks.PlaceOther).With(checks.FactPlaceIn, checks.InNode).With(checks.FactFamily, 4)
-		r.Check = checks.PacketDrops.ID
+		r := probe.Found(probe.Fail, "40 of 40 died").On(target).With(firewall.FactPlace, places[target]).
+			With(firewall.FactPlaceKind, firewall.PlaceOther).With(firewall.FactPlaceIn, firewall.InNode).With(probe.FactFamily, 4)
+		r.Check = firewall.PacketDrops.ID
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
 	}
 	return f
@@ -67,9 +69,9 @@ func TestKubeletDeadOutside(t *testing.T) {
 		}
 		add("node-b", "node-lease", "", nil)
 		if outside {
-			add("node-a", checks.NeighbourReach.ID, "node-b tcp 10250", probe.Facts{"port": 10250, probe.FactReason: "refused"})
+			add("node-a", link.NeighbourReach.ID, "node-b tcp 10250", probe.Facts{"port": 10250, probe.FactReason: "refused"})
 		} else {
-			add("node-b", checks.KubeletHealth.ID, "127.0.0.1:10248", probe.Facts{probe.FactReason: "refused"})
+			add("node-b", kubelet.KubeletHealth.ID, "127.0.0.1:10248", probe.Facts{probe.FactReason: "refused"})
 		}
 		d := Explain(f, Rules())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "kubelet-dead" {

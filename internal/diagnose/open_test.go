@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestOpen wants the proof between the two nodes asked where pods of one other node are silent
@@ -26,11 +26,11 @@ func TestOpen(t *testing.T) {
 	open := func(f Findings) []Cover { return Explain(f, Rules()).Open() }
 
 	silent := night("firewall-forward-drop-from-a-peer")
-	want := Cover{Check: checks.EncapProof.ID, About: "node-b"}
+	want := Cover{Check: overlay.EncapProof.ID, About: "node-b"}
 	if got := open(silent); !slices.Equal(got, []Cover{want}) {
 		t.Errorf("silent pods: asks %+v, want %+v", got, want)
 	}
-	unknown := probe.Result{Check: checks.EncapProof.ID, Status: probe.Unknown}
+	unknown := probe.Result{Check: overlay.EncapProof.ID, Status: probe.Unknown}
 	silent.All = append(silent.All, Finding{Node: silent.Node, Result: unknown})
 	if ids := open(silent); len(ids) > 0 {
 		t.Errorf("asks again what had no answer: %+v", ids)

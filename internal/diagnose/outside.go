@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // ReasonUnseen is the reason of a neighbour-reach result of a node that no other node tested.
@@ -14,7 +17,7 @@ const ReasonUnseen = "unseen"
 
 // Unseen returns why no other node tested this one, "" where one did or none was to.
 func Unseen(f Findings) string {
-	for _, r := range f.With(checks.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
+	for _, r := range f.With(link.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
 		return r.Saw
 	}
 	return ""
@@ -25,14 +28,14 @@ func Unseen(f Findings) string {
 func Unreached(f Findings) []Finding {
 	f = f.indexed() // others can give many results
 	var out []Finding
-	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
-		port, _ := r.Facts.Num(checks.FactPort)
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+		port, _ := r.Facts.Num(probe.FactPort)
 		pod := strings.HasPrefix(r.Target, f.Node+" pod ")
 		if failsToReach(f, r) && (pod || port == kubeletPort && len(third(f, r, probe.Fail)) == 0) {
 			out = append(out, r)
 		}
 	}
-	for _, r := range f.Elsewhere(checks.ServiceNodePort.ID) {
+	for _, r := range f.Elsewhere(service.ServiceNodePort.ID) {
 		if failsToReach(f, r) && len(sameService(f, r)) > 0 {
 			out = append(out, r)
 		}
@@ -55,7 +58,7 @@ func reachedBy(f Findings, r Finding) bool {
 // third returns the results of the same node about the kubelet of a third node that have a status.
 func third(f Findings, r Finding, status probe.Status) []Finding {
 	return keep(f.At(r.Node).Of(r.Check), func(o Finding) bool {
-		return o.Facts[checks.FactReference] == true && o.Status == status && familyOf(o) == familyOf(r)
+		return o.Facts[link.FactReference] == true && o.Status == status && familyOf(o) == familyOf(r)
 	})
 }
 
@@ -81,7 +84,7 @@ func Closed(unreached []Finding) map[string][]Finding {
 	for _, r := range unreached {
 		kind := ClosedKubelet
 		switch {
-		case r.Check == checks.ServiceNodePort.ID:
+		case r.Check == service.ServiceNodePort.ID:
 			kind = ClosedPorts
 		case strings.Contains(r.Target, " pod "):
 			kind = ClosedPods
@@ -93,8 +96,8 @@ func Closed(unreached []Finding) map[string][]Finding {
 
 // closes are what of a node is closed where a check fails: a cause of that explains both.
 var closes = map[string]string{
-	checks.ServiceNodePort.ID: ClosedPorts, checks.ServiceClusterIP.ID: ClosedPorts, checks.PodPing.ID: ClosedPods,
-	checks.PodTCP.ID: ClosedPods, checks.KubeletHealth.ID: ClosedKubelet,
+	service.ServiceNodePort.ID: ClosedPorts, service.ServiceClusterIP.ID: ClosedPorts, pod.PodPing.ID: ClosedPods,
+	pod.PodTCP.ID: ClosedPods, kubelet.KubeletHealth.ID: ClosedKubelet,
 }
 
 // Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and

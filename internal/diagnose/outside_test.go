@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestUnreached wants a node that is closed to others recognised by what others reach elsewhere. What they cannot reach
@@ -13,9 +14,9 @@ import (
 func TestUnreached(t *testing.T) {
 	t.Parallel()
 	facts := func(node string, port int, key probe.Fact, value any) probe.Facts {
-		return probe.Facts{probe.FactNode: node, checks.FactPort: port, checks.FactFamily: 4, key: value}
+		return probe.Facts{probe.FactNode: node, probe.FactPort: port, probe.FactFamily: 4, key: value}
 	}
-	kubelet, reference := facts("b", 10250, probe.FactReason, "timeout"), facts("c", 10250, checks.FactReference, true)
+	kubelet, reference := facts("b", 10250, probe.FactReason, "timeout"), facts("c", 10250, link.FactReference, true)
 	pod, noRoute := facts("b", 0, probe.FactReason, "timeout"), facts("b", 0, probe.FactReason, noWay)
 	nodePort, elsewhere := facts("b", 30080, probe.FactReason, "timeout"), facts("a", 30080, probe.FactReason, "")
 	type seen struct {
@@ -23,7 +24,7 @@ func TestUnreached(t *testing.T) {
 		status              probe.Status
 		facts               probe.Facts
 	}
-	reach, service := checks.NeighbourReach.ID, checks.ServiceNodePort.ID
+	reach, service := link.NeighbourReach.ID, service.ServiceNodePort.ID
 	for name, c := range map[string]struct {
 		seen  []seen
 		want  string

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // interfaceOverlapsNodes is a network of a bridge, a VPN or a second NIC that has the addresses of other nodes in it.
@@ -27,19 +28,19 @@ Told from a peer that is down by the route, which leads to another interface tha
 			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
 		Radius: "reading changes nothing; an interface that is down cuts off the containers or machines behind it",
 	},
-	RuledOut: []string{checks.NodeUplink.ID},
+	RuledOut: []string{link.NodeUplink.ID},
 	Explains: []string{"peer-down", "peer-pods", "peer-nodeports", "peer-address", "bgp-filtered", "bgp-waits",
 		"bgp-rejected", "node-unreachable", "node-cut-off", "nodes-apart", "service-path-broken", "dns-down",
 		"dropped-here", "neighbour-wrong"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Of(checks.RouteCanReach.ID) {
-			device, network := r.Facts.Str(checks.FactInterface), r.Facts.Str(checks.FactMatch)
-			if nodeOf(r) == "" || r.From != "" || r.Facts.Str(checks.FactRouteProto) != "kernel" ||
-				r.Facts.Str(checks.FactRegistered) == "" || slices.Contains(uplinks(f, familyOf(r)), device) {
+		for _, r := range f.Of(route.RouteCanReach.ID) {
+			device, network := r.Facts.Str(probe.FactInterface), r.Facts.Str(route.FactMatch)
+			if nodeOf(r) == "" || r.From != "" || r.Facts.Str(route.FactRouteProto) != "kernel" ||
+				r.Facts.Str(probe.FactRegistered) == "" || slices.Contains(uplinks(f, familyOf(r)), device) {
 				continue
 			}
-			lost := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
+			lost := keep(f.Failed(link.NodePing.ID), func(p Finding) bool { return p.From == "" && p.Target == r.Target })
 			if len(lost) == 0 || len(uplinks(f, familyOf(r))) == 0 {
 				continue
 			}
@@ -50,7 +51,7 @@ Told from a peer that is down by the route, which leads to another interface tha
 					device, network, address, nodeOf(r), device),
 				For:    append(clues(strong, []Finding{r}), clues(strong, lost)...),
 				Args:   map[string]Arg{"device": deviceArg(device), "address": addressArg(address)},
-				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(checks.NeighbourReach.ID)...),
+				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(link.NeighbourReach.ID)...),
 			})
 		}
 		return out
@@ -60,7 +61,7 @@ Told from a peer that is down by the route, which leads to another interface tha
 // uplinks are the interfaces with the node's own address of a family.
 func uplinks(f Findings, family int) []string {
 	var out []string
-	for _, r := range f.Of(checks.NodeUplink.ID) {
+	for _, r := range f.Of(link.NodeUplink.ID) {
 		if device, _, _ := strings.Cut(r.Target, " "); familyOf(r) == family && device != "" {
 			out = append(out, device)
 		}

@@ -6,17 +6,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // overPods are the bad results of pods on other nodes, and of what is behind services.
 func overPods(f Findings) []Cover {
 	var out []Cover
-	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID,
-		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID} {
+	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, service.ServiceClusterIP.ID,
+		service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID} {
 		for _, r := range f.Bad(check) {
-			if (nodeOf(r) != f.Node || check == checks.ServiceNodePort.ID) && reasonOf(r) != "refused" &&
+			if (nodeOf(r) != f.Node || check == service.ServiceNodePort.ID) && reasonOf(r) != "refused" &&
 				reasonOf(r) != "rejected" {
 				out = append(out, Cover{Check: check, About: r.Target})
 			}
@@ -30,12 +38,12 @@ var tunnelDevice = &Rule{
 	ID: "tunnel-device", Layer: LayerRoutes,
 	Title: "this node's tunnel device is missing, down or different from Calico's record",
 	Doc:   `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
-	Fix:   startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	Fix:   startAnew, RuledOut: []string{link.NodePing.ID, bgp.BGPSession.ID},
 	Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
-			if len(listOf(r, checks.FactFaults)) > 0 {
+		for _, r := range f.Failed(overlay.OverlayTunnels.ID) {
+			if len(listOf(r, probe.FactFaults)) > 0 {
 				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} carries nothing: " +
 					r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
@@ -48,12 +56,12 @@ var tunnelDevice = &Rule{
 var tunnelPeers = &Rule{
 	ID: "tunnel-peers", Layer: LayerRoutes, Title: "this node's VXLAN tunnel has no entry for some nodes",
 	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not received the node or its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID},
+	Fix: startAnew, RuledOut: []string{link.NodePing.ID}, Wants: []string{felix.FelixLive.ID},
 	Explains: []string{"tunnel-filtered", "peer-pods", "route-not-made"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
-			if cut := listOf(r, checks.FactCutOff); len(cut) > 0 {
+		for _, r := range f.Failed(overlay.OverlayTunnels.ID) {
+			if cut := listOf(r, overlay.FactCutOff); len(cut) > 0 {
 				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to some nodes: " +
 					strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
@@ -66,15 +74,15 @@ var tunnelPeers = &Rule{
 var tunnelSourceUnknown = &Rule{
 	ID: "tunnel-source-unknown", Layer: LayerPaths, Title: "this node's firewall drops tunnel packets from some nodes",
 	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not received that node or its new address, or the node sends from another address than it registered.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	Fix: startAnew, RuledOut: []string{link.NodePing.ID, bgp.BGPSession.ID},
 	Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.IPSetHosts.ID) {
-			if absent := listOf(r, checks.FactAbsent); len(absent) > 0 {
+		for _, r := range f.Failed(overlay.IPSetHosts.ID) {
+			if absent := listOf(r, overlay.FactAbsent); len(absent) > 0 {
 				out = append(out, Case{
 					About: r.Target, Family: familyOf(r), Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s",
-						strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
+						strings.Join(absent, ", "), r.Facts.Str(overlay.FactSet)),
 					For: clues(proof, []Finding{r}), Covers: overPods(f),
 				})
 			}
@@ -85,16 +93,16 @@ var tunnelSourceUnknown = &Rule{
 
 // proven are the paths in use that a pair of probes found closed.
 func proven(f Findings, fits func(wire, passed bool) bool) []Finding {
-	return keep(f.Failed(checks.EncapProof.ID), func(r Finding) bool {
-		wire, heard := r.Facts[checks.FactWire].(bool)
-		passed, _ := r.Facts[checks.FactPassed].(bool)
+	return keep(f.Failed(overlay.EncapProof.ID), func(r Finding) bool {
+		wire, heard := r.Facts[overlay.FactWire].(bool)
+		passed, _ := r.Facts[overlay.FactPassed].(bool)
 		return heard && fits(wire, passed)
 	})
 }
 
 // lostPods are pods of other nodes from which this node itself gets no answer.
 func lostPods(f Findings) []Finding {
-	return keep(f.Failed(checks.PodPing.ID), func(r Finding) bool {
+	return keep(f.Failed(pod.PodPing.ID), func(r Finding) bool {
 		return nodeOf(r) != f.Node && r.From == "" &&
 			reasonOf(r) == ""
 	})
@@ -116,11 +124,11 @@ var tunnelRefused = &Rule{
 			"ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
+	RuledOut: []string{link.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		by := map[string][]Finding{} // the node whose firewall it is
 		for _, r := range proven(f, func(wire, passed bool) bool { return wire && !passed }) {
-			receiver := r.Facts.Str(checks.FactReceiver)
+			receiver := r.Facts.Str(overlay.FactReceiver)
 			by[receiver] = append(by[receiver], r)
 		}
 		var out []Case
@@ -154,21 +162,21 @@ var tunnelFiltered = &Rule{
 		},
 		Radius: "looking: a second probe on another node; another port: every node's tunnel, which carries nothing until all nodes have the new port",
 	},
-	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID,
-		checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
+	Wants: []string{overlay.EncapProof.ID}, RuledOut: []string{link.NodePing.ID, bgp.BGPSession.ID,
+		route.RouteBlocks.ID, overlay.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
 			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target,
 				For: borneOut(f, got), Covers: overPods(f)}}
 		}
 		lost := lostPods(f)
-		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) ||
-			!f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
+		if len(lost) == 0 || !f.Fine(overlay.OverlayTunnels.ID) || !f.Fine(route.RouteBlocks.ID) ||
+			!f.Fine(link.NodePing.ID) || f.Answered(overlay.EncapProof.ID) {
 			return nil
 		}
 		return []Case{{
 			Family: familyOf(lost[0]), Says: "what {node} sends through the tunnel does not come back, while nodes, routes and tunnels are as they should be",
-			For: append(clues(strong, lost), clues(0, f.Of(checks.OverlayTunnels.ID))...), Covers: overPods(f),
+			For: append(clues(strong, lost), clues(0, f.Of(overlay.OverlayTunnels.ID))...), Covers: overPods(f),
 		}}
 	},
 }
@@ -218,9 +226,9 @@ var mtuTooBig = &Rule{
 		Radius: "the interface: this node, at once, until it boots (its configuration keeps it). The MTU of pods: every node, calico-node restarts " +
 			"on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
+	RuledOut: []string{bgp.BGPSession.ID, route.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
 	Match: func(f Findings) []Case {
-		wrong, lost := f.Bad(checks.CNIMTU.ID), f.Failed(checks.PodMTU.ID)
+		wrong, lost := f.Bad(cni.CNIMTU.ID), f.Failed(pod.PodMTU.ID)
 		if len(wrong) == 0 {
 			return nil
 		}
@@ -228,10 +236,10 @@ var mtuTooBig = &Rule{
 		if wrong[0].Status == probe.Warn && len(lost) == 0 { // no packet was lost: path MTU discovery may do
 			weight = hint
 		}
-		room, _ := wrong[0].Facts.Num(checks.FactRoom)
+		room, _ := wrong[0].Facts.Num(cni.FactRoom)
 		c := Case{
 			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Fix: remeasure,
-			For: append(clues(weight, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
+			For: append(clues(weight, wrong), clues(hint, lost)...), Covers: Covers(pod.PodMTU.ID),
 		}
 		if isMTU(room) {
 			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(room), "MTU")}, nil
@@ -252,15 +260,15 @@ var mtuPathSmall = &Rule{
 			Operator: setMTUByOperator}},
 		Radius: "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
-	Wants: []string{checks.CNIMTU.ID}, RuledOut: []string{checks.CNIMTU.ID, checks.PodPing.ID, checks.BGPSession.ID},
+	Wants: []string{cni.CNIMTU.ID}, RuledOut: []string{cni.CNIMTU.ID, pod.PodPing.ID, bgp.BGPSession.ID},
 	Match: func(f Findings) []Case {
-		lost := f.Failed(checks.PodMTU.ID)
+		lost := f.Failed(pod.PodMTU.ID)
 		if len(lost) == 0 {
 			return nil
 		}
 		smallest, nodes := 0, []string{}
 		for _, r := range lost {
-			if n, ok := r.Facts.Num(checks.FactPasses); ok && (smallest == 0 || int(n) < smallest) {
+			if n, ok := r.Facts.Num(probe.FactPasses); ok && (smallest == 0 || int(n) < smallest) {
 				smallest = int(n)
 			}
 			if node := nodeOf(r); node != "" && !slices.Contains(nodes, node) {
@@ -279,8 +287,8 @@ var mtuPathSmall = &Rule{
 		if len(nodes) == 1 {
 			c.Peer = nodes[0]
 		}
-		if f.Fine(checks.CNIMTU.ID) {
-			c.For = append(c.For, clues(hint, f.Of(checks.CNIMTU.ID))...)
+		if f.Fine(cni.CNIMTU.ID) {
+			c.For = append(c.For, clues(hint, f.Of(cni.CNIMTU.ID))...)
 		}
 		return []Case{c}
 	},

@@ -6,8 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -17,10 +24,10 @@ var lostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unrea
 
 // What goes over the network, by whose packets it is.
 var (
-	podPaths     = []string{checks.PodPing.ID, checks.PodTCP.ID}
-	servicePaths = []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID}
-	nodePaths    = []string{checks.NodePing.ID, checks.BGPSession.ID}
-	apiPaths     = []string{checks.DatastoreLatency.ID}
+	podPaths     = []string{pod.PodPing.ID, pod.PodTCP.ID}
+	servicePaths = []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID}
+	nodePaths    = []string{link.NodePing.ID, bgp.BGPSession.ID}
+	apiPaths     = []string{datastore.DatastoreLatency.ID}
 	allPaths     = slices.Concat(podPaths, servicePaths, nodePaths, apiPaths)
 )
 
@@ -58,27 +65,27 @@ Told from forwarding that is off as a whole, and from policy, by the setting its
 		OnlyIf: []probe.Conditional{{If: "they are the interfaces of pods (cali*): for all at once", Manifest: []string{restartCalico}}},
 		Radius: "this node only, at once; a restart of calico-node leaves running pods their routes and policy",
 	},
-	RuledOut: []string{checks.RoutePods.ID, checks.NodeFirewall.ID, checks.NodePing.ID},
+	RuledOut: []string{route.RoutePods.ID, firewall.NodeFirewall.ID, link.NodePing.ID},
 	Explains: append([]string{"policy-forbids"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.PodGateway.ID) {
-			names := listOf(r, checks.FactWrongOn)
-			name := strings.ReplaceAll(r.Facts.Str(checks.FactSysctl), "/", ".")
-			wanted, _ := r.Facts.Num(checks.FactWanted)
+		for _, r := range f.Failed(pod.PodGateway.ID) {
+			names := listOf(r, pod.FactWrongOn)
+			name := strings.ReplaceAll(r.Facts.Str(probe.FactSysctl), "/", ".")
+			wanted, _ := r.Facts.Num(pod.FactWanted)
 			if len(names) == 0 || name == "" {
 				continue
 			}
 			out = append(out, Case{
 				About: r.Target, Family: familyOf(r),
 				Says: fmt.Sprintf("%s is %.0f on {node}: %s", name, 1-wanted, r.Saw),
-				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(checks.FactSysctl)),
-					"setting": sysctlArg(r.Facts.Str(checks.FactSetting)),
+				Args: map[string]Arg{"sysctl": sysctlArg(r.Facts.Str(probe.FactSysctl)),
+					"setting": sysctlArg(r.Facts.Str(pod.FactSetting)),
 					"wanted":  own(fmt.Sprintf("%.0f", wanted))},
 				For: seenOn(r, badPaths(f, familyOf(r), slices.Concat(podPaths, servicePaths))),
-				Covers: Covers(checks.PodGateway.ID, checks.PacketDrops.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-					checks.ServiceClusterIP.ID,
-					checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart),
+				Covers: Covers(pod.PodGateway.ID, firewall.PacketDrops.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+					service.ServiceClusterIP.ID,
+					service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckPodsStart),
 			})
 		}
 		return out
@@ -103,16 +110,16 @@ Told from a node that is down, and from a blackhole for a block, by the route it
 		},
 		Radius: "this node only, at once; what was kept from passing by it passes again",
 	},
-	RuledOut: []string{checks.NodeUplink.ID, checks.NodeFirewall.ID},
+	RuledOut: []string{link.NodeUplink.ID, firewall.NodeFirewall.ID},
 	Explains: append([]string{"kubelet-cut-off", "route-swallowed", "route-elsewhere", "route-not-in-kernel",
 		"route-not-made", "api-cut-off", "typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Of(checks.RouteSpecial.ID) {
+		for _, r := range f.Of(route.RouteSpecial.ID) {
 			if c, is := dropsBy(f, r); is {
 				out = append(out, c)
 			}
-			if rule := r.Facts.Str(checks.FactRule); rule != "" {
+			if rule := r.Facts.Str(probe.FactRule); rule != "" {
 				out = append(out, rejectedBy(f, r, rule))
 			}
 		}
@@ -122,20 +129,20 @@ Told from a node that is down, and from a blackhole for a block, by the route it
 
 // dropsBy is the case of one route; false where it is none.
 func dropsBy(f Findings, r Finding) (Case, bool) {
-	text, kind := r.Facts.Str(checks.FactRoute), r.Facts.Str(checks.FactRouteType)
+	text, kind := r.Facts.Str(route.FactRoute), r.Facts.Str(route.FactRouteType)
 	if text == "" {
 		return Case{}, false
 	}
-	match := r.Facts.Str(checks.FactMatch)
+	match := r.Facts.Str(route.FactMatch)
 	address, _, _ := strings.Cut(match, "/")
-	hits := strings.Join(listOf(r, checks.FactMeant), ", ")
+	hits := strings.Join(listOf(r, route.FactMeant), ", ")
 	lost := lostBy(f, r)
 	lost = append(lost, keep(badPaths(f, familyOf(r), allPaths), func(p Finding) bool { return takes(r, p) })...)
 	typed := match
 	if kind != "" {
 		typed = kind + " " + match
 	}
-	if table, ok := r.Facts.Num(checks.FactTable); ok && table > 0 && table != 254 {
+	if table, ok := r.Facts.Num(route.FactTable); ok && table > 0 && table != 254 {
 		typed += fmt.Sprintf(" table %.0f", table)
 	}
 	peer := nodeOf(r)
@@ -144,34 +151,34 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	}
 	c := Case{
 		About: r.Target, Peer: peer, Family: familyOf(r),
-		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, r.Facts.Str(checks.FactRouteProto), hits),
+		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, r.Facts.Str(route.FactRouteProto), hits),
 		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typed, match)},
 		For:  seenOn(r, lost),
-		Covers: append(pathFollows(f, familyOf(r), peer), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID,
-			checks.RouteBlocks.ID)...),
+		Covers: append(pathFollows(f, familyOf(r), peer), Covers(route.RouteSpecial.ID, route.RouteCanReach.ID,
+			route.RouteBlocks.ID)...),
 	}
 	if kind == "local" {
 		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", text,
-			r.Facts.Str(checks.FactRouteProto), hits)
-		for _, d := range keep(f.Of(checks.PacketDrops.ID), func(d Finding) bool { return sourceTaken(f, d) }) {
+			r.Facts.Str(route.FactRouteProto), hits)
+		for _, d := range keep(f.Of(firewall.PacketDrops.ID), func(d Finding) bool { return sourceTaken(f, d) }) {
 			c.For = append(c.For, clues(0, []Finding{d})...)
 			c.Covers = append(c.Covers, Cover{Check: d.Check, About: d.Target})
 		}
 	}
-	towards := listOf(r, checks.FactTowards)
+	towards := listOf(r, route.FactTowards)
 	if slices.Contains(towards, "api") || slices.Contains(towards, "service") {
-		c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
-			checks.DNSExternal.ID)...)
+		c.Covers = append(c.Covers, Covers(datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID, dns.DNSCluster.ID,
+			dns.DNSExternal.ID)...)
 	}
 	if slices.Contains(towards, "gateway") || slices.Contains(towards, "pod") {
-		c.Covers = append(c.Covers, Covers(checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID)...)
+		c.Covers = append(c.Covers, Covers(pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID)...)
 	}
 	if kind == "" {
-		astray := keep(f.Failed(checks.NodePing.ID), func(p Finding) bool { return p.From == "" && nodeOf(p) == nodeOf(r) })
+		astray := keep(f.Failed(link.NodePing.ID), func(p Finding) bool { return p.From == "" && nodeOf(p) == nodeOf(r) })
 		if len(astray) == 0 {
 			return Case{}, false
 		}
-		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, r.Facts.Str(checks.FactRouteProto), hits)
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, r.Facts.Str(route.FactRouteProto), hits)
 		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
 	}
 	return c, true
@@ -179,13 +186,13 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 
 // rejectedBy is the case of a routing rule that drops packets itself.
 func rejectedBy(f Findings, r Finding, rule string) Case {
-	hits, lost := listOf(r, checks.FactMeant), lostBy(f, r)
+	hits, lost := listOf(r, route.FactMeant), lostBy(f, r)
 	c := Case{
 		About: r.Target, Family: familyOf(r),
 		Says:   fmt.Sprintf("the routing rule %q on {node} drops what is for %s", rule, strings.Join(hits, ", ")),
-		Args:   map[string]Arg{"pref": numberArg(num([]Finding{r}, checks.FactPref))},
+		Args:   map[string]Arg{"pref": numberArg(num([]Finding{r}, route.FactPref))},
 		For:    seenOn(r, lost),
-		Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.RouteSpecial.ID, checks.RouteCanReach.ID)...),
+		Covers: append(pathFollows(f, familyOf(r), ""), Covers(route.RouteSpecial.ID, route.RouteCanReach.ID)...),
 		Fix: &probe.Fix{
 			Says: "Find what makes the rule (a VPN's kill switch, policy routing, a script) and stop it. Then delete the rule.",
 			Manifest: []string{
@@ -196,8 +203,8 @@ func rejectedBy(f Findings, r Finding, rule string) Case {
 			Radius: "this node only, at once; what the rule blocks passes again",
 		},
 	}
-	if slices.Contains(listOf(r, checks.FactTowards), "api") {
-		c.Covers = append(append(c.Covers, kubeletGone...), Covers(checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID,
+	if slices.Contains(listOf(r, route.FactTowards), "api") {
+		c.Covers = append(append(c.Covers, kubeletGone...), Covers(datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID,
 			probe.CheckPlaced)...)
 	}
 	return c
@@ -205,7 +212,7 @@ func rejectedBy(f Findings, r Finding, rule string) Case {
 
 // lostBy are the bad answers of packets that a route drops, by the kinds of what it matches.
 func lostBy(f Findings, r Finding) []Finding {
-	towards := listOf(r, checks.FactTowards)
+	towards := listOf(r, route.FactTowards)
 	var of []string
 	for kind, paths := range map[string][]string{"node": slices.Concat(nodePaths, podPaths), "pod": podPaths,
 		"gateway": slices.Concat(podPaths, servicePaths), "service": servicePaths,
@@ -246,10 +253,10 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 			Manifest: []string{"ssh {node} sudo ip xfrm policy delete src {from} dst {to} dir {direction}"}}},
 		Radius: "reading changes nothing; without the policy packets of that range leave unencrypted, by the routes",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeFirewall.ID, checks.RouteCanReach.ID},
+	RuledOut: []string{route.RouteBlocks.ID, firewall.NodeFirewall.ID, route.RouteCanReach.ID},
 	Explains: append([]string{"api-cut-off", "typha-unreachable", "policy-forbids"}, lostPaths...),
 	Match: func(f Findings) []Case {
-		bad := f.Bad(checks.XFRMPolicies.ID)
+		bad := f.Bad(route.XFRMPolicies.ID)
 		if len(bad) == 0 {
 			return nil
 		}
@@ -264,21 +271,21 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 		if len(lost) == 0 && r.Status != probe.Fail {
 			return nil
 		}
-		direction := r.Facts.Str(checks.FactDirection)
+		direction := r.Facts.Str(route.FactDirection)
 		if !slices.Contains([]string{"in", "out", "fwd"}, direction) {
 			return nil
 		}
 		return []Case{{
 			Family: familyOf(r),
 			Says: fmt.Sprintf("the IPsec policy %s (dir %s) on {node}, which is not Calico's, takes its packets: %s",
-				r.Facts.Str(checks.FactSelector), direction, r.Saw),
-			Args: map[string]Arg{"from": blockArg(r.Facts.Str(checks.FactFrom)), "to": blockArg(r.Facts.Str(checks.FactTo)),
+				r.Facts.Str(route.FactSelector), direction, r.Saw),
+			Args: map[string]Arg{"from": blockArg(r.Facts.Str(route.FactFrom)), "to": blockArg(r.Facts.Str(route.FactTo)),
 				"direction": own(direction)},
 			For: append(seenOn(r, lost), clues(0, slices.DeleteFunc(slices.Clone(bad),
 				func(o Finding) bool { return o.Target == r.Target }))...),
-			Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.XFRMPolicies.ID,
-				checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
-				checks.DNSExternal.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID)...),
+			Covers: append(pathFollows(f, familyOf(r), ""), Covers(route.XFRMPolicies.ID,
+				service.ServiceClusterIP.ID, dns.DNSCluster.ID,
+				dns.DNSExternal.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID)...),
 		}}
 	},
 }
@@ -299,17 +306,17 @@ Told from rules of kube-proxy that are missing or stale by the rule itself, whic
 			Manifest: []string{"ssh {node} 'sudo iptables -t raw -S | grep -n -i -e NOTRACK -e notrack'  # then the same line with -D in place of -A"}}},
 		Radius: "this node only; packets that match are tracked from then on, which costs an entry for each connection",
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeConntrack.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, firewall.NodeConntrack.ID},
 	Explains: append([]string{"kube-proxy-stuck", "policy-forbids", "kube-proxy-rules-lost"}, lostPaths...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Bad(checks.Untracked.ID) {
-			rule := r.Facts.Str(checks.FactRule)
+		for _, r := range f.Bad(route.Untracked.ID) {
+			rule := r.Facts.Str(probe.FactRule)
 			if rule == "" {
 				continue
 			}
-			lost := slices.Concat(f.Bad(checks.DNSCluster.ID), f.Bad(checks.ServiceClusterIP.ID),
-				f.Bad(checks.DatastoreLatency.ID))
+			lost := slices.Concat(f.Bad(dns.DNSCluster.ID), f.Bad(service.ServiceClusterIP.ID),
+				f.Bad(datastore.DatastoreLatency.ID))
 			if r.Status != probe.Fail {
 				lost = nil
 			}
@@ -319,9 +326,9 @@ Told from rules of kube-proxy that are missing or stale by the rule itself, whic
 			out = append(out, Case{
 				Says: fmt.Sprintf("the firewall rule %q on {node} keeps packets from being tracked: %s", rule, r.Saw),
 				For:  seenOn(r, lost),
-				Covers: Covers(checks.Untracked.ID, checks.PacketDrops.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-					checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DatastoreLatency.ID, checks.PodPing.ID,
-					checks.PodTCP.ID, checks.PodMTU.ID),
+				Covers: Covers(route.Untracked.ID, firewall.PacketDrops.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+					service.ServiceClusterIP.ID, service.ServiceNodePort.ID, datastore.DatastoreLatency.ID, pod.PodPing.ID,
+					pod.PodTCP.ID, pod.PodMTU.ID),
 			})
 		}
 		return out[:min(len(out), 1)]

@@ -5,8 +5,11 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -14,7 +17,7 @@ import (
 // was to go into a container.
 func withoutCRIByKubelet(f Findings) []Case {
 	told := notPlaced(f, facts.ReasonNoCRI)
-	if len(told) == 0 || f.Answered(checks.ContainerdHealth.ID) {
+	if len(told) == 0 || f.Answered(runtime.ContainerdHealth.ID) {
 		return nil
 	}
 	return []Case{{
@@ -39,15 +42,15 @@ Told from a file that was removed by the file, which is there in the other folde
 		OnlyIf: []probe.Conditional{{If: "the runtime's configuration is right now", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},
 		Radius: "this node only; containers go on running while the runtime is restarted",
 	},
-	RuledOut: []string{checks.InitStall.ID, facts.CheckCalicoPod},
+	RuledOut: []string{start.InitStall.ID, facts.CheckCalicoPod},
 	Explains: []string{"cni-config-missing", "cni-plugin-missing", "cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.CNIConfig.ID) {
-			folder, file := r.Facts.Str(checks.FactFolder), r.Facts.Str(checks.FactBehind)
-			if bin := r.Facts.Str(checks.FactBinaries); bin != "" {
-				folder, file = bin, r.Facts.Str(checks.FactFile)
-			} else if reasonOf(r) != checks.CNIElsewhere {
+		for _, r := range f.Failed(cni.CNIConfig.ID) {
+			folder, file := r.Facts.Str(cni.FactFolder), r.Facts.Str(cni.FactBehind)
+			if bin := r.Facts.Str(cni.FactBinaries); bin != "" {
+				folder, file = bin, r.Facts.Str(probe.FactFile)
+			} else if reasonOf(r) != cni.CNIElsewhere {
 				continue
 			}
 			out = append(out, Case{
@@ -55,7 +58,7 @@ Told from a file that was removed by the file, which is there in the other folde
 				Args: map[string]Arg{"folder": fileArg(folder), "file": fileArg(file)},
 				For: slices.Concat(clues(proof, []Finding{r}), clues(0, kubeletSaid(f, facts.UnreadyNetwork)),
 					clues(0, notReadyNetwork(f))),
-				Covers: append(Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+				Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 					facts.CheckNodeTaints), podsUnconnected...),
 			})
 		}
@@ -82,7 +85,7 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 		},
 		Radius: "reading changes nothing; containers go on running while the runtime is restarted",
 	},
-	RuledOut: []string{checks.NodeDisk.ID, checks.CNIConfig.ID},
+	RuledOut: []string{host.NodeDisk.ID, cni.CNIConfig.ID},
 	Explains: append([]string{"cni-plugin-fails", "felix-down", "felix-stuck", "bird-dead", "calico-ends", "runtime-ends",
 		"containerd-without-cri"}, withoutSandbox...),
 	Match: func(f Findings) []Case {
@@ -94,14 +97,14 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 				told = append(told, r)
 			}
 		}
-		full := f.Failed(checks.NodeLimits.ID)
-		covers := append(Covers(checks.NodeLimits.ID, probe.CheckPlaced), podsUnconnected...)
+		full := f.Failed(host.NodeLimits.ID)
+		covers := append(Covers(host.NodeLimits.ID, probe.CheckPlaced), podsUnconnected...)
 		if len(full) == 0 && len(told) == 0 {
 			return nil
 		}
 		if len(full) > 0 {
 			return []Case{{
-				Says: fmt.Sprintf("%s on {node} is at its limit: %s", full[0].Facts.Str(checks.FactLimitOf), full[0].Saw),
+				Says: fmt.Sprintf("%s on {node} is at its limit: %s", full[0].Facts.Str(host.FactLimitOf), full[0].Saw),
 				For:  slices.Concat(clues(proof, full), clues(0, told)), Covers: append(covers, calicoDown...),
 			}}
 		}
@@ -114,7 +117,7 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 		return []Case{{
 			Says: fmt.Sprintf("the container runtime of {node}, or what it starts for a pod, may have no more %s: %s",
 				what[told[0].Facts.Str(facts.Obstacle)], told[0].Facts.Str(facts.Message)),
-			For: slices.Concat(weighed, clues(hint, f.Bad(checks.NodeLimits.ID))), Covers: covers,
+			For: slices.Concat(weighed, clues(hint, f.Bad(host.NodeLimits.ID))), Covers: covers,
 		}}
 	},
 }
@@ -132,7 +135,7 @@ Told from a pause image that is missing by the words.`,
 		OnlyIf: []probe.Conditional{{If: "the configuration is right now", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},
 		Radius: "this node only; containers go on running while the runtime is restarted",
 	},
-	RuledOut: []string{checks.NodeDisk.ID}, Explains: withoutSandbox,
+	RuledOut: []string{host.NodeDisk.ID}, Explains: withoutSandbox,
 	Match: func(f Findings) []Case {
 		pods, name := obstructed(f, facts.ObstacleSnapshotter)
 		if len(pods) == 0 {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestRouteOfLiar wants nothing that a node calls the type of a route to come into a command.
@@ -15,8 +15,8 @@ func TestRouteOfLiar(t *testing.T) {
 		"blackhole": "blackhole 10.88.0.12/32", "$(id) blackhole": "ROUTE", "blackhole;id": "ROUTE", "local": "ROUTE",
 	} {
 		f := Findings{Node: "node-a", All: []Finding{{Node: "node-a", Result: probe.Found(probe.Fail, "x").
-			With(checks.FactRoute, "blackhole 10.88.0.12/32").With(checks.FactRouteType, kind).
-			With(checks.FactMatch, "10.88.0.12/32")}}}
+			With(route.FactRoute, "blackhole 10.88.0.12/32").With(route.FactRouteType, kind).
+			With(route.FactMatch, "10.88.0.12/32")}}}
 		c, is := dropsBy(f.indexed(), f.All[0])
 		if got := c.Args["route"].typed; !is || got != want || strings.Contains(c.Args["match"].typed, "$") {
 			t.Errorf("%q: %q, want %q", kind, got, want)

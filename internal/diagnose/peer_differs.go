@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // peerDiffers is node-differs seen from the other end of the path.
@@ -17,7 +20,7 @@ var peerDiffers = &Rule{
 It is a comparison and no proof: whether the setting concerns those packets is not worked out. It has medium confidence where there are at most three such settings.
 A firewall rule that drops or rejects has its own cause, peer-firewall.`,
 	Fix:      differsFix,
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
 	Match: func(f Findings) []Case {
 		found := differences(f)
 		var out []Case
@@ -38,12 +41,12 @@ A firewall rule that drops or rejects has its own cause, peer-firewall.`,
 func theirOwn(all []difference, node string) []difference {
 	var out []difference
 	for _, d := range all {
-		if d.other != node || d.in || !d.inOther || d.area == checks.AreaFirewall && refusing.MatchString(d.name) {
+		if d.other != node || d.in || !d.inOther || d.area == nodestate.AreaFirewall && refusing.MatchString(d.name) {
 			continue
 		}
 		swapped := d
 		swapped.in, swapped.inOther, swapped.here, swapped.there = true, false, d.there, ""
-		if rank, concerned, _ := matters(swapped); rank == breaks && slices.Contains(concerned, checks.PodTCP.ID) {
+		if rank, concerned, _ := matters(swapped); rank == breaks && slices.Contains(concerned, pod.PodTCP.ID) {
 			out = append(out, d)
 		}
 	}

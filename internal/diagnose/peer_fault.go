@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // mostSuspects is how many other nodes are taken for the end of a path that loses packets. Where more are lost, it is
@@ -41,7 +43,7 @@ func causesThere(f Findings, all []candidate, rules []*Rule) []candidate {
 	var out []candidate
 	for _, node := range f.Others() {
 		there := f.At(node)
-		if len(lostTowards(left, node)) == 0 || !there.Answered(checks.NodeUplink.ID) {
+		if len(lostTowards(left, node)) == 0 || !there.Answered(link.NodeUplink.ID) {
 			continue
 		}
 		there.isThere = true
@@ -79,7 +81,7 @@ Told from a fault of the network between the two by what that node itself shows.
 		Manifest: []string{"calico-probe run --node {other}"},
 		Radius:   "a probe on the other node",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, c := range f.there {
@@ -112,7 +114,7 @@ Told from a fault of the network between the two by what that node itself shows.
 
 // losesBack reports whether a cause on another node explains what that node loses on the way to this one.
 func losesBack(there Findings, c candidate, node string) bool {
-	paths := []string{checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID}
+	paths := []string{link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID}
 	lost := keep(lostTowards(there, node), func(r Finding) bool {
 		return r.Status == probe.Fail && slices.Contains(paths, r.Check)
 	})

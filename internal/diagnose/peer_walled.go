@@ -6,8 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // refusing is a rule of a firewall, as node-state has it, that drops or rejects: family, table, chain, the rule.
@@ -26,14 +32,14 @@ Told from a fault of the other node's routes or pods by a run there, which has t
 			"ssh {other} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c' | grep -n -w -e {table}"},
 		Radius: "a probe on the other node; the others only read",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodeUplink.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
 	Match: func(f Findings) []Case {
 		found := differences(f)
 		var out []Case
 		for _, node := range f.Others() {
 			lost := lostTowards(f, node)
 			rules := slices.DeleteFunc(slices.Clone(found), func(d difference) bool {
-				return d.other != node || d.area != checks.AreaFirewall || d.in || !d.inOther || !refusing.MatchString(d.name)
+				return d.other != node || d.area != nodestate.AreaFirewall || d.in || !d.inOther || !refusing.MatchString(d.name)
 			})
 			if len(lost) == 0 || len(rules) == 0 {
 				continue
@@ -48,10 +54,10 @@ Told from a fault of the other node's routes or pods by a run there, which has t
 // packets alone.
 func lostTowards(f Findings, node string) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.PodTCP.ID, checks.PodPing.ID, checks.PodMTU.ID, checks.NodePing.ID,
-		checks.BGPPort.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID} {
+	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID, pod.PodMTU.ID, link.NodePing.ID,
+		bgp.BGPPort.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID} {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool {
-			return nodeOf(r) == node && (check != checks.DNSCluster.ID || reasonOf(r) == "timeout")
+			return nodeOf(r) == node && (check != dns.DNSCluster.ID || reasonOf(r) == "timeout")
 		})...)
 	}
 	return out
@@ -74,7 +80,7 @@ func walledThere(f Findings, node string, rules []difference, lost []Finding) Ca
 		shows = append(shows, stateSays(d.with, d.text(f.Node)))
 	}
 	what := "packets"
-	if !slices.ContainsFunc(lost, func(r Finding) bool { return r.Check != checks.PodMTU.ID }) {
+	if !slices.ContainsFunc(lost, func(r Finding) bool { return r.Check != pod.PodMTU.ID }) {
 		what = "large packets" // small ones arrive
 	}
 	c := Case{About: node, Peer: node,

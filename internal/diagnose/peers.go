@@ -5,15 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // pinged sorts the nodes that were pinged into those that answer nothing and others.
 func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 	seen = map[string][]Finding{}
 	var order []string
-	for _, r := range f.Of(checks.NodePing.ID) {
+	for _, r := range f.Of(link.NodePing.ID) {
 		if node := nodeOf(r); node != "" && r.From == "" && answered(r.Status) {
 			if len(seen[node]) == 0 {
 				order = append(order, node)
@@ -22,7 +28,7 @@ func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 		}
 	}
 	for _, node := range order {
-		if slices.ContainsFunc(seen[node], func(r Finding) bool { return arrived(r) || r.Facts[checks.FactLives] == true }) {
+		if slices.ContainsFunc(seen[node], func(r Finding) bool { return arrived(r) || r.Facts[probe.FactLives] == true }) {
 			lives = append(lives, node)
 		} else {
 			silent = append(silent, node)
@@ -32,15 +38,15 @@ func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 }
 
 // arrived tells whether any packet of a ping came back.
-func arrived(r Finding) bool { n, _ := r.Facts.Num(checks.FactReceived); return n > 0 }
+func arrived(r Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
 
 // touched are the results that prove that a node answers something.
 func touched(f Findings, node string) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.BGPPort.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+	for _, check := range []string{bgp.BGPPort.ID, pod.PodPing.ID, pod.PodTCP.ID, service.ServiceNodePort.ID} {
 		out = append(out, keep(f.Of(check), func(r Finding) bool {
-			_, sent := r.Facts[checks.FactSource]
-			return nodeOf(r) == node && (r.Status == probe.OK && (check != checks.BGPPort.ID || sent) || bad(r.Status) &&
+			_, sent := r.Facts[probe.FactSource]
+			return nodeOf(r) == node && (r.Status == probe.OK && (check != bgp.BGPPort.ID || sent) || bad(r.Status) &&
 				reasonOf(r) == "refused")
 		})...)
 	}
@@ -50,7 +56,7 @@ func touched(f Findings, node string) []Finding {
 // unanswered are TCP connections to a node, or to its pods, that got no answer.
 func unanswered(f Findings, node string) []Finding {
 	var out []Finding
-	for _, check := range []string{checks.BGPPort.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+	for _, check := range []string{bgp.BGPPort.ID, pod.PodTCP.ID, service.ServiceNodePort.ID} {
 		out = append(out, keep(f.Bad(check), func(r Finding) bool {
 			return nodeOf(r) == node && r.From == "" && (reasonOf(r) == "timeout" || reasonOf(r) == "host-unreachable")
 		})...)
@@ -112,7 +118,7 @@ var peerDown = &Rule{
 			theirs := keep(f.All, func(r Finding) bool {
 				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(probe.FactNodeState) != ""
 			})
-			up := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK })
+			up := keep(f.Of(bgp.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK })
 			// Where a network lets no ping through, TCP answers still. Without the API's word
 			// both may come of a firewall between the two.
 			more := 0
@@ -152,17 +158,17 @@ var nodeCutOff = &Rule{
 	Explains: []string{"peer-down", "bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {
 		silent, lives, seen := pinged(f)
-		if len(lives) > 0 || len(silent) == 0 || f.Fine(checks.DatastoreLatency.ID) {
+		if len(lives) > 0 || len(silent) == 0 || f.Fine(datastore.DatastoreLatency.ID) {
 			return nil
 		}
 		c := Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
-			Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...)}
+			Covers: append(pathFollows(f, 0, ""), Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...)}
 		for _, node := range silent {
 			c.For = append(c.For, clues(0, seen[node][:1])...)
 			c.Against = append(c.Against, clues(strong, touched(f, node))...)
 		}
 		c.For[0].Weight = hint
-		if lost := f.Bad(checks.DatastoreLatency.ID); allBad(f.Of(checks.DatastoreLatency.ID)) {
+		if lost := f.Bad(datastore.DatastoreLatency.ID); allBad(f.Of(datastore.DatastoreLatency.ID)) {
 			c.For = append(c.For, clues(strong, lost)...)
 		}
 		return []Case{c}
@@ -180,16 +186,16 @@ var peerPods = &Rule{
 			"ssh {other} 'sudo iptables -S FORWARD | head; ip route show proto bird; ip -br link | grep -e vxlan -e tunl'"},
 		Radius: "a probe on that node; the others only read",
 	},
-	Wants:    []string{checks.EncapProof.ID},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},
+	Wants:    []string{overlay.EncapProof.ID},
+	RuledOut: []string{route.RouteBlocks.ID, bgp.BGPSession.ID, link.NodePing.ID},
 	Match: func(f Findings) []Case {
-		if !f.Fine(checks.RouteBlocks.ID) {
+		if !f.Fine(route.RouteBlocks.ID) {
 			return nil
 		}
 		_, lives, seen := pinged(f)
 		pods := map[string][]Finding{}
 		answer := map[string]bool{} // nodes some of whose pods do, in a family
-		for _, r := range f.Of(checks.PodPing.ID) {
+		for _, r := range f.Of(pod.PodPing.ID) {
 			switch node := nodeOf(r); {
 			case r.From != "" || node == "" || node == f.Node:
 			case r.Status == probe.Fail && reasonOf(r) == "":
@@ -201,7 +207,7 @@ var peerPods = &Rule{
 		var out []Case
 		for _, node := range lives {
 			lost := pods[node]
-			down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
+			down := keep(f.Bad(bgp.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
 			if len(lost) == 0 || len(down) > 0 || answer[node+familyName(familyOf(lost[0]))] {
 				continue
 			}

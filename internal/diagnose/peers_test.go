@@ -4,16 +4,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestPeerOffLink wants a node that does not even answer ARP told from one that only answers no ping.
 func TestPeerOffLink(t *testing.T) {
 	t.Parallel()
-	lost := of(checks.NodePing.ID, "b 10.0.0.2", probe.Found(probe.Fail, "none of 5 packets came back")).
-		With(probe.FactNode, "b").With(checks.FactReceived, 0)
+	lost := of(link.NodePing.ID, "b 10.0.0.2", probe.Found(probe.Fail, "none of 5 packets came back")).
+		With(probe.FactNode, "b").With(probe.FactReceived, 0)
 	for name, c := range map[string]struct {
 		ping probe.Result
 		says string

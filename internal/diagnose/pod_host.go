@@ -3,8 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // hostActionDrops is a Felix that keeps pods from their own node.
@@ -23,17 +24,17 @@ Told from a policy of the pod's, which makes this no finding, and from a firewal
 			Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"defaultEndpointToHostAction":"Accept"}}'`}}},
 		Radius: "every node; Felix takes it at once, and pods may then open connections to their own node",
 	},
-	RuledOut: []string{checks.KubeletHealth.ID},
+	RuledOut: []string{kubelet.KubeletHealth.ID},
 	Match: func(f Findings) []Case {
-		kept := keep(inRole(f.Bad(checks.PodTCP.ID), checks.RoleOwnNode), func(r Finding) bool {
-			return r.Facts.Str(checks.FactToHost) != ""
+		kept := keep(inRole(f.Bad(pod.PodTCP.ID), pod.RoleOwnNode), func(r Finding) bool {
+			return r.Facts.Str(pod.FactToHost) != ""
 		})
 		if len(kept) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: fmt.Sprintf("pods on {node} do not reach the node itself, as Felix' setting defaultEndpointToHostAction (FELIX_DEFAULTENDPOINTTOHOSTACTION) is %s: %s",
-				kept[0].Facts.Str(checks.FactToHost), kept[0].Saw),
+				kept[0].Facts.Str(pod.FactToHost), kept[0].Saw),
 			For: clues(proof, kept),
 		}
 		if answers := kubeletAnswers(f); len(answers) > 0 { // on the node itself, so it is there

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // podNetworkBroken is a pod whose own network namespace is not as the CNI plugin left it.
@@ -22,7 +23,7 @@ Told from the node's routes and firewall by what is seen inside the pod.`,
 			Manifest: []string{"kubectl -n {of} delete pod {name}"}}},
 		Radius: "reading changes nothing; deleting ends this one pod, and its owner makes a new one",
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodePing.ID},
 	Explains: []string{"pod-route-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case

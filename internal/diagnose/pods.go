@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -73,7 +74,7 @@ Told from a plugin that fails in another way by these words; which of them it is
 		},
 		Radius: "reading changes nothing; one more pool touches no pod that runs",
 	},
-	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
+	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
 	Explains: append([]string{"cni-plugin-fails", "calico-ends", "tunnel-device"}, afterLog...),
 	Match: func(f Findings) []Case {
 		told := slices.DeleteFunc(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
@@ -98,7 +99,7 @@ Told from a plugin that fails in another way by these words; which of them it is
 // tunnelUnaddressed is the case of calico-node itself, which gets no address for the node's tunnel.
 func tunnelUnaddressed(f Findings, own, told []Finding) Case {
 	c := Case{For: slices.Concat(written(f, own), clues(hint, told)),
-		Covers: slices.Concat(Covers(checks.CalicoErrors.ID, checks.CalicoLog.ID), podsUnconnected),
+		Covers: slices.Concat(Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID), podsUnconnected),
 		Says:   "Calico's IPAM has no address for the tunnel of {node} itself: " + quotedLine(own[0])}
 	if len(logLines(f)) > 0 { // the start ends over it
 		c.Covers = slices.Concat(c.Covers, calicoDown, notStarted)
@@ -237,7 +238,7 @@ It is quoted as it is where no other cause explains it.`,
 		Manifest: []string{lookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
 		Radius:   onlyReads,
 	},
-	RuledOut: []string{checks.CNIConfig.ID, checks.CNIToken.ID, checks.CNINodename.ID, facts.CheckDatastoreReady},
+	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, cni.CNINodename.ID, facts.CheckDatastoreReady},
 	Match: func(f Findings) []Case {
 		groups := waitingPods(f, facts.StartsCNI)
 		out := quotedPods(groups, "get no network from the CNI plugin")
@@ -264,7 +265,7 @@ It is quoted as it is where no other cause explains it.`,
 		case facts.ObstacleToken:
 			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
 				groups[0].Facts.Str(facts.Message)
-			out[0].For = append(out[0].For, clues(0, f.Of(checks.CNIToken.ID))...) // which tells its time alone
+			out[0].For = append(out[0].For, clues(0, f.Of(cni.CNIToken.ID))...) // which tells its time alone
 			out[0].Fix = newToken
 		case facts.ObstaclePool:
 			pod := groups[0].Facts.Str(facts.Pod)
@@ -284,14 +285,14 @@ It is quoted as it is where no other cause explains it.`,
 // such as for a version that it does not know.
 func networkRefused(f Findings) []Case {
 	says := notReadyNetwork(f)
-	if len(says) == 0 || len(f.Failed(checks.CNIConfig.ID)) > 0 || len(good(f, checks.CNIConfig.ID)) == 0 {
+	if len(says) == 0 || len(f.Failed(cni.CNIConfig.ID)) > 0 || len(good(f, cni.CNIConfig.ID)) == 0 {
 		return nil
 	}
 	return []Case{{
 		Says: "the runtime of {node} reads Calico's network configuration and does not get along with it: " + says[0].Saw +
 			networkDiffers(f),
 		For: append(clues(strong, says[:1]), clues(0, kubeletSaid(f, facts.UnreadyNetwork))...),
-		Covers: append(Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
+		Covers: append(Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
 			podsUnconnected...),
 	}}
 }

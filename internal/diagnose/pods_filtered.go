@@ -5,8 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // podsFiltered is a network that knows the nodes' addresses and not the pods'.
@@ -28,10 +32,10 @@ Told from a fault of the other node by that node's own answers: it reaches its o
 		Radius: "reading changes nothing; what is changed touches the way between all nodes",
 	},
 	Explains: []string{"peer-pods", "peer-nodeports", "service-path-broken"},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID, checks.NodeFirewall.ID,
-		checks.NodeSysctl.ID},
+	RuledOut: []string{route.RouteBlocks.ID, bgp.BGPSession.ID, link.NodePing.ID, firewall.NodeFirewall.ID,
+		link.NodeSysctl.ID},
 	Match: func(f Findings) []Case {
-		if !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.RouteCanReach.ID) || !wellItself(f) {
+		if !f.Fine(route.RouteBlocks.ID) || !f.Fine(route.RouteCanReach.ID) || !wellItself(f) {
 			return nil
 		}
 		_, lives, seen := pinged(f)
@@ -67,9 +71,9 @@ Told from a fault of the other node by that node's own answers: it reaches its o
 
 // wellItself tells whether a node reaches its own pods, and nothing is found there that keeps it from forwarding.
 func wellItself(f Findings) bool {
-	own := keep(f.Of(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) == f.Node && r.Status == probe.OK })
-	for _, id := range []string{checks.NodeFirewall.ID, checks.NodeSysctl.ID, checks.PodGateway.ID, checks.RouteRules.ID,
-		checks.XFRMPolicies.ID, checks.Untracked.ID, checks.RouteSpecial.ID} {
+	own := keep(f.Of(pod.PodPing.ID), func(r Finding) bool { return nodeOf(r) == f.Node && r.Status == probe.OK })
+	for _, id := range []string{firewall.NodeFirewall.ID, link.NodeSysctl.ID, pod.PodGateway.ID, route.RouteRules.ID,
+		route.XFRMPolicies.ID, route.Untracked.ID, route.RouteSpecial.ID} {
 		if len(f.Bad(id)) > 0 {
 			return false
 		}
@@ -79,9 +83,9 @@ func wellItself(f Findings) bool {
 
 // tunnelled tells whether packets for a pod leave by another interface than those for its node do.
 func tunnelled(f Findings, pod Finding) bool {
-	way, ok := at(f, checks.RouteCanReach.ID, pod.Target)
-	return !ok || !slices.ContainsFunc(f.Of(checks.RouteCanReach.ID), func(r Finding) bool {
+	way, ok := at(f, route.RouteCanReach.ID, pod.Target)
+	return !ok || !slices.ContainsFunc(f.Of(route.RouteCanReach.ID), func(r Finding) bool {
 		return nodeOf(r) == nodeOf(pod) && strings.HasPrefix(r.Target, nodeOf(pod)+" ") && familyOf(r) == familyOf(pod) &&
-			r.Facts.Str(checks.FactInterface) == way.Facts.Str(checks.FactInterface)
+			r.Facts.Str(probe.FactInterface) == way.Facts.Str(probe.FactInterface)
 	})
 }

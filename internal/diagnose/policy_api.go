@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -26,7 +27,7 @@ Told from a CoreDNS or a network that is down by the policies, which are evaluat
 		},
 		Radius: "reading changes nothing; a changed policy holds for every pod that it selects, at once",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.KubeProxyHealth.ID},
+	RuledOut: []string{datastore.DatastoreLatency.ID, service.KubeProxyHealth.ID},
 	Explains: []string{"policy-forbids", "dns-down", "dns-unserved", "dns-no-upstream", "coredns-cut-off", "coredns-ends",
 		"controllers-end", "service-path-broken"},
 	Match: func(f Findings) []Case {

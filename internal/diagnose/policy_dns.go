@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -26,7 +27,7 @@ Told from a DNS that is down by its answers elsewhere, which are good. The polic
 			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/egress/-","value":{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
 		Radius: "reading changes nothing; with the rule every pod that this policy selects may ask the cluster's DNS",
 	},
-	RuledOut: []string{checks.DNSCluster.ID, facts.CheckDNSService},
+	RuledOut: []string{dns.DNSCluster.ID, facts.CheckDNSService},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(facts.CheckDNSPolicies) {
@@ -74,12 +75,12 @@ func keptFromDNS(f Findings, r Finding, pods []string) Case {
 			strings.Join(pods[:min(len(pods), 3)], ", "))
 	}
 	lost := unresolvedIn(f, pods)
-	switch resolved := keep(f.Of(checks.DNSCluster.ID), func(d Finding) bool {
+	switch resolved := keep(f.Of(dns.DNSCluster.ID), func(d Finding) bool {
 		return d.Status == probe.OK && slices.Contains(pods, d.From) && strings.HasSuffix(d.Target, " udp")
 	}); {
 	case len(lost) > 0:
 		c.For = append(c.For, clues(hint, lost)...)
-		c.Covers = append(notItsOwn(f, lost), Covers(checks.DNSExternal.ID)...)
+		c.Covers = append(notItsOwn(f, lost), Covers(dns.DNSExternal.ID)...)
 	case len(resolved) > 0:
 		c.Against = clues(strong, resolved[:1])
 	}
@@ -111,7 +112,7 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/ingress/-","value":{"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
 		Radius: "reading changes nothing; with the rule every pod and node may send questions to the pods that this policy selects",
 	},
-	RuledOut: []string{facts.CheckDNSService, checks.KubeProxyHealth.ID},
+	RuledOut: []string{facts.CheckDNSService, service.KubeProxyHealth.ID},
 	Explains: []string{"policy-forbids", "dns-down", "policy-without-dns"},
 	Match: func(f Findings) []Case {
 		for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
@@ -127,8 +128,8 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 				Says:  fmt.Sprintf(says, policy, port),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
 					"policy": checked(name, isName(name), "POLICY"), "port": numberArg(port)},
-				For:    append(clues(proof, []Finding{r}), clues(0, f.Bad(checks.DNSCluster.ID))...),
-				Covers: Covers(facts.CheckDNSPolicies, checks.DNSCluster.ID, checks.DNSExternal.ID),
+				For:    append(clues(proof, []Finding{r}), clues(0, f.Bad(dns.DNSCluster.ID))...),
+				Covers: Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
 			}}
 		}
 		return nil
@@ -138,8 +139,8 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 // unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from
 // the same server.
 func unresolvedIn(f Findings, pods []string) []Finding {
-	return keep(f.Bad(checks.DNSCluster.ID), func(d Finding) bool {
-		return slices.Contains(pods, d.From) && slices.ContainsFunc(f.Of(checks.DNSCluster.ID), func(o Finding) bool {
+	return keep(f.Bad(dns.DNSCluster.ID), func(d Finding) bool {
+		return slices.Contains(pods, d.From) && slices.ContainsFunc(f.Of(dns.DNSCluster.ID), func(o Finding) bool {
 			return o.From == "" && o.Target == d.Target && o.Status == probe.OK
 		})
 	})

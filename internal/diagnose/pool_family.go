@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -29,7 +29,7 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		},
 		Radius: "reading changes nothing; a new pool touches no pod that runs; " + restartRadius,
 	},
-	RuledOut: []string{checks.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
+	RuledOut: []string{cni.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
 	Explains: []string{"ipam-exhausted", "cni-plugin-fails"},
 	Match: func(f Findings) []Case {
 		told := keep(waitingPods(f, facts.StartsAddresses), func(r Finding) bool { return lacksFamily(f, r) })
@@ -42,7 +42,7 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		file, weight := "/etc/cni/net.d/10-calico.conflist", strong
 		c := Case{About: lacking, Family: family, Covers: podsUnconnected}
 		if asks := asksFamily(f, lacking); len(asks) > 0 {
-			weight, file = proof, asks[0].Facts.Str(checks.FactFile)
+			weight, file = proof, asks[0].Facts.Str(probe.FactFile)
 			c.For = clues(0, asks)
 		}
 		c.For = append(clues(weight, told), c.For...)
@@ -53,8 +53,8 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		}
 		c.Says = fmt.Sprintf("%s on {node} get no address: %s, and no enabled %s pool serves the node; the pool of the other family is %s",
 			countOf(n, "new pod"), requests, lacking, strings.Join(listOf(r, facts.OtherPools), ", "))
-		if bad := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIFamily)); len(bad) > 0 {
-			c.Covers = append(slices.Clone(c.Covers), Covers(checks.CNIConfig.ID)...)
+		if bad := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIFamily)); len(bad) > 0 {
+			c.Covers = append(slices.Clone(c.Covers), Covers(cni.CNIConfig.ID)...)
 		}
 		return []Case{c}
 	},
@@ -62,16 +62,16 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 
 // requestedWithoutPool is the case in which no pod has met it yet.
 func requestedWithoutPool(f Findings) []Case {
-	bad := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIFamily))
+	bad := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIFamily))
 	i := slices.IndexFunc([]int{4, 6}, func(family int) bool {
-		return len(bad) > 0 && slices.Contains(listOf(bad[0], checks.FactLacking), familyName(family))
+		return len(bad) > 0 && slices.Contains(listOf(bad[0], cni.FactLacking), familyName(family))
 	})
 	if i < 0 {
 		return nil
 	}
-	lacking, file := familyName(4+2*i), bad[0].Facts.Str(checks.FactFile)
+	lacking, file := familyName(4+2*i), bad[0].Facts.Str(probe.FactFile)
 	return []Case{{
-		About: lacking, For: clues(proof, bad), Covers: slices.Concat(podsUnconnected, Covers(checks.CNIConfig.ID)),
+		About: lacking, For: clues(proof, bad), Covers: slices.Concat(podsUnconnected, Covers(cni.CNIConfig.ID)),
 		Args: map[string]Arg{"lacking": own(lacking), "file": fileArg(file)},
 		Says: fmt.Sprintf("no new pod gets a network on {node}: the CNI configuration (%s) requests an %s address for each, and Calico has no enabled %s pool",
 			file, lacking, lacking),
@@ -84,14 +84,14 @@ func lacksFamily(f Findings, r Finding) bool {
 	if r.Facts.Str(facts.Short) != facts.ShortNoPool || len(listOf(r, facts.OtherPools)) == 0 {
 		return false
 	}
-	known := keep(f.Of(checks.CNIConfig.ID), func(c Finding) bool { return len(listOf(c, checks.FactAssigns)) > 0 })
+	known := keep(f.Of(cni.CNIConfig.ID), func(c Finding) bool { return len(listOf(c, cni.FactAssigns)) > 0 })
 	return len(known) == 0 || len(asksFamily(f, familyName(familyOf(r)))) > 0
 }
 
 // asksFamily are the answers about a CNI configuration that requests addresses of a family.
 func asksFamily(f Findings, family string) []Finding {
-	return keep(f.Of(checks.CNIConfig.ID), func(r Finding) bool {
-		return slices.Contains(listOf(r, checks.FactAssigns), family)
+	return keep(f.Of(cni.CNIConfig.ID), func(r Finding) bool {
+		return slices.Contains(listOf(r, cni.FactAssigns), family)
 	})
 }
 

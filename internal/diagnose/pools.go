@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -28,7 +33,7 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 		},
 		Radius: "every pod of that pool, on every node: new connections to outside have the node's address from then on, and what is let in by the pod's address outside no longer knows them",
 	},
-	RuledOut: []string{checks.PodTCP.ID, checks.NodeUplink.ID},
+	RuledOut: []string{pod.PodTCP.ID, link.NodeUplink.ID},
 	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "policy-forbids"},
 	Match: func(f Findings) []Case {
 		pools := keep(f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnmasked), func(r Finding) bool {
@@ -39,9 +44,9 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 		}
 		var cut, names []Finding
 		if pools[0].Facts[facts.APIOutside] == true {
-			cut = onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
+			cut = onlyInPods(f, service.ServiceClusterIP.ID, "default/kubernetes ")
 		}
-		names = onlyInPods(f, checks.DNSExternal.ID, "")
+		names = onlyInPods(f, dns.DNSExternal.ID, "")
 		name := pools[0].Target
 		if len(cut)+len(names) == 0 {
 			return bySetting(f, pools[0])
@@ -49,7 +54,7 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 		c := Case{About: name, Args: map[string]Arg{"pool": checked(name, isName(name), "POOL")},
 			Says: fmt.Sprintf("pods of IP pool %s get no answer from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
 				name),
-			Covers: Covers(checks.DNSExternal.ID)}
+			Covers: Covers(dns.DNSExternal.ID)}
 		if len(cut) > 0 {
 			c.For = append(clues(strong, cut), clues(hint, pools)...)
 		} else {
@@ -64,7 +69,7 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 
 // bySetting is such a pool of which no pod was heard to miss an answer: nobody outside may have been asked.
 func bySetting(f Findings, pool Finding) []Case {
-	answered := keep(f.Of(checks.ServiceClusterIP.ID), func(r Finding) bool {
+	answered := keep(f.Of(service.ServiceClusterIP.ID), func(r Finding) bool {
 		return r.From != "" && r.Status == probe.OK && strings.HasPrefix(r.Target, "default/kubernetes ")
 	})
 	if pool.Status != probe.Warn || pool.Facts[facts.APIOutside] == true && len(answered) > 0 {
@@ -103,11 +108,11 @@ Told from a filter of a peer's by the pool's setting; from a session that is dow
 			Manifest: []string{`kubectl patch ippools.crd.projectcalico.org {pool} --type merge -p '{"spec":{"disableBGPExport":false}}'`}}},
 		Radius: "every node, and every router that is a BGP peer: they get routes to the pods of that pool",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.BirdSocket.ID},
+	RuledOut: []string{bgp.BGPSession.ID, bgp.BirdSocket.ID},
 	Explains: []string{"bgp-routes-filtered", "route-not-made", "peer-pods", "pods-filtered", "dns-down",
 		"service-path-broken"},
 	Match: func(f Findings) []Case {
-		missed := f.Failed(checks.RouteBlocks.ID)
+		missed := f.Failed(route.RouteBlocks.ID)
 		for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnexported) {
 			if len(missed) == 0 { // somebody else makes them
 				return nil
@@ -115,7 +120,7 @@ Told from a filter of a peer's by the pool's setting; from a session that is dow
 			return []Case{{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
 				Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
 				For:    append(clues(strong, []Finding{r}), clues(hint, missed)...),
-				Covers: append(pathFollows(f, 0, ""), Covers(checks.RouteBlocks.ID, facts.CheckIPPools)...)}}
+				Covers: append(pathFollows(f, 0, ""), Covers(route.RouteBlocks.ID, facts.CheckIPPools)...)}}
 		}
 		return nil
 	},
@@ -145,7 +150,7 @@ Told from an interface of this node that overlaps by the pool itself.`,
 
 // poolHasAPI is a pool for whose sake packets to the API server are not masqueraded, so that its answers go nowhere.
 func poolHasAPI(f Findings) []Case {
-	cut := onlyInPods(f, checks.ServiceClusterIP.ID, "default/kubernetes ")
+	cut := onlyInPods(f, service.ServiceClusterIP.ID, "default/kubernetes ")
 	if len(cut) == 0 {
 		return nil
 	}

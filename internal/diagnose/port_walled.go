@@ -9,8 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // portRule is a rule of another program's firewall, as node-state has it, that drops or rejects one port.
@@ -25,7 +27,7 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",
 		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {table} -e {chain}",
 		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID},
 	Explains: slices.Concat(lostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost", "api-cut-off",
 		"kubelet-cut-off", "typha-unreachable", "node-differs"}),
 	Match: func(f Findings) []Case {
@@ -33,7 +35,7 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 		var out []Case
 		for _, d := range differences(f) {
 			m := portRule.FindStringSubmatch(d.name)
-			if d.area != checks.AreaFirewall || m == nil || !d.in || d.inOther {
+			if d.area != nodestate.AreaFirewall || m == nil || !d.in || d.inOther {
 				continue
 			}
 			family, table, chain, transport := m[1], m[2], m[3], m[4]
@@ -138,10 +140,10 @@ func unansweredAt(f Findings, transport string, port int) []Finding {
 
 // portOf is the port that a result is about by a transport protocol, 0 where there is none.
 func portOf(r Finding, transport string) int {
-	if of := r.Facts.Str(checks.FactTransport); of != "" && of != transport || of == "" && transport != "tcp" {
+	if of := r.Facts.Str(probe.FactTransport); of != "" && of != transport || of == "" && transport != "tcp" {
 		return 0
 	}
-	if port, known := r.Facts.Num(checks.FactPort); known {
+	if port, known := r.Facts.Num(probe.FactPort); known {
 		return int(port)
 	}
 	for word := range strings.FieldsSeq(r.Target) {

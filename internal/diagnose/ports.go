@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // portTaken is kubernetes/kubernetes#121530 and projectcalico/calico#9638.
@@ -26,9 +28,9 @@ Told from a Felix that hangs, and from a tunnel that somebody took down, by whos
 	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck", "tunnel-device"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, id := range []string{checks.FelixLive.ID, checks.FelixReady.ID, checks.OverlayTunnels.ID} {
+		for _, id := range []string{felix.FelixLive.ID, felix.FelixReady.ID, overlay.OverlayTunnels.ID} {
 			for _, r := range f.Bad(id) {
-				port, who := r.Facts.Str(checks.FactHeldPort), r.Facts.Str(checks.FactHeldBy)
+				port, who := r.Facts.Str(probe.FactHeldPort), r.Facts.Str(probe.FactHeldBy)
 				if port == "" || who == "" {
 					continue
 				}
@@ -38,9 +40,9 @@ Told from a Felix that hangs, and from a tunnel that somebody took down, by whos
 				}
 				c := Case{About: port, For: clues(proof, []Finding{r}), Covers: felixIll}
 				what := "Felix's health port"
-				if id == checks.OverlayTunnels.ID {
+				if id == overlay.OverlayTunnels.ID {
 					c.Covers, what = overPods(f), "the port of "+r.Target
-					c.Covers = append(c.Covers, Covers(checks.RouteBlocks.ID)...)
+					c.Covers = append(c.Covers, Covers(route.RouteBlocks.ID)...)
 				}
 				_, number, _ := strings.Cut(port, " ")
 				n, _ := strconv.Atoi(number)

@@ -3,8 +3,9 @@ package diagnose
 import (
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -21,7 +22,7 @@ Told from a kube-proxy that hangs by its answer, and by what the API server says
 		},
 		Radius: "reading changes nothing; kube-proxy goes on by itself when it has its rights, within a minute or so",
 	},
-	RuledOut: []string{checks.NodeUplink.ID},
+	RuledOut: []string{link.NodeUplink.ID},
 	Explains: []string{"service-path-broken", "kube-proxy-stuck", "kube-proxy-cut-off", "kube-proxy-ends",
 		"kube-proxy-rules-lost", "dns-down"},
 	Match: func(f Findings) []Case {
@@ -30,7 +31,7 @@ Told from a kube-proxy that hangs by its answer, and by what the API server says
 			return nil
 		}
 		weight := proof
-		runs := f.where(func(r Finding) bool { return r.Check == checks.KubeProxyHealth.ID && r.Status == probe.OK })
+		runs := f.where(func(r Finding) bool { return r.Check == service.KubeProxyHealth.ID && r.Status == probe.OK })
 		if lacks[0].Status != probe.Fail { // whose account that is, and whether a kube-proxy has it, is not known
 			if weight = hint; len(runs) > 0 {
 				weight = strong

@@ -4,16 +4,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // proxySet is what kube-proxy says of its settings, where it has the fact.
 func proxySet(f Findings, key probe.Fact) []Finding {
-	return keep(f.Of(checks.KubeProxyHealth.ID), func(r Finding) bool {
-		return r.Target == checks.TargetProxySettings && r.Facts.Str(key) != ""
+	return keep(f.Of(service.KubeProxyHealth.ID), func(r Finding) bool {
+		return r.Target == service.TargetProxySettings && r.Facts.Str(key) != ""
 	})
 }
 
@@ -31,21 +35,21 @@ var kubeProxyOtherNode = &Rule{
 	Doc: `kube-proxy calls an endpoint local where its node's name is the one that kube-proxy has for its own: hostnameOverride, or the machine's hostname. Where that is another (a hostname with a domain, a configuration that was copied from another node, a cloud's name of the Node), it finds no endpoint local: what comes to a Service whose externalTrafficPolicy or internalTrafficPolicy is Local is dropped on this node, though its pod runs here, and the health check of its load balancer says that none does. All other Services work, and kube-proxy calls itself healthy.
 Told from a Service without a pod here by what kube-proxy says of its settings, and by its log: it looked for a Node that is not there.`,
 	Fix:      nodesName,
-	RuledOut: []string{checks.ServiceClusterIP.ID, checks.PodTCP.ID},
+	RuledOut: []string{service.ServiceClusterIP.ID, pod.PodTCP.ID},
 	Match: func(f Findings) []Case {
-		set, lines := proxySet(f, checks.FactProxyNode), kubeSays(f, "kube-proxy", logs.SaysNodeNotFound)
+		set, lines := proxySet(f, service.FactProxyNode), kubeSays(f, "kube-proxy", logs.SaysNodeNotFound)
 		if len(set)+len(lines) == 0 {
 			return nil
 		}
 		local := servicesThat(f, facts.ServicesLocal)
 		c := Case{For: slices.Concat(clues(strong, slices.Concat(set, lines)), clues(hint, local)),
-			Covers: Covers(checks.KubeLog.ID, checks.KubeProxyHealth.ID)}
+			Covers: Covers(logs.KubeLog.ID, service.KubeProxyHealth.ID)}
 		if len(set) > 0 {
 			c.Says = fmt.Sprintf("kube-proxy on {node} takes it for node %s (hostnameOverride), so Services with policy Local are dropped here",
-				set[0].Facts.Str(checks.FactProxyNode))
+				set[0].Facts.Str(service.FactProxyNode))
 		} else {
 			c.Says = "kube-proxy on {node} looks for a Node that is not there, so Services with policy Local are dropped here: " +
-				lines[0].Facts.Str(checks.FactLine)
+				lines[0].Facts.Str(logs.FactLine)
 		}
 		if len(local) > 0 {
 			c.Says += "; such are " + local[0].Facts.Str(facts.Services)
@@ -69,15 +73,15 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 			Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}},
 		Radius: kubeProxyRadius,
 	},
-	RuledOut: []string{checks.ServiceClusterIP.ID},
+	RuledOut: []string{service.ServiceClusterIP.ID},
 	Match: func(f Findings) []Case {
-		set, filtered := proxySet(f, checks.FactMasquerades), servicesThat(f, facts.ServicesBySource)
+		set, filtered := proxySet(f, service.FactMasquerades), servicesThat(f, facts.ServicesBySource)
 		if len(set) == 0 || len(filtered) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: fmt.Sprintf("policies by source do not know pods of {node} that come through a Service, for kube-proxy masquerades them (%s): %s, by %s",
-				set[0].Facts.Str(checks.FactMasquerades), filtered[0].Facts.Str(facts.Services),
+				set[0].Facts.Str(service.FactMasquerades), filtered[0].Facts.Str(facts.Services),
 				filtered[0].Facts.Str(facts.Policy)),
 			For: clues(hint, set, filtered),
 		}}
@@ -96,11 +100,11 @@ Told from a policy that forbids by the rule, which is quoted; from kube-proxy's 
 			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodePing.ID, checks.RouteBlocks.ID},
+	RuledOut: []string{link.NodePing.ID, route.RouteBlocks.ID},
 	Explains: []string{"policy-forbids"},
 	Match: func(f Findings) []Case {
-		rule := keep(f.Of(checks.NodeFirewall.ID), func(r Finding) bool { return r.Facts.Str(checks.FactNATRule) != "" })
-		held := keep(slices.Concat(f.Bad(checks.PodPing.ID), f.Bad(checks.PodTCP.ID)), func(r Finding) bool {
+		rule := keep(f.Of(firewall.NodeFirewall.ID), func(r Finding) bool { return r.Facts.Str(firewall.FactNATRule) != "" })
+		held := keep(slices.Concat(f.Bad(pod.PodPing.ID), f.Bad(pod.PodTCP.ID)), func(r Finding) bool {
 			return r.Facts.Str(probe.FactPolicy) != "" && r.Facts.Str(probe.FactDenied) == ""
 		})
 		filtered := servicesThat(f, facts.ServicesBySource)
@@ -108,15 +112,15 @@ Told from a policy that forbids by the rule, which is quoted; from kube-proxy's 
 			return nil
 		}
 		policy := ""
-		if by := rule[0].Facts.Str(checks.FactByLabels); by != "" {
+		if by := rule[0].Facts.Str(firewall.FactByLabels); by != "" {
 			policy = ", such as " + by
 		}
 		return []Case{{
 			Says: fmt.Sprintf("pods of {node} come to other nodes' pods with the node's address, so policies that admit pods by their labels%s deny them: %s",
-				policy, rule[0].Facts.Str(checks.FactNATRule)),
+				policy, rule[0].Facts.Str(firewall.FactNATRule)),
 			For: slices.Concat(clues(strong, rule[:1]), clues(0, filtered), clues(hint, held[:min(1, len(held))])),
-			Covers: append(Covers(checks.PodPing.ID, checks.PodTCP.ID),
-				Cover{Check: checks.NodeFirewall.ID, About: rule[0].Target}),
+			Covers: append(Covers(pod.PodPing.ID, pod.PodTCP.ID),
+				Cover{Check: firewall.NodeFirewall.ID, About: rule[0].Target}),
 		}}
 	},
 }

@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -17,7 +20,7 @@ var registryRefuses = &Rule{
 	Doc: `Pods wait with ErrImagePull or ImagePullBackOff, and the kubelet quotes the runtime: the registry's name is not resolved ("no such host", "server misbehaving"), no connection comes about ("i/o timeout", "connection refused"), a proxy is in the way ("proxyconnect"), its certificate is not trusted ("x509"), it speaks HTTP ("server gave HTTP response to HTTPS client"), it has answered too often ("429 Too Many Requests", "toomanyrequests"), wants a login, or is ill itself (500 to 504). The runtime asks from the node, by the node's own DNS, routes and certificates: neither the cluster's DNS nor Calico has a part in it. Pods whose image is there start.
 Told from an image that does not exist or that its owner may not have by the registry's words; those are the pod's matter, as is one image of a registry whose name leads nowhere.`,
 	Fix:      pullFixes[facts.RefusedUnreachable],
-	RuledOut: []string{checks.DNSExternal.ID, checks.NodeUplink.ID, checks.NodeClock.ID},
+	RuledOut: []string{dns.DNSExternal.ID, link.NodeUplink.ID, host.NodeClock.ID},
 	Explains: []string{"probe-image"},
 	Match: func(f Findings) []Case {
 		var out []Case
@@ -66,12 +69,12 @@ func unpulled(f Findings, of func(refusal string) bool) []Cover {
 
 // seenHere is what the node itself shows of the way that a registry's refusal is about, and that in words.
 func seenHere(f Findings, refusal string) ([]Finding, string) {
-	route := f.With(checks.RouteCanReach.ID, checks.FactDefault, false)
+	route := f.With(route.RouteCanReach.ID, route.FactDefault, false)
 	switch {
 	case refusal == facts.RefusedUnreachable && len(route) > 0:
 		return route, "; the node has no default route"
-	case refusal == facts.RefusedUntrusted && len(f.Failed(checks.NodeClock.ID)) > 0:
-		return f.Failed(checks.NodeClock.ID), "; the node's clock is wrong, which makes every certificate look bad"
+	case refusal == facts.RefusedUntrusted && len(f.Failed(host.NodeClock.ID)) > 0:
+		return f.Failed(host.NodeClock.ID), "; the node's clock is wrong, which makes every certificate look bad"
 	}
 	return nil, ""
 }

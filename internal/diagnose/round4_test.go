@@ -3,8 +3,11 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -12,25 +15,25 @@ import (
 // misses of each.
 func TestWhatRoundFourMissed(t *testing.T) {
 	t.Parallel()
-	noSocket := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
-		With(probe.FactReason, "no-listener").With(checks.FactFamily, 4).With(probe.FactNode, "node-b")
-	down := of(checks.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "start Active Socket: Connection refused")).
-		With(probe.FactReason, "refused").With(checks.FactFamily, 4).With(probe.FactNode, "node-b")
-	bgpd := of(checks.BGPPort.ID, "port 179 here", probe.Found(probe.OK, "listening on 0.0.0.0:179: bgpd (12946)")).
-		With(checks.FactHeldBy, "bgpd (12946)").With(checks.FactListening, []string{"0.0.0.0:179"})
+	noSocket := of(bgp.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "down Error: No listening socket for 48s")).
+		With(probe.FactReason, "no-listener").With(probe.FactFamily, 4).With(probe.FactNode, "node-b")
+	down := of(bgp.BGPSession.ID, "node-b 10.88.0.12", probe.Found(probe.Fail, "start Active Socket: Connection refused")).
+		With(probe.FactReason, "refused").With(probe.FactFamily, 4).With(probe.FactNode, "node-b")
+	bgpd := of(bgp.BGPPort.ID, "port 179 here", probe.Found(probe.OK, "listening on 0.0.0.0:179: bgpd (12946)")).
+		With(probe.FactHeldBy, "bgpd (12946)").With(probe.FactListening, []string{"0.0.0.0:179"})
 	lock := func(s probe.Status) probe.Result {
-		return of(checks.IPAMFiles.ID, checks.TargetPluginLock, probe.Found(s, "/run/calico/ipam.lock is held by process 7 (ipam-backup.sh, 40s old)")).
-			With(checks.FactHolder, 7)
+		return of(cni.IPAMFiles.ID, cni.TargetPluginLock, probe.Found(s, "/run/calico/ipam.lock is held by process 7 (ipam-backup.sh, 40s old)")).
+			With(cni.FactHolder, 7)
 	}
 	state := func(s probe.Status) probe.Result {
-		return of(checks.KubeletHealth.ID, checks.TargetState, probe.Found(s, "cpu_manager_state is of policy none"))
+		return of(kubelet.KubeletHealth.ID, kubelet.TargetState, probe.Found(s, "cpu_manager_state is of policy none"))
 	}
 	unmeant := of(facts.CheckBGPPeering, "", probe.Found(probe.Info, "a route reflector")).
 		With(probe.FactReason, facts.NoBGPPeer)
-	noRoute := of(checks.RouteBlocks.ID, "IPv4", probe.Found(probe.Fail, "1 of 1 blocks have no route")).
-		With(checks.FactNoRoute, []string{"10.244.2.0/26 of node-b"}).With(checks.FactFamily, 4)
-	refused := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason, "refused")
-	well := of(checks.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "200")).With(checks.FactCode, 200)
+	noRoute := of(route.RouteBlocks.ID, "IPv4", probe.Found(probe.Fail, "1 of 1 blocks have no route")).
+		With(route.FactNoRoute, []string{"10.244.2.0/26 of node-b"}).With(probe.FactFamily, 4)
+	refused := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason, "refused")
+	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "200")).With(probe.FactCode, 200)
 	kept := of(facts.CheckNodeLease, "", probe.Found(probe.OK, "renewed 2s ago"))
 	for name, c := range map[string]struct {
 		of   Findings

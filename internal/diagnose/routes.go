@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // lookAtBlock is how to see whose a block is.
@@ -34,7 +38,7 @@ func dropAffinity(node string) probe.Conditional {
 // ownersOf are the blocks that one of route-blocks' lists names, and whose they are.
 func ownersOf(r Finding, list probe.Fact) map[string][]string {
 	out := map[string][]string{}
-	lists, _ := r.Facts[checks.FactOwners].(map[string]any)
+	lists, _ := r.Facts[route.FactOwners].(map[string]any)
 	blocks, _ := lists[string(list)].(map[string]any)
 	for block, nodes := range blocks {
 		out[block] = listOf(Finding{Result: probe.Result{Facts: probe.Facts{list: nodes}}}, list)
@@ -44,7 +48,7 @@ func ownersOf(r Finding, list probe.Fact) map[string][]string {
 
 // blocked makes one case of the blocks that a fact of route-blocks lists.
 func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case {
-	return blockCases(f, f.Failed(checks.RouteBlocks.ID), key, says)
+	return blockCases(f, f.Failed(route.RouteBlocks.ID), key, says)
 }
 
 func blockCases(f Findings, of []Finding, key probe.Fact, says func(list []string) string) []Case {
@@ -89,7 +93,7 @@ var blockOwnedTwice = &Rule{
 	},
 	Explains: []string{"route-elsewhere", "route-swallowed"},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactShared, func(list []string) string {
+		return blocked(f, route.FactShared, func(list []string) string {
 			return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
 		})
 	},
@@ -112,15 +116,15 @@ Told from a route that leads to the wrong machine by the interface, which is thi
 			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
 		Radius: "reading changes nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
 	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods",
 		"peer-nodeports", "tunnel-filtered", "dns-down", "service-path-broken"},
 	Match: func(f Findings) []Case {
-		out := blocked(f, checks.FactOverlaps, func(list []string) string {
+		out := blocked(f, route.FactOverlaps, func(list []string) string {
 			return "packets from {node} to another node's pods stay on an interface of its own: " + strings.Join(list, "; ")
 		})
 		for i := range out {
-			device := out[i].For[0].Facts.Str(checks.FactOverlapOn)
+			device := out[i].For[0].Facts.Str(route.FactOverlapOn)
 			out[i].Args["device"] = deviceArg(device)
 		}
 		return out
@@ -138,9 +142,9 @@ var routeSwallowed = &Rule{
 			{If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactSwallowed, func(list []string) string {
+		return blocked(f, route.FactSwallowed, func(list []string) string {
 			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there",
 				strings.Join(list, ", "))
 		})
@@ -158,9 +162,9 @@ var routeElsewhere = &Rule{
 			"calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
 	Match: func(f Findings) []Case {
-		return append(blocked(f, checks.FactWrong, func(list []string) string {
+		return append(blocked(f, route.FactWrong, func(list []string) string {
 			return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
 		}), byHand(f)...)
 	},
@@ -170,7 +174,7 @@ var routeElsewhere = &Rule{
 // the node does. Where the routers know the pods such routes are well.
 func byHand(f Findings) []Case {
 	_, lives, _ := pinged(f)
-	all := blockCases(f, f.Of(checks.RouteBlocks.ID), checks.FactByHand, func(list []string) string {
+	all := blockCases(f, f.Of(route.RouteBlocks.ID), route.FactByHand, func(list []string) string {
 		return "a manual route on {node} sends traffic for other nodes' pods to a router, and nothing comes back: " +
 			strings.Join(list, ", ")
 	})
@@ -183,7 +187,7 @@ func byHand(f Findings) []Case {
 		c.For[0].Weight = hint
 		c.For = append(append(c.For, clues(hint, lost[:1])...), clues(0, lost[1:])...)
 		if dead := hopSilent(f, c.Peer, c.Family); len(dead) > 0 {
-			c.Says += ": " + dead[0].Facts.Str(checks.FactPlace)
+			c.Says += ": " + dead[0].Facts.Str(firewall.FactPlace)
 			c.For = append(clues(proof, dead[:1]), c.For...)
 		}
 		out = append(out, c)
@@ -194,7 +198,7 @@ func byHand(f Findings) []Case {
 // hopSilent are the pings to pods of another node that are lost because the next hop does not answer ARP or neighbour
 // discovery, as the kernel counts.
 func hopSilent(f Findings, node string, family int) []Finding {
-	return keep(f.With(checks.PacketDrops.ID, checks.FactPlaceKind, checks.PlaceNeighbour), func(r Finding) bool {
+	return keep(f.With(firewall.PacketDrops.ID, firewall.FactPlaceKind, firewall.PlaceNeighbour), func(r Finding) bool {
 		return r.Status == probe.Fail && nodeOf(r) == node && familyOf(r) == family
 	})
 }
@@ -202,7 +206,7 @@ func hopSilent(f Findings, node string, family int) []Finding {
 // podsOn are the pings from this node to pods of another one in a family: those that nobody answered, and those
 // that came back.
 func podsOn(f Findings, node string, family int) (lost, answer []Finding) {
-	for _, r := range f.Of(checks.PodPing.ID) {
+	for _, r := range f.Of(pod.PodPing.ID) {
 		switch {
 		case r.From != "" || nodeOf(r) != node || familyOf(r) != family:
 		case r.Status == probe.Fail && reasonOf(r) == "":
@@ -224,11 +228,11 @@ var routeNotInKernel = &Rule{
 			"ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodePing.ID, checks.BGPPort.ID},
+	RuledOut: []string{link.NodePing.ID, bgp.BGPPort.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.RouteBlocks.ID) {
-			known := listOf(r, checks.FactInBIRD)
+		for _, r := range f.Failed(route.RouteBlocks.ID) {
+			known := listOf(r, route.FactInBIRD)
 			if len(known) == 0 {
 				continue
 			}
@@ -236,9 +240,9 @@ var routeNotInKernel = &Rule{
 				About: r.Target, Family: familyOf(r), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
 				Says: fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
 			}
-			for _, s := range f.Of(checks.BGPSession.ID) {
-				switch state := s.Facts.Str(checks.FactKernelState); {
-				case familyOf(s) != familyOf(r) || s.Facts.Str(checks.FactPeer) != "":
+			for _, s := range f.Of(bgp.BGPSession.ID) {
+				switch state := s.Facts.Str(bgp.FactKernelState); {
+				case familyOf(s) != familyOf(r) || s.Facts.Str(bgp.FactPeer) != "":
 				case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
 					c.For = append(c.For, clues(hint, []Finding{s})...)
 				case state != "":

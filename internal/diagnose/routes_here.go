@@ -5,8 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -25,12 +31,12 @@ Told from a pod that is ill by its interface, which is there; from a broken path
 		OnlyIf: []probe.Conditional{{If: "the first command still shows no route by a cali* interface", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; " + restartRadius,
 	},
-	RuledOut: []string{checks.RouteBlocks.ID, checks.NodePing.ID, checks.KubeProxyHealth.ID},
+	RuledOut: []string{route.RouteBlocks.ID, link.NodePing.ID, service.KubeProxyHealth.ID},
 	Explains: []string{"service-path-broken", "peer-nodeports", "peer-pods", "dns-down", "policy-forbids"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.RoutePods.ID) {
-			pods := slices.Concat(listOf(r, checks.FactNoRoute), listOf(r, checks.FactWrong))
+		for _, r := range f.Failed(route.RoutePods.ID) {
+			pods := slices.Concat(listOf(r, route.FactNoRoute), listOf(r, route.FactWrong))
 			if len(pods) == 0 {
 				continue
 			}
@@ -40,7 +46,7 @@ Told from a pod that is ill by its interface, which is there; from a broken path
 				Args: map[string]Arg{"address": addressArg(address)},
 				Says: fmt.Sprintf("packets to %s do not get into the pod: %s", strings.Join(pods, ", "), r.Saw),
 			}
-			if down := listOf(r, checks.FactDown); len(down) > 0 {
+			if down := listOf(r, route.FactDown); len(down) > 0 {
 				c.Says = fmt.Sprintf("the interface of %s on {node} is down, and its route went with it: %s",
 					countOf(float64(len(down)), "pod"), r.Saw)
 				c.Args["device"], c.Fix = deviceArg(down[0]), podInterfaceUp
@@ -67,8 +73,8 @@ var podInterfaceUp = &probe.Fix{
 // those of services, which may have a server there.
 func ofPods(f Findings, family int, pods []string) []Cover {
 	var out []Cover
-	services := []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID,
-		checks.DNSExternal.ID, checks.DatastoreLatency.ID}
+	services := []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID,
+		dns.DNSExternal.ID, datastore.DatastoreLatency.ID}
 	for _, r := range f.where(func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown }) {
 		inside := r.From != "" && slices.ContainsFunc(pods,
 			func(pod string) bool { return strings.HasPrefix(pod, r.From+" ") })
@@ -96,20 +102,20 @@ Told from a broken tunnel by the device, which is in order; from BGP, which has 
 		OnlyIf: []probe.Conditional{{If: "the first command still shows no route", Manifest: []string{restartCalico}}},
 		Radius: "reading changes nothing; " + restartRadius,
 	},
-	RuledOut: []string{checks.OverlayTunnels.ID, checks.NodePing.ID, checks.FelixLive.ID},
+	RuledOut: []string{overlay.OverlayTunnels.ID, link.NodePing.ID, felix.FelixLive.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered", "peer-nodeports"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, r := range f.Failed(checks.RouteBlocks.ID) {
-			blocks := listOf(r, checks.FactByFelix)
-			if len(blocks) == 0 || len(f.Bad(checks.FelixLive.ID))+len(f.Bad(checks.FelixReady.ID)) > 0 {
+		for _, r := range f.Failed(route.RouteBlocks.ID) {
+			blocks := listOf(r, route.FactByFelix)
+			if len(blocks) == 0 || len(f.Bad(felix.FelixLive.ID))+len(f.Bad(felix.FelixReady.ID)) > 0 {
 				continue // that Felix makes none is what its own rules explain
 			}
 			block, _, _ := strings.Cut(blocks[0], " ")
 			out = append(out, Case{
 				About: r.Target, Family: familyOf(r), Args: map[string]Arg{"block": blockArg(block)},
 				Says:   fmt.Sprintf("Felix makes the route to %s, and the kernel of {node} has none", strings.Join(blocks, ", ")),
-				For:    append(clues(strong, []Finding{r}), clues(hint, good(f, checks.FelixReady.ID))...),
+				For:    append(clues(strong, []Finding{r}), clues(hint, good(f, felix.FelixReady.ID))...),
 				Covers: pathFollows(f, familyOf(r), ""),
 			})
 		}
@@ -143,8 +149,8 @@ Told from a route that somebody else takes away by the settings.`,
 			return nil
 		}
 		c := Case{Says: odd[0].Saw, For: clues(strong, odd)}
-		without := func(r Finding) bool { return len(listOf(r, checks.FactNoRoute)) > 0 }
-		missing := keep(f.Failed(checks.RouteBlocks.ID), without)
+		without := func(r Finding) bool { return len(listOf(r, route.FactNoRoute)) > 0 }
+		missing := keep(f.Failed(route.RouteBlocks.ID), without)
 		if odd[0].Facts.Str(facts.Makers) == probe.MakersNone && len(missing) > 0 {
 			c.For = append(c.For, clues(hint, missing)...)
 			c.Covers = pathFollows(f, 0, "")

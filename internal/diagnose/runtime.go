@@ -5,16 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // runtimeGone is what follows from a runtime that does not answer.
-var runtimeGone = append(aboutService(checks.ServiceContainerd, checks.ServiceDocker, checks.ServiceCRIO,
-	checks.ServiceKubelet), Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
-	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
+var runtimeGone = append(aboutService(logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
+	logs.ServiceKubelet), Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, runtime.DockerHealth.ID,
+	runtime.RuntimeGhosts.ID, kubelet.KubeletHealth.ID, start.InitStall.ID,
 	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart,
 	facts.CheckPodsEnd)...)
 
@@ -38,15 +42,15 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		},
 		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile{together}",
 	},
-	RuledOut: []string{checks.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
+	RuledOut: []string{host.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
-		hung := keep(f.Failed(checks.ContainerdHealth.ID), because(hangs...))
+		hung := keep(f.Failed(runtime.ContainerdHealth.ID), because(hangs...))
 		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool {
 			return r.Target == "tasks" ||
 				r.Target == "cri-status"
 		})
-		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(checks.CRIHealth.ID), because(hangs...)))
-		c := Case{Covers: runtimeGone, Against: clues(hint, f.Bad(checks.NodeLoad.ID))}
+		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(runtime.CRIHealth.ID), because(hangs...)))
+		c := Case{Covers: runtimeGone, Against: clues(hint, f.Bad(host.NodeLoad.ID))}
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
@@ -73,15 +77,15 @@ Told from a containerd that hangs by its socket, which refuses connections. A co
 			"ssh {node} sudo systemctl restart {containerd}"},
 		Radius: "this node only; running containers are found again and stay{together}",
 	},
-	RuledOut: []string{checks.NodeDisk.ID}, Explains: stale,
+	RuledOut: []string{host.NodeDisk.ID}, Explains: stale,
 	Match: func(f Findings) []Case {
-		dead := keep(f.Failed(checks.ContainerdHealth.ID), because("refused", "missing"))
+		dead := keep(f.Failed(runtime.ContainerdHealth.ID), because("refused", "missing"))
 		if len(dead) == 0 {
 			return containerdUnheard(f)
 		}
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
-			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID),
+			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(runtime.CRIHealth.ID),
 				because("refused", "missing"))),
 				clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
@@ -105,20 +109,20 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		without := keep(f.Failed(checks.ContainerdHealth.ID), because("unimplemented"))
+		without := keep(f.Failed(runtime.ContainerdHealth.ID), because("unimplemented"))
 		if len(without) == 0 {
 			return withoutCRIByKubelet(f)
 		}
-		says, line := without[0].Saw, serviceWrites(f, checks.ServiceContainerd, logs.SaysPlugin)
+		says, line := without[0].Saw, serviceWrites(f, logs.ServiceContainerd, logs.SaysPlugin)
 		if len(line) > 0 {
 			says += "; " + line[0].Saw
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + says,
-			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID),
+			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, runtime.ContainerdHealth.ID),
 				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime)), clues(hint, line)),
 			// Behind docker nobody asks that part.
-			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
+			Against: clues(strong, good(f, runtime.DockerHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -137,21 +141,21 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		},
 		Radius: "this node only; containers outlive containerd. Restarting Docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
 	},
-	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID},
+	Wants: []string{runtime.ContainerdHealth.ID}, RuledOut: []string{service.KubeProxyHealth.ID},
 	Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
-		ping := keep(good(f, checks.DockerHealth.ID), about("_ping"))
-		info := keep(f.Failed(checks.DockerHealth.ID), about("info"))
+		ping := keep(good(f, runtime.DockerHealth.ID), about("_ping"))
+		info := keep(f.Failed(runtime.DockerHealth.ID), about("info"))
 		if len(ping) == 0 || len(info) == 0 {
 			return nil
 		}
-		behind := keep(f.Failed(checks.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
+		behind := keep(f.Failed(runtime.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
 			For: slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind),
-				clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
+				clues(hint, f.Failed(runtime.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
-			Against: clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
+			Against: clues(hint, keep(good(f, runtime.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
 	},
 }
@@ -169,9 +173,9 @@ var dockerHangs = &Rule{
 		},
 		Radius: "this node only; without live-restore ('docker info' says so) a restart of docker stops all containers of the node: drain it first",
 	},
-	RuledOut: []string{checks.ContainerdHealth.ID}, Explains: append([]string{"runtime-hangs"}, stale...),
+	RuledOut: []string{runtime.ContainerdHealth.ID}, Explains: append([]string{"runtime-hangs"}, stale...),
 	Match: func(f Findings) []Case {
-		ping := slices.DeleteFunc(f.Failed(checks.DockerHealth.ID), func(r Finding) bool { return r.Target == "info" })
+		ping := slices.DeleteFunc(f.Failed(runtime.DockerHealth.ID), func(r Finding) bool { return r.Target == "info" })
 		if len(ping) == 0 {
 			return nil
 		}
@@ -200,8 +204,8 @@ var runtimeHangs = &Rule{
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		bad := keep(f.Failed(checks.CRIHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
-		if len(bad) == 0 || len(f.Failed(checks.ContainerdHealth.ID)) > 0 {
+		bad := keep(f.Failed(runtime.CRIHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
+		if len(bad) == 0 || len(f.Failed(runtime.ContainerdHealth.ID)) > 0 {
 			return nil
 		}
 		return []Case{{
@@ -209,7 +213,7 @@ var runtimeHangs = &Rule{
 			For: slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)),
 				clues(hint, slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
-			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
+			Against: clues(hint, good(f, runtime.CRIHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -233,22 +237,22 @@ Told from a frozen containerd by what of it still answers.`,
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		tasks := keep(f.Failed(checks.ContainerdHealth.ID), about("tasks"))
-		if len(tasks) == 0 || len(keep(good(f, checks.ContainerdHealth.ID), about("version"))) == 0 {
+		tasks := keep(f.Failed(runtime.ContainerdHealth.ID), about("tasks"))
+		if len(tasks) == 0 || len(keep(good(f, runtime.ContainerdHealth.ID), about("version"))) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: "containerd on {node} answers, and the list of what runs does not come: a shim holds it up",
-			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(checks.RuntimeGhosts.ID))), Covers: runtimeGone,
+			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(runtime.RuntimeGhosts.ID))), Covers: runtimeGone,
 		}
-		if shims := listOf(tasks[0], checks.FactShims); len(shims) > 0 {
+		if shims := listOf(tasks[0], runtime.FactShims); len(shims) > 0 {
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers",
 				strings.Join(shims, ", "))
 			c.For[0].Weight = proof
 		}
-		if ghosts := f.Failed(checks.RuntimeGhosts.ID); len(ghosts) > 0 {
+		if ghosts := f.Failed(runtime.RuntimeGhosts.ID); len(ghosts) > 0 {
 			c.Says += fmt.Sprintf("; %s is called running and has no process",
-				strings.Join(listOf(ghosts[0], checks.FactGhosts), ", "))
+				strings.Join(listOf(ghosts[0], runtime.FactGhosts), ", "))
 		}
 		return []Case{c}
 	},
@@ -278,16 +282,16 @@ Told from an init container that hangs by its process: that one is there, and in
 	},
 	Explains: []string{"upgrade-ipam-stuck", "install-cni-fails"},
 	Match: func(f Findings) []Case {
-		ghosts := f.Failed(checks.RuntimeGhosts.ID)
+		ghosts := f.Failed(runtime.RuntimeGhosts.ID)
 		if len(ghosts) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s",
-					strings.Join(listOf(ghosts[0], checks.FactGhosts), ", ")),
+					strings.Join(listOf(ghosts[0], runtime.FactGhosts), ", ")),
 				For: slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
 		// The API's word against what is on the node: that container's program is known.
-		api, none := initByAPI(f), good(f, checks.InitStall.ID)
+		api, none := initByAPI(f), good(f, start.InitStall.ID)
 		if len(api) == 0 || len(none) == 0 || api[0].Status != probe.Fail || len(f.Failed(facts.CheckNodeLease)) > 0 {
 			return nil
 		}
@@ -296,7 +300,7 @@ Told from an init container that hangs by its process: that one is there, and in
 			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
 			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: notStarted,
 			// The runtime itself knows a living process for each.
-			Against: clues(strong, good(f, checks.RuntimeGhosts.ID)),
+			Against: clues(strong, good(f, runtime.RuntimeGhosts.ID)),
 		}}
 	},
 }
@@ -328,7 +332,7 @@ var runtimeStuck = &Rule{
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets; --via kubelet has the kubelet's own lines about it. Containers that are shown as Running may have ended long ago.
 Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and starts no pods either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix:   askRuntime(""),
-	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
+	Wants: []string{runtime.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		placed, said := slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec), kubeletSaid(f,
 			facts.UnreadyRuntime, facts.UnreadyPLEG)
@@ -340,10 +344,10 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		if saidWhy(f) {
 			placed, idle = nil, nil
 		}
-		logs := slices.Concat(serviceWrites(f, checks.ServiceKubelet, logs.SaysRuntimeDown),
-			keep(f.Bad(checks.KubeletHealth.ID), about(checks.TargetRuntime)))
-		if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
-			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
+		logs := slices.Concat(serviceWrites(f, logs.ServiceKubelet, logs.SaysRuntimeDown),
+			keep(f.Bad(kubelet.KubeletHealth.ID), about(probe.TargetRuntime)))
+		if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(runtime.ContainerdHealth.ID) ||
+			f.Answered(runtime.CRIHealth.ID) || f.Answered(runtime.DockerHealth.ID) {
 			return nil
 		}
 		c := Case{
@@ -384,7 +388,7 @@ func kubeletSaid(f Findings, wanted ...string) []Finding {
 }
 
 func socketOf(r Finding) string {
-	if s := r.Facts.Str(checks.FactSocket); s != "" {
+	if s := r.Facts.Str(probe.FactSocket); s != "" {
 		return s
 	}
 	return "its socket"

@@ -4,8 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -24,9 +25,9 @@ Told from an API server that refuses by these words, which are HTTP's alone, and
 			Manifest: []string{"ssh {node} 'sudo systemctl daemon-reload && sudo systemctl restart {runtime}'"}}},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. restarting Docker's containerd stops them unless live-restore is set{together}",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID}, Explains: []string{"cni-plugin-fails"},
+	RuledOut: []string{datastore.DatastoreLatency.ID}, Explains: []string{"cni-plugin-fails"},
 	Match: func(f Findings) []Case {
-		set := keep(f.Of(checks.CNIToken.ID), about(checks.TargetRuntimeProxy))
+		set := keep(f.Of(cni.CNIToken.ID), about(cni.TargetRuntimeProxy))
 		plugin := waitingPods(f, facts.StartsCNI)
 		pods := keep(plugin, func(r Finding) bool { return r.Facts.Str(facts.Obstacle) == facts.ObstacleProxy })
 		weight := hint

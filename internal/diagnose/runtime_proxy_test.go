@@ -3,8 +3,8 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -12,7 +12,7 @@ import (
 // them and sure by both.
 func TestRuntimeProxy(t *testing.T) {
 	t.Parallel()
-	set := of(checks.CNIToken.ID, checks.TargetRuntimeProxy, probe.Found(probe.Info, "containerd has a proxy"))
+	set := of(cni.CNIToken.ID, cni.TargetRuntimeProxy, probe.Found(probe.Info, "containerd has a proxy"))
 	said := func(words string) probe.Result {
 		s := facts.SandboxFailed(`Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": ` + words)
 		return s.On(of(facts.CheckPodsStart, s.Starts, probe.Found(probe.Fail, "2 pods wait: %s", s.Message))).

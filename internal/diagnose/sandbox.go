@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -51,7 +52,7 @@ Told from an image of the pod's own by the event, which is about the sandbox.`,
 		},
 		Radius: "this node only; the kubelet tries again within seconds",
 	},
-	RuledOut: []string{checks.NodeDisk.ID}, Explains: withoutSandbox,
+	RuledOut: []string{host.NodeDisk.ID}, Explains: withoutSandbox,
 	Match: func(f Findings) []Case {
 		pods, image := obstructed(f, facts.ObstaclePauseImage)
 		if len(pods) == 0 {
@@ -90,7 +91,7 @@ Told from a runtime that hangs by its words.`,
 			Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}}},
 		Radius: "this node only; a kubelet whose driver is changed makes its pods' cgroups anew: drain the node first then",
 	},
-	RuledOut: []string{checks.NodeDisk.ID}, Explains: withoutSandbox,
+	RuledOut: []string{host.NodeDisk.ID}, Explains: withoutSandbox,
 	Match: func(f Findings) []Case {
 		pods, _ := obstructed(f, facts.ObstacleCgroupDriver)
 		if len(pods) == 0 {
@@ -155,7 +156,7 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		},
 		Radius: "reading changes nothing, and an image that is removed stays in use where it runs; the empty store stops every pod of this node, and each image is pulled again, calico-node's and the pause image too: make sure that the registry answers first",
 	},
-	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
+	RuledOut: []string{host.NodeDisk.ID, runtime.CRIHealth.ID},
 	Explains: append([]string{"pause-image-missing", "calico-image", "container-not-started", "probe-image"},
 		withoutSandbox...),
 	Match: func(f Findings) []Case {
@@ -177,7 +178,7 @@ Told from a registry that lacks an image by these words, which are the store's, 
 
 // runtimeLogs is what the runtime's own log has of this.
 func runtimeLogs(f Findings, signature string) []Finding {
-	return keep(f.With(checks.DaemonLog.ID, checks.FactSignature, signature), about(checks.ServiceContainerd))
+	return keep(f.With(logs.DaemonLog.ID, logs.FactSignature, signature), about(logs.ServiceContainerd))
 }
 
 // storeDiskFix is that of a store whose disk fails.
@@ -205,7 +206,7 @@ Told from a container whose own program is missing by the name in the message, w
 		},
 		Radius: "this node only; runc is started anew for each container, so running ones are not touched. A package of containerd or Docker may restart its service",
 	},
-	RuledOut: []string{checks.NodeDisk.ID, checks.NodeMemory.ID, checks.CRIHealth.ID},
+	RuledOut: []string{host.NodeDisk.ID, host.NodeMemory.ID, runtime.CRIHealth.ID},
 	Explains: append([]string{"container-not-started"}, withoutSandbox...),
 	Match: func(f Findings) []Case {
 		pods, program := obstructed(f, facts.ObstacleOCI)
@@ -234,7 +235,7 @@ Told from a CNI plugin that fails by the words: the runtime names the plugin the
 		Manifest: []string{lookAtPods, sandboxLogs, "ssh {node} df -h /var/lib /run"},
 		Radius:   onlyReads,
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.NodeDisk.ID},
+	RuledOut: []string{runtime.CRIHealth.ID, host.NodeDisk.ID},
 	Match: func(f Findings) []Case {
 		return quotedPods(waitingPods(f, facts.StartsSandbox, facts.StartsContainer), "get no sandbox or container from the runtime")
 	},
@@ -251,7 +252,7 @@ It is quoted as it is where no other cause explains it.`,
 			"ssh {node} 'df -h /var/lib/kubelet; df -i /var/lib/kubelet'"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.NodeDisk.ID, checks.CRIHealth.ID},
+	RuledOut: []string{host.NodeDisk.ID, runtime.CRIHealth.ID},
 	Match: func(f Findings) []Case {
 		return quotedPods(waitingPods(f, facts.StartsVolume), "wait for a volume")
 	},

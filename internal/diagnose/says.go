@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -68,16 +69,16 @@ Told from a crash by the line it ends with, which names the setting.`,
 			return nil
 		}
 		c := logged(f, "does not accept a setting", lines)
-		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysNoAddress {
-			for _, r := range f.Bad(checks.IPAutodetect.ID) { // which names it
-				method := r.Facts.Str(checks.FactMethod)
-				if method == "" || r.Facts.Str(checks.FactPicked) != "" {
+		if lines[0].Facts.Str(logs.FactSignature) == logs.SaysNoAddress {
+			for _, r := range f.Bad(link.IPAutodetect.ID) { // which names it
+				method := r.Facts.Str(link.FactMethod)
+				if method == "" || r.Facts.Str(link.FactPicked) != "" {
 					continue
 				}
 				c.Says = fmt.Sprintf("calico-node on {node} finds no address by the method that it is given (IP_AUTODETECTION_METHOD %s): %s",
-					method, lines[0].Facts.Str(checks.FactLine))
+					method, lines[0].Facts.Str(logs.FactLine))
 				c.For = append(c.For, clues(0, []Finding{r})...)
-				c.Covers = append(c.Covers, Covers(checks.IPAutodetect.ID, facts.CheckIPRegistered)...)
+				c.Covers = append(c.Covers, Covers(link.IPAutodetect.ID, facts.CheckIPRegistered)...)
 				break
 			}
 		}
@@ -89,7 +90,7 @@ Told from a crash by the line it ends with, which names the setting.`,
 // ended too, and no more than a hint where the API says that calico-node has run ever since it began.
 func logged(f Findings, what string, lines []Finding) Case {
 	r := lines[0]
-	container, line := r.Facts.Str(checks.FactOfContainer), r.Facts.Str(checks.FactLine)
+	container, line := r.Facts.Str(probe.FactOfContainer), r.Facts.Str(logs.FactLine)
 	out := Case{Says: fmt.Sprintf("%s on {node} %s: %s", container, what, line)}
 	weight := hint
 	switch {
@@ -100,14 +101,14 @@ func logged(f Findings, what string, lines []Finding) Case {
 	}
 	out.For = clues(weight, lines)
 	if weight > hint {
-		out.Covers = slices.Concat(Covers(checks.CalicoLog.ID), calicoDown, notStarted)
+		out.Covers = slices.Concat(Covers(logs.CalicoLog.ID), calicoDown, notStarted)
 	}
 	return out
 }
 
 // startsOver tells whether runit may have begun Felix again in a container that goes on: nothing of it is ready.
 func startsOver(f Findings) bool {
-	return len(f.Bad(facts.CheckCalicoPod)) > 0 && len(f.Bad(checks.FelixReady.ID)) > 0
+	return len(f.Bad(facts.CheckCalicoPod)) > 0 && len(f.Bad(felix.FelixReady.ID)) > 0
 }
 
 // restarts tells whether what the API says of calico-node's pod is of a container that ended.
@@ -137,9 +138,9 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 			return lacks(reviewed)
 		}
 		c := logged(f, "is refused by the API server", lines)
-		account := lines[0].Facts.Str(checks.FactWho)
-		if may := lines[0].Facts.Str(checks.FactMay); account != "" && may != "" {
-			c.Says = fmt.Sprintf("account %s may not %s, which %s on {node} needs", account, may, lines[0].Facts.Str(checks.FactOfContainer))
+		account := lines[0].Facts.Str(logs.FactWho)
+		if may := lines[0].Facts.Str(logs.FactMay); account != "" && may != "" {
+			c.Says = fmt.Sprintf("account %s may not %s, which %s on {node} needs", account, may, lines[0].Facts.Str(probe.FactOfContainer))
 		}
 		namespace, name, _ := strings.Cut(account, ":")
 		c.Args = map[string]Arg{"account": checked(account, isName(namespace) && isName(name), "NAMESPACE:NAME")}
@@ -189,7 +190,7 @@ Told from a container that is killed from outside by that line: one that is kill
 		}
 		c := logged(f, "ended", ended[:1])
 		c.For[0].Weight = min(c.For[0].Weight, strong)
-		name := ended[0].Facts.Str(checks.FactOfContainer)
+		name := ended[0].Facts.Str(probe.FactOfContainer)
 		c.Args = map[string]Arg{"container": checked(name, isName(name), "CONTAINER")}
 		return []Case{c}
 	},

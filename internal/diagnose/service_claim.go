@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -38,7 +39,7 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 			weight, covers := strong, []Cover(nil)
 			answered := keep(notPlaced(f, facts.ReasonAttach), func(p Finding) bool { return p.Facts[facts.Answered] == true })
 			if hasPort(r, facts.TakenPorts, kubeletPort) {
-				covers = Covers(checks.NeighbourReach.ID, checks.KubeletHealth.ID, probe.CheckAnswered)
+				covers = Covers(link.NeighbourReach.ID, kubelet.KubeletHealth.ID, probe.CheckAnswered)
 				if len(answered) > 0 { // by something that is no kubelet
 					weight = proof
 				}

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -18,13 +21,13 @@ var serviceHijacked = &Rule{
 	Doc: `Packets pass the nat tables of all firewalls, and the first rule that matches decides. A rule of another program before kube-proxy's sends connections for a Service elsewhere: DNAT or REDIRECT of an ingress agent or a transparent proxy, the chain of a hostPort whose pod is gone (with IPVS it matches every Service of that port, because Service addresses are the node's own), TPROXY, or a route in the table local. kube-proxy reports healthy, its rules are there and the endpoints answer. On-call sees what the wrong server answers: "x509: certificate is valid for node-a, not kubernetes.default.svc" from a kubelet, refused connections, or nothing.
 Told from missing or stale rules of kube-proxy by the kernel's own entry for a connection of the probe, which shows another destination, and by the rule that has that destination.`,
 	Fix:      removeNFTRule,
-	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID},
 	Explains: []string{"service-path-broken"},
 	Match: func(f Findings) []Case {
 		byRule := map[string]int{}
 		var out []Case
-		for _, r := range f.Bad(checks.ServiceDestination.ID) {
-			rule := strings.TrimSpace(r.Facts.Str(checks.FactRule))
+		for _, r := range f.Bad(service.ServiceDestination.ID) {
+			rule := strings.TrimSpace(r.Facts.Str(probe.FactRule))
 			if rule == "" {
 				continue
 			}
@@ -53,16 +56,16 @@ const apiService = "default/kubernetes"
 
 // hijack is a case of serviceHijacked, by the first service that its rule takes.
 func hijack(r Finding) Case {
-	clusterIP, sent, rule := r.Facts.Str(checks.FactService), r.Facts.Str(checks.FactSentTo), r.Facts.Str(checks.FactRule)
+	clusterIP, sent, rule := r.Facts.Str(service.FactService), r.Facts.Str(service.FactSentTo), r.Facts.Str(probe.FactRule)
 	name, _, _ := strings.Cut(r.Target, " ")
-	family, table, _ := strings.Cut(r.Facts.Str(checks.FactRawTable), " ")
-	chain, wall, means := r.Facts.Str(checks.FactChain), r.Facts.Str(checks.FactWall), r.Facts.Str(checks.FactMeans)
+	family, table, _ := strings.Cut(r.Facts.Str(probe.FactRawTable), " ")
+	chain, wall, means := r.Facts.Str(probe.FactChain), r.Facts.Str(service.FactWall), r.Facts.Str(service.FactMeans)
 	to, _ := netip.ParseAddrPort(sent)
 	at, _ := netip.ParseAddrPort(clusterIP)
 	c := Case{About: clusterIP, Family: familyOf(r), Args: map[string]Arg{
 		"table":   checked(family+" "+table, isWord(family) && isWord(table), "FAMILY TABLE"),
 		"inchain": checked(chain, isWord(chain), "CHAIN"), "iptable": checked(table, isWord(table), "TABLE"),
-		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, checks.FactHandle)),
+		"family": numberArg(float64(familyOf(r))), "handle": numberArg(num([]Finding{r}, service.FactHandle)),
 		"iptables": own(iptablesOf(wall, family)),
 		"sent":     addressArg(to.Addr().String()),
 		"service":  addressArg(at.Addr().String()),
@@ -70,7 +73,7 @@ func hijack(r Finding) Case {
 	c.Says = fmt.Sprintf("{node} sends connections for %s (Service %s) to %s, which is not an endpoint of that Service: %s rule %q",
 		clusterIP, name, sent, wall, rule)
 	switch {
-	case means == checks.MeansRoute:
+	case means == service.MeansRoute:
 		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", clusterIP, name, rule)
 		c.Args["localroute"] = networkArg(rule)
 		c.Fix = &removeLocalRoute
@@ -128,19 +131,19 @@ func takenFrom(r Finding) []Cover {
 	name, _, _ := strings.Cut(r.Target, " ")
 	switch name {
 	case apiService:
-		return slices.Concat(serviceless, calicoDown, Covers(checks.CalicoErrors.ID, checks.KubeLog.ID))
+		return slices.Concat(serviceless, calicoDown, Covers(logs.CalicoErrors.ID, logs.KubeLog.ID))
 	case "DNS":
-		return Covers(checks.DNSCluster.ID, checks.DNSExternal.ID)
+		return Covers(dns.DNSCluster.ID, dns.DNSExternal.ID)
 	}
-	return []Cover{{Check: checks.ServiceClusterIP.ID, About: name}, {Check: checks.ServiceNodePort.ID, About: name}}
+	return []Cover{{Check: service.ServiceClusterIP.ID, About: name}, {Check: service.ServiceNodePort.ID, About: name}}
 }
 
 // hijackShows is what on-call sees of it: the last words of calico-node, and how the service answers.
 func hijackShows(f Findings, r Finding) []Finding {
 	if !strings.HasPrefix(r.Target, apiService+" ") {
-		return toService(f.Failed(checks.DNSCluster.ID))
+		return toService(f.Failed(dns.DNSCluster.ID))
 	}
-	return slices.Concat(logLines(f, logs.SaysCertificate), toService(f.Failed(checks.DatastoreLatency.ID)))
+	return slices.Concat(logLines(f, logs.SaysCertificate), toService(f.Failed(datastore.DatastoreLatency.ID)))
 }
 
 // Who adds such a rule leaves its destination in a file.

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestNetworkArg wants nothing of a route that a node writes in a command but a network or an address.
@@ -17,9 +18,9 @@ func TestNetworkArg(t *testing.T) {
 	} {
 		f := Findings{Node: "worker-3"}
 		f.Add(probe.Event{Type: probe.EventResult, Node: "worker-3", Way: "pod", Result: &probe.Result{
-			Check: checks.ServiceDestination.ID, Target: "default/kubernetes 10.96.0.1:443 tcp", Status: probe.Fail,
-			Facts: probe.Facts{checks.FactService: "10.96.0.1:443", checks.FactSentTo: "10.96.0.1:443",
-				checks.FactRule: route, checks.FactMeans: checks.MeansRoute}}})
+			Check: service.ServiceDestination.ID, Target: "default/kubernetes 10.96.0.1:443 tcp", Status: probe.Fail,
+			Facts: probe.Facts{service.FactService: "10.96.0.1:443", service.FactSentTo: "10.96.0.1:443",
+				probe.FactRule: route, service.FactMeans: service.MeansRoute}}})
 		for _, c := range Explain(f, Rules()).Causes {
 			for _, block := range c.Fix.Blocks() {
 				text := strings.Join(block.Commands, "\n")
@@ -37,9 +38,9 @@ func TestManyUnreached(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "b"}
 	for i := range 20_000 {
-		facts := probe.Facts{probe.FactNode: "b", checks.FactPort: 10250, checks.FactFamily: 4, "i": i}
+		facts := probe.Facts{probe.FactNode: "b", probe.FactPort: 10250, probe.FactFamily: 4, "i": i}
 		f.Add(probe.Event{Type: probe.EventResult, Node: "a", Way: "neighbour",
-			Result: &probe.Result{Check: checks.NeighbourReach.ID, Target: "b tcp 10250", Status: probe.Fail, Facts: facts}})
+			Result: &probe.Result{Check: link.NeighbourReach.ID, Target: "b tcp 10250", Status: probe.Fail, Facts: facts}})
 	}
 	if n := len(Unreached(f)); n == 0 || n > mostBad {
 		t.Errorf("%d results are read", n)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -14,7 +16,7 @@ import (
 func aboutService(names ...string) []Cover {
 	var out []Cover
 	for _, name := range names {
-		out = append(out, Cover{Check: checks.DaemonLog.ID, About: name})
+		out = append(out, Cover{Check: logs.DaemonLog.ID, About: name})
 	}
 	return out
 }
@@ -24,7 +26,7 @@ func endWeight(line Finding, down bool) int {
 	switch {
 	case !down:
 		return hint
-	case line.Facts.Str(checks.FactSignature) == "", line.Facts[checks.FactByTag] == true:
+	case line.Facts.Str(logs.FactSignature) == "", line.Facts[logs.FactByTag] == true:
 		return strong
 	}
 	return proof
@@ -50,17 +52,17 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 	},
 	Explains: []string{"kubelet-dead", "kubelet-restarts", "kubelet-silent", "runtime-stuck", "kubelet-cut-off"},
 	Match: func(f Findings) []Case {
-		lines := serviceEnds(f, checks.ServiceKubelet)
+		lines := serviceEnds(f, logs.ServiceKubelet)
 		if len(lines) == 0 || shownElsewhere(f, lines[0]) {
 			return nil
 		}
 		here, lease := kubeletHere(f), f.Failed(facts.CheckNodeLease)
 		var fix *probe.Fix
-		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysState {
+		if lines[0].Facts.Str(logs.FactSignature) == logs.SaysState {
 			fix = &managerState
 		}
 		says, up := fmt.Sprintf("the kubelet on {node} does not stay up: %s", lines[0].Saw), runtimeAnswers(f)
-		if lines[0].Facts.Str(checks.FactSignature) == logs.SaysNoRuntime && len(up) > 0 {
+		if lines[0].Facts.Str(logs.FactSignature) == logs.SaysNoRuntime && len(up) > 0 {
 			says += fmt.Sprintf("; the runtime itself answers at %s, so the kubelet is set to ask at another socket (containerRuntimeEndpoint)", socketOf(up[0]))
 			fix = &otherSocket
 		}
@@ -84,11 +86,11 @@ Told from a kubelet that ends for another reason by the file and the configurati
 	Fix:      managerState,
 	Explains: []string{"kubelet-dead", "kubelet-restarts", "kubelet-silent"},
 	Match: func(f Findings) []Case {
-		differs := keep(f.Bad(checks.KubeletHealth.ID), func(r Finding) bool { return r.Target == checks.TargetState })
+		differs := keep(f.Bad(kubelet.KubeletHealth.ID), func(r Finding) bool { return r.Target == kubelet.TargetState })
 		if len(differs) == 0 {
 			return nil
 		}
-		c := Case{For: clues(strong, differs), Covers: []Cover{{Check: checks.KubeletHealth.ID, About: checks.TargetState}},
+		c := Case{For: clues(strong, differs), Covers: []Cover{{Check: kubelet.KubeletHealth.ID, About: kubelet.TargetState}},
 			Says: "the kubelet of {node} ends when it next starts: " + differs[0].Saw}
 		if here := kubeletHere(f); here.dead() || differs[0].Status == probe.Fail {
 			c.For = append(clues(proof, differs), clues(0, here.refused)...)
@@ -100,7 +102,7 @@ Told from a kubelet that ends for another reason by the file and the configurati
 
 // runtimeAnswers are the answers of a runtime that is well on its socket.
 func runtimeAnswers(f Findings) []Finding {
-	return slices.Concat(good(f, checks.CRIHealth.ID), good(f, checks.ContainerdHealth.ID))
+	return slices.Concat(good(f, runtime.CRIHealth.ID), good(f, runtime.ContainerdHealth.ID))
 }
 
 // otherSocket is kubernetes/kubernetes#110352: a kubelet that asks where no runtime is.
@@ -141,15 +143,15 @@ var managerState = probe.Fix{
 // shownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
 func shownElsewhere(f Findings, line Finding) bool {
 	seen := map[string][]Finding{
-		logs.SaysSwapOn:       f.Failed(checks.NodeSwap.ID),
-		logs.SaysCertificate:  f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
-		logs.SaysNoKubeconfig: f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired),
-		logs.SaysDiskFull:     f.Failed(checks.NodeDisk.ID),
-		logs.SaysReadOnly:     f.Failed(checks.NodeDisk.ID),
-		logs.SaysNoRuntime: slices.Concat(f.Failed(checks.ContainerdHealth.ID), f.Failed(checks.CRIHealth.ID),
-			f.Failed(checks.DockerHealth.ID)),
+		logs.SaysSwapOn:       f.Failed(host.NodeSwap.ID),
+		logs.SaysCertificate:  f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.SaysNoKubeconfig: f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.SaysDiskFull:     f.Failed(host.NodeDisk.ID),
+		logs.SaysReadOnly:     f.Failed(host.NodeDisk.ID),
+		logs.SaysNoRuntime: slices.Concat(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.CRIHealth.ID),
+			f.Failed(runtime.DockerHealth.ID)),
 	}
-	return len(seen[line.Facts.Str(checks.FactSignature)]) > 0
+	return len(seen[line.Facts.Str(logs.FactSignature)]) > 0
 }
 
 // runtimeEnds is a container runtime that says itself why it ends.
@@ -174,9 +176,9 @@ Told from one that was killed or stopped by that line; from a full disk, which h
 		gone := []string{"refused", "missing"}
 		var out []Case
 		for service, down := range map[string][]Finding{
-			checks.ServiceContainerd: keep(f.Failed(checks.ContainerdHealth.ID), because(gone...)),
-			checks.ServiceDocker:     keep(f.Failed(checks.DockerHealth.ID), because(gone...)),
-			checks.ServiceCRIO:       keep(f.Failed(checks.CRIHealth.ID), because(gone...)),
+			logs.ServiceContainerd: keep(f.Failed(runtime.ContainerdHealth.ID), because(gone...)),
+			logs.ServiceDocker:     keep(f.Failed(runtime.DockerHealth.ID), because(gone...)),
+			logs.ServiceCRIO:       keep(f.Failed(runtime.CRIHealth.ID), because(gone...)),
 		} {
 			lines := serviceEnds(f, service)
 			if len(lines) == 0 || shownElsewhere(f, lines[0]) {
@@ -186,8 +188,8 @@ Told from one that was killed or stopped by that line; from a full disk, which h
 				About: service, Says: fmt.Sprintf("%s on {node} does not stay up: %s", service, lines[0].Saw),
 				For: slices.Concat(clues(endWeight(lines[0], len(down) > 0), lines), clues(0, down)), Covers: runtimeGone,
 			}
-			if service == checks.ServiceContainerd {
-				c.Against = clues(strong, good(f, checks.ContainerdHealth.ID)) // it has been started since
+			if service == logs.ServiceContainerd {
+				c.Against = clues(strong, good(f, runtime.ContainerdHealth.ID)) // it has been started since
 			}
 			out = append(out, c)
 		}

@@ -3,8 +3,8 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -12,7 +12,7 @@ import (
 // service is seen to be down.
 func TestEndWeight(t *testing.T) {
 	t.Parallel()
-	known := probe.Facts{checks.FactSignature: logs.SaysSwapOn}
+	known := probe.Facts{logs.FactSignature: logs.SaysSwapOn}
 	for name, c := range map[string]struct {
 		facts probe.Facts
 		down  bool
@@ -20,7 +20,7 @@ func TestEndWeight(t *testing.T) {
 	}{
 		"recognised":        {known, true, proof},
 		"not recognised":    {probe.Facts{}, true, strong},
-		"from a syslog":     {probe.Facts{checks.FactSignature: logs.SaysSwapOn, checks.FactByTag: true}, true, strong},
+		"from a syslog":     {probe.Facts{logs.FactSignature: logs.SaysSwapOn, logs.FactByTag: true}, true, strong},
 		"the service is up": {known, false, hint},
 	} {
 		line := Finding{Result: probe.Result{Facts: c.facts}}
@@ -36,8 +36,8 @@ func TestManagerState(t *testing.T) {
 	t.Parallel()
 	for signature, want := range map[string]*probe.Fix{logs.SaysState: &managerState, logs.SaysSwapOn: nil} {
 		f := Findings{Node: "a", All: []Finding{{Node: "a", Result: probe.Result{
-			Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
-			Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: signature}}}}}.indexed()
+			Check: logs.DaemonLog.ID, Status: probe.Fail, Target: logs.ServiceKubelet,
+			Facts: probe.Facts{logs.FactEnded: true, logs.FactSignature: signature}}}}}.indexed()
 		cases := kubeletEnds.Match(f)
 		if len(cases) != 1 || cases[0].Fix != want {
 			t.Errorf("%s: %v", signature, cases)
@@ -50,9 +50,9 @@ func TestOtherSocket(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[probe.Status]*probe.Fix{probe.OK: &otherSocket, probe.Skip: nil} {
 		f := Findings{Node: "a", All: []Finding{
-			{Node: "a", Result: probe.Result{Check: checks.DaemonLog.ID, Status: probe.Fail, Target: checks.ServiceKubelet,
-				Facts: probe.Facts{checks.FactEnded: true, checks.FactSignature: logs.SaysNoRuntime}}},
-			{Node: "a", Result: probe.Result{Check: checks.CRIHealth.ID, Status: status, Target: "version"}},
+			{Node: "a", Result: probe.Result{Check: logs.DaemonLog.ID, Status: probe.Fail, Target: logs.ServiceKubelet,
+				Facts: probe.Facts{logs.FactEnded: true, logs.FactSignature: logs.SaysNoRuntime}}},
+			{Node: "a", Result: probe.Result{Check: runtime.CRIHealth.ID, Status: status, Target: "version"}},
 		}}.indexed()
 		if cases := kubeletEnds.Match(f); len(cases) != 1 || cases[0].Fix != want {
 			t.Errorf("%s: %v", status, cases)

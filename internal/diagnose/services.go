@@ -5,29 +5,35 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // serviceless is what a node shows on which services do not work.
 var serviceless = Covers(
-	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-	checks.DatastoreLatency.ID,
-	checks.KubeProxyHealth.ID, checks.InitStall.ID,
+	service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+	datastore.DatastoreLatency.ID,
+	service.KubeProxyHealth.ID, start.InitStall.ID,
 )
 
 // brokenPath are the findings that a service's address does not answer while a server
 // behind it does, in its family and by its transport; the first of answering is behind
 // the first of broken.
 func brokenPath(f Findings) (broken, answering []Finding) {
-	for _, id := range []string{checks.DatastoreLatency.ID, checks.DNSCluster.ID} {
+	for _, id := range []string{datastore.DatastoreLatency.ID, dns.DNSCluster.ID} {
 		for _, service := range toService(f.Failed(id)) {
 			behind := keep(toServers(f.Of(id)), func(r Finding) bool {
-				good := r.Status == probe.OK || r.Status == probe.Warn && id == checks.DatastoreLatency.ID
+				good := r.Status == probe.OK || r.Status == probe.Warn && id == datastore.DatastoreLatency.ID
 				return good && familyOf(r) == familyOf(service) &&
-					r.Facts.Str(checks.FactTransport) == service.Facts.Str(checks.FactTransport)
+					r.Facts.Str(probe.FactTransport) == service.Facts.Str(probe.FactTransport)
 			})
 			if len(behind) == 0 {
 				continue
@@ -89,15 +95,15 @@ var kubeProxyRulesLost = &Rule{
 	Title: "kube-proxy's rules are missing or stale in the kernel, and it has not noticed",
 	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away; another program that loads a table of the same name, or a frozen kube-proxy, leaves rules for pods that are gone. In the mode iptables kube-proxy looks for its rules every half a minute, in the others perhaps not before a service changes. It calls itself healthy all the while, and services do not work from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
 Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
-	Fix: kubeProxyFix, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID},
+	Fix: kubeProxyFix, RuledOut: []string{link.NodeUplink.ID, link.NodePing.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
 	Match: func(f Findings) []Case {
 		broken, direct := brokenPath(f)
-		says, weight, lost := "", proof, keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
+		says, weight, lost := "", proof, keep(f.Failed(service.KubeProxyHealth.ID), about(service.TargetServices))
 		switch {
 		case len(lost) > 0:
 			says = lost[0].Saw
-		case len(broken) > 0 && f.Fine(checks.KubeProxyHealth.ID):
+		case len(broken) > 0 && f.Fine(service.KubeProxyHealth.ID):
 			if lost = wrongRules(f); len(lost) < 2 { // one service's endpoints may just have changed
 				return nil
 			}
@@ -116,10 +122,10 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 // wrongRules returns a finding of each service whose connections kube-proxy's rules do not lead to an endpoint.
 func wrongRules(f Findings) []Finding {
 	var out []Finding
-	for _, reason := range []string{checks.ReasonUntranslated, checks.ReasonNoEndpoint} {
-		for _, r := range f.With(checks.ServiceDestination.ID, probe.FactReason, reason) {
+	for _, reason := range []string{service.ReasonUntranslated, service.ReasonNoEndpoint} {
+		for _, r := range f.With(service.ServiceDestination.ID, probe.FactReason, reason) {
 			same := func(o Finding) bool {
-				return o.Facts.Str(checks.FactService) == r.Facts.Str(checks.FactService)
+				return o.Facts.Str(service.FactService) == r.Facts.Str(service.FactService)
 			}
 			if !slices.ContainsFunc(out, same) {
 				out = append(out, r)
@@ -146,14 +152,14 @@ Told from one that has died by its port, which takes connections; from rules tha
 	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
 	Match: func(f Findings) []Case {
 		var stuck []Finding
-		for _, r := range f.Failed(checks.KubeProxyHealth.ID) {
-			if code, _ := r.Facts.Num(checks.FactCode); r.Target == "" && (code >= 500 || reasonOf(r) == "timeout") {
+		for _, r := range f.Failed(service.KubeProxyHealth.ID) {
+			if code, _ := r.Facts.Num(probe.FactCode); r.Target == "" && (code >= 500 || reasonOf(r) == "timeout") {
 				stuck = append(stuck, r)
 			}
 		}
-		if starts := f.With(checks.KubeProxyHealth.ID, probe.FactReason, checks.ReasonNotUp); len(starts) > 0 {
+		if starts := f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp); len(starts) > 0 {
 			broken, _ := brokenPath(f)
-			listens := keep(f.Elsewhere(checks.KubeProxyHealth.ID), func(r Finding) bool { return r.Status == probe.OK })
+			listens := keep(f.Elsewhere(service.KubeProxyHealth.ID), func(r Finding) bool { return r.Status == probe.OK })
 			return []Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
 				For:    slices.Concat(clues(strong, starts), clues(0, broken), clues(hint, listens[:min(1, len(listens))])),
 				Covers: serviceless}}
@@ -168,7 +174,7 @@ Told from one that has died by its port, which takes connections; from rules tha
 			c.For[0].Weight = strong
 			if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
 				c.For = append(c.For, clues(hint, kubelet)...)
-			} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			} else if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
 				c.Against = clues(hint, load)
 			}
 		}
@@ -193,8 +199,8 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 			return []Case{c}
 		}
 		var dead []Finding
-		for _, r := range f.Bad(checks.KubeProxyHealth.ID) {
-			if n, _ := r.Facts.Num(checks.FactPublished); n > 0 && r.Status == probe.Warn && reasonOf(r) != checks.ReasonNotUp {
+		for _, r := range f.Bad(service.KubeProxyHealth.ID) {
+			if n, _ := r.Facts.Num(service.FactPublished); n > 0 && r.Status == probe.Warn && reasonOf(r) != service.ReasonNotUp {
 				dead = append(dead, r)
 			}
 		}
@@ -210,7 +216,7 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 				c.Fix = &noProxyPod
 			}
 		}
-		for _, r := range f.Elsewhere(checks.KubeProxyHealth.ID) {
+		for _, r := range f.Elsewhere(service.KubeProxyHealth.ID) {
 			if r.Status == probe.OK { // so this cluster has kube-proxy
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
@@ -223,16 +229,16 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 // leftNothing is a node whose services do not work, where neither kube-proxy is to be seen nor anything that it
 // has written.
 func leftNothing(f Findings) (Case, bool) {
-	here := func(r Finding) bool { return r.Target == "" && r.Facts.Str(checks.FactAddress) != "" }
-	none := keep(f.Of(checks.KubeProxyHealth.ID), func(r Finding) bool {
-		n, known := r.Facts.Num(checks.FactPublished)
+	here := func(r Finding) bool { return r.Target == "" && r.Facts.Str(probe.FactAddress) != "" }
+	none := keep(f.Of(service.KubeProxyHealth.ID), func(r Finding) bool {
+		n, known := r.Facts.Num(service.FactPublished)
 		return here(r) && r.Status == probe.Skip && known && n == 0
 	})
 	broken, direct := brokenPath(f)
 	if len(none) == 0 || len(broken) == 0 {
 		return Case{}, false
 	}
-	there := keep(f.Elsewhere(checks.KubeProxyHealth.ID), func(r Finding) bool { return here(r) && r.Status == probe.OK })
+	there := keep(f.Elsewhere(service.KubeProxyHealth.ID), func(r Finding) bool { return here(r) && r.Status == probe.OK })
 	return Case{Says: "no Service works from {node}: " + none[0].Saw, Fix: &noProxyPod,
 		For: slices.Concat(clues(strong, none), clues(hint, there[:min(1, len(there))]), clues(hint, broken),
 			clues(0, direct)),
@@ -257,7 +263,7 @@ var servicePathBroken = &Rule{
 	Doc: `Behind the service's address stand servers that answer this node directly, so the translation on this very node is what is broken: kube-proxy, or what stands in for it, or a firewall rule before it. calico-node, the CNI plugin and pods go by the service's address.
 Told from an API server or DNS server that is down by those servers' answers.`,
 	Fix:   kubeProxyFix,
-	Wants: []string{checks.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget", "felix-waits"},
+	Wants: []string{service.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget", "felix-waits"},
 	Match: func(f Findings) []Case {
 		broken, direct := brokenPath(f)
 		if len(broken) == 0 {
@@ -288,14 +294,14 @@ Told from broken services by the servers, which are asked directly, from a broke
 		},
 		Radius: "a restart of CoreDNS goes pod by pod; with one replica names do not resolve for some seconds, in the whole cluster",
 	},
-	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
+	RuledOut: []string{pod.PodTCP.ID, service.KubeProxyHealth.ID, datastore.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
-		all := toServers(f.Of(checks.DNSCluster.ID))
-		dead := toServers(f.Failed(checks.DNSCluster.ID))
+		all := toServers(f.Of(dns.DNSCluster.ID))
+		dead := toServers(f.Failed(dns.DNSCluster.ID))
 		if len(all) == 0 {
 			dead = nil
-			for _, r := range toService(f.Failed(checks.DNSCluster.ID)) { // without a server: none is ready
-				if reason := reasonOf(r); reason == "refused" || reason == "rejected" || r.Facts.Str(checks.FactUnserved) != "" {
+			for _, r := range toService(f.Failed(dns.DNSCluster.ID)) { // without a server: none is ready
+				if reason := reasonOf(r); reason == "refused" || reason == "rejected" || r.Facts.Str(dns.FactUnserved) != "" {
 					dead = append(dead, r)
 				}
 			}
@@ -303,17 +309,17 @@ Told from broken services by the servers, which are asked directly, from a broke
 		if len(dead) == 0 || len(dead) < len(all) || len(keep(dead, unknownName)) == len(dead) { // they do answer
 			return nil
 		}
-		says := cmp.Or(dead[0].Facts.Str(checks.FactUnserved), dead[0].Saw)
+		says := cmp.Or(dead[0].Facts.Str(dns.FactUnserved), dead[0].Saw)
 		c := Case{
 			Says: "the cluster's DNS is down: " + says,
-			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckDNSService),
+			For:  clues(strong, dead), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckDNSService),
 		}
 		if lost := f.Failed(facts.CheckNodeLease); len(all) == 0 && len(lost) > 0 {
 			// The pods of a node that is not heard of count as not ready, whatever they do.
 			c.For = append(clues(hint, dead[:1]), clues(0, dead[1:], lost)...)
-		} else if f.Fine(checks.PodTCP.ID) { // so pods can be reached
+		} else if f.Fine(pod.PodTCP.ID) { // so pods can be reached
 			c.For = append(c.For, clues(hint, podBeside(f, dead))...)
-		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
+		} else if pods := f.Failed(pod.PodTCP.ID); len(pods) > 0 {
 			c.Against = clues(hint, pods)
 		}
 		if late := starved(f); len(late) > 0 { // the client itself is slow
@@ -326,15 +332,15 @@ Told from broken services by the servers, which are asked directly, from a broke
 // podBeside is a pod that answers this node: if possible on the node of a server that does not, and
 // by a port that it declares.
 func podBeside(f Findings, dead []Finding) []Finding {
-	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool {
-		return answered(r.Status) && r.Facts.Str(checks.FactRole) != checks.RoleOwnNode
+	all := keep(f.Of(pod.PodTCP.ID), func(r Finding) bool {
+		return answered(r.Status) && r.Facts.Str(probe.FactRole) != pod.RoleOwnNode
 	})
 	best := func(r Finding) int {
 		score := 0
 		if slices.ContainsFunc(dead, func(d Finding) bool { return nodeOf(d) != "" && nodeOf(d) == nodeOf(r) }) {
 			score += 2
 		}
-		if declared, _ := r.Facts[checks.FactDeclared].(bool); declared {
+		if declared, _ := r.Facts[pod.FactDeclared].(bool); declared {
 			score++
 		}
 		return score
@@ -355,11 +361,11 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
 		Radius: onlyReads,
 	},
-	RuledOut: []string{checks.DNSCluster.ID},
+	RuledOut: []string{dns.DNSCluster.ID},
 	Match: func(f Findings) []Case {
 		var shut []Finding
-		for _, r := range toService(f.Bad(checks.DNSExternal.ID)) {
-			if r.Facts.Str(checks.FactQuestion) == "." {
+		for _, r := range toService(f.Bad(dns.DNSExternal.ID)) {
+			if r.Facts.Str(dns.FactQuestion) == "." {
 				shut = append(shut, r)
 			}
 		}
@@ -367,13 +373,13 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 			return nil
 		}
 		c := Case{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
-			Covers: Covers(checks.DNSExternal.ID)}
+			Covers: Covers(dns.DNSExternal.ID)}
 		lines := kubeSays(f, "coredns", logs.SaysUpstream)
 		for _, node := range f.Others() {
 			lines = append(lines, kubeSays(f.At(node), "coredns", logs.SaysUpstream)...)
 		}
 		if len(lines) > 0 {
-			c.Says = "outside names do not resolve in pods: " + lines[0].Facts.Str(checks.FactOfServer) +
+			c.Says = "outside names do not resolve in pods: " + lines[0].Facts.Str(logs.FactOfServer) +
 				", to which CoreDNS forwards, does not answer it (" + shut[0].Saw + ")"
 			c.For = append(c.For, clues(hint, lines)...)
 		}

@@ -5,9 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // withoutCalico are the causes that a calico-node that does not get to its end of
@@ -16,12 +25,12 @@ var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unf
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
 // its own port; those of peers are another matter
-var calicoDown = append(append([]Cover{{Check: checks.BGPPort.ID, About: "port "},
+var calicoDown = append(append([]Cover{{Check: bgp.BGPPort.ID, About: "port "},
 	{Check: facts.CheckNodeReady, About: networkUnavailable}}, podsUnconnected...), Covers(
-	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID,
-	checks.FelixReady.ID,
-	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
-	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.CalicoLog.ID,
+	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, start.StartupBudget.ID, felix.FelixLive.ID,
+	felix.FelixReady.ID,
+	bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPSession.ID, bgp.BGPExpected.ID, route.RouteBlocks.ID,
+	pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, logs.CalicoLog.ID,
 )...)
 
 // moreTime is how a start that is too long for its probe is given time.
@@ -48,11 +57,11 @@ type estimate struct {
 func (e estimate) way() float64 { return e.far / 1000 * e.calls }
 
 func estimateOf(f Findings) (estimate, bool) {
-	for _, r := range f.Of(checks.StartupBudget.ID) {
+	for _, r := range f.Of(start.StartupBudget.ID) {
 		e := estimate{Finding: r}
 		for key, to := range map[probe.Fact]*float64{
-			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactFar: &e.far,
-			checks.FactCalls: &e.calls, checks.FactWork: &e.work, checks.FactStretch: &e.stretch,
+			start.FactStartup: &e.startup, start.FactBudget: &e.budget, start.FactFar: &e.far,
+			start.FactCalls: &e.calls, start.FactWork: &e.work, start.FactStretch: &e.stretch,
 		} {
 			*to, _ = r.Facts.Num(key)
 		}
@@ -66,7 +75,7 @@ func estimateOf(f Findings) (estimate, bool) {
 // cutShort are the findings that say a start of calico-node does not get to its end.
 func cutShort(f Findings) []Finding {
 	out := f.Failed(facts.CheckCalicoBudget)
-	for _, r := range f.With(checks.StartupBudget.ID, checks.FactOver, false) {
+	for _, r := range f.With(start.StartupBudget.ID, start.FactOver, false) {
 		if r.Status == probe.Fail {
 			out = append(out, r)
 		}
@@ -76,9 +85,9 @@ func cutShort(f Findings) []Finding {
 
 // budgetOf is how long a start may take, in seconds, 0 when that is not known.
 func budgetOf(f Findings) float64 {
-	for _, check := range []string{facts.CheckCalicoBudget, checks.StartupBudget.ID} {
+	for _, check := range []string{facts.CheckCalicoBudget, start.StartupBudget.ID} {
 		for _, r := range f.Of(check) {
-			if n, ok := r.Facts.Num(checks.FactBudget); ok && n > 0 {
+			if n, ok := r.Facts.Num(start.FactBudget); ok && n > 0 {
 				return n
 			}
 		}
@@ -103,13 +112,13 @@ func timeFor(f Findings, startup float64) map[string]Arg {
 
 // loads are the findings of node-load about the node itself.
 func loads(fs []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(fs), func(r Finding) bool { _, ok := r.Facts.Num(checks.FactLoad); return !ok })
+	return slices.DeleteFunc(slices.Clone(fs), func(r Finding) bool { _, ok := r.Facts.Num(host.FactLoad); return !ok })
 }
 
 // eachCPU is a load for each CPU.
 func eachCPU(r Finding) float64 {
-	load, _ := r.Facts.Num(checks.FactLoad)
-	cpus, _ := r.Facts.Num(checks.FactCPUs)
+	load, _ := r.Facts.Num(host.FactLoad)
+	cpus, _ := r.Facts.Num(host.FactCPUs)
 	return load / max(1, cpus)
 }
 
@@ -119,7 +128,7 @@ const loadMuch = 4
 
 // ofDisks reports whether a load is of tasks that wait for disks, and leaves a start its CPU time.
 func ofDisks(r Finding) bool {
-	p, ok := r.Facts.Num(checks.FactCPUPressure)
+	p, ok := r.Facts.Num(host.FactCPUPressure)
 	return ok && p < 50
 }
 
@@ -137,13 +146,13 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
 		Radius: "cordoning keeps new pods off this node; " + moreTime.Radius,
 	},
-	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, checks.IPAutodetect.ID,
-		checks.DatastoreLatency.ID, checks.NodeMemory.ID},
+	Wants: []string{host.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, link.IPAutodetect.ID,
+		datastore.DatastoreLatency.ID, host.NodeMemory.ID},
 	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down",
 		"typha-unreachable"}, withoutCalico...),
 	Match: func(f Findings) []Case {
-		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
-		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
+		load, short := loads(f.Bad(host.NodeLoad.ID)), cutShort(f)
+		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(host.NodeLoad.ID) {
 			return []Case{{
 				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", seconds(budgetOf(f)), len(late)),
 				Args: timeFor(f, 4*budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
@@ -163,7 +172,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			killed = "it is killed again and again"
 		}
 		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
-			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)), killed)
+			num(load, host.FactLoad), num(load, host.FactCPUs), seconds(budgetOf(f)), killed)
 		e, ok := estimateOf(f)
 		if ok && e.way() > e.budget { // the distance alone is too much
 			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: strong})
@@ -172,16 +181,16 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			c.For, c.Args = append(c.For, Clue{Finding: e.Finding, Weight: hint}), timeFor(f, e.startup)
 		}
 		var calm []Finding
-		for _, r := range loads(f.Elsewhere(checks.NodeLoad.ID)) {
+		for _, r := range loads(f.Elsewhere(host.NodeLoad.ID)) {
 			if eachCPU(r)*4 < eachCPU(load[0]) {
 				calm = append(calm, r)
 			}
 		}
 		if len(calm) > 0 {
-			c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, num(calm, checks.FactLoad))
+			c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, num(calm, host.FactLoad))
 			c.For = append(c.For, clues(hint, calm)...)
 		}
-		if foreign := f.With(checks.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
+		if foreign := f.With(felix.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
 			c.Says += fmt.Sprintf("; besides, %s", foreign[0].Saw)
 			c.Against = append(c.Against, clues(hint, foreign)...)
 		}
@@ -196,7 +205,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 // listens here while calico-node is not up.
 func refusedAt(f Findings) []string {
 	var out []string
-	for _, r := range f.Elsewhere(checks.BGPSession.ID) {
+	for _, r := range f.Elsewhere(bgp.BGPSession.ID) {
 		if bad(r.Status) && strings.HasPrefix(r.Target, f.Node+" ") && !slices.Contains(out, r.Node) {
 			out = append(out, r.Node)
 		}
@@ -214,8 +223,8 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		Says:     "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
 		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
 	},
-	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID,
-		checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
+	Wants: []string{start.StartupBudget.ID}, RuledOut: []string{datastore.DatastoreLatency.ID, bgp.BGPPort.ID,
+		route.RouteCanReach.ID, overlay.OverlayTunnels.ID, overlay.EncapProof.ID, host.NodeLoad.ID},
 	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		e, ok := estimateOf(f)
@@ -239,14 +248,14 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 			c.For[0].Weight = hint
 		}
 		c.For = append(c.For, clues(hint, short)...)
-		for _, r := range f.Of(checks.DatastoreLatency.ID) {
-			if connect, _ := r.Facts.Num(checks.FactConnect); connect > e.far/2 {
+		for _, r := range f.Of(datastore.DatastoreLatency.ID) {
+			if connect, _ := r.Facts.Num(probe.FactConnect); connect > e.far/2 {
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
 			}
 		}
-		for _, r := range f.Elsewhere(checks.StartupBudget.ID) {
-			if far, ok := r.Facts.Num(checks.FactFar); ok && far*3 < e.far {
+		for _, r := range f.Elsewhere(start.StartupBudget.ID) {
+			if far, ok := r.Facts.Num(start.FactFar); ok && far*3 < e.far {
 				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, milliseconds(far))
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
@@ -268,7 +277,7 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 	},
 	Explains: withoutCalico,
 	Match: func(f Findings) []Case {
-		busy := f.With(checks.StartupBudget.ID, checks.FactOver, false)
+		busy := f.With(start.StartupBudget.ID, start.FactOver, false)
 		if len(busy) == 0 {
 			return nil
 		}

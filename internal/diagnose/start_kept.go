@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -89,7 +90,7 @@ Told from an init container that hangs by that: none was started. A volume whose
 			}
 			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
 				c.For = clues(proof, []Finding{r})
-			} else if r.Status == probe.Warn && len(f.Failed(checks.FelixLive.ID)) == 0 {
+			} else if r.Status == probe.Warn && len(f.Failed(felix.FelixLive.ID)) == 0 {
 				c.For = clues(hint, []Finding{r})
 			}
 			return []Case{c}
@@ -118,7 +119,7 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 	Match: func(f Findings) []Case {
 		said := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.Limit) != "" })
 		wrote := keep(lastError(f),
-			func(r Finding) bool { return r.Facts.Str(checks.FactSignature) == logs.SaysNoRoom })
+			func(r Finding) bool { return r.Facts.Str(logs.FactSignature) == logs.SaysNoRoom })
 		switch {
 		case len(said) > 0:
 			return []Case{{
@@ -127,7 +128,7 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 			}}
 		case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
 			return []Case{{
-				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(checks.FactLine),
+				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(logs.FactLine),
 				For:  clues(strong, wrote), Covers: slices.Concat(notStarted, calicoDown),
 			}}
 		}
@@ -175,10 +176,10 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		}
 		c := Case{
 			Says:   fmt.Sprintf("calico-node on {node} looks for Typha (Service %s): %s", none[0].Facts.Str(facts.Service), none[0].Saw),
-			Covers: append(Covers(checks.FelixReady.ID, checks.FelixLive.ID, checks.TyphaReach.ID), calicoDown...),
+			Covers: append(Covers(felix.FelixReady.ID, felix.FelixLive.ID, datastore.TyphaReach.ID), calicoDown...),
 		}
 		// With Felix in sync it has its data from somewhere.
-		ill := append(f.Bad(checks.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+		ill := append(f.Bad(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
 		c.For = append(clues(strong, none), clues(hint, ill)...)
 		if len(ill) == 0 {
 			c.For = clues(hint, none)
@@ -187,7 +188,7 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		if len(ends) > 0 {
 			c.Says += fmt.Sprintf("; %s ended with: %s", ends[0].Target, quotedLine(ends[0]))
 			c.For = append(c.For, clues(strong, ends[:1])...)
-			c.Covers = append(c.Covers, Cover{Check: checks.KubeLog.ID})
+			c.Covers = append(c.Covers, Cover{Check: logs.KubeLog.ID})
 		}
 		return []Case{c}
 	},
@@ -277,9 +278,9 @@ Told from a kubelet that is cut off by the pod that it started.`,
 			Says: "the kubelet on {node} receives from the API server, since it started a pod of this run, and its lease is not renewed" + since(f) +
 				": its writes are rejected or not stored",
 			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
-			Against: clues(strong, toServers(f.Failed(checks.DatastoreLatency.ID))),
+			Against: clues(strong, toServers(f.Failed(datastore.DatastoreLatency.ID))),
 		}
-		if says := serviceWrites(f, checks.ServiceKubelet, logs.SaysUnauthorized,
+		if says := serviceWrites(f, logs.ServiceKubelet, logs.SaysUnauthorized,
 			logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
 			c.For = append(c.For, clues(hint, says)...)
@@ -346,7 +347,7 @@ func endsAlone(ends []Finding) []Case {
 	}
 	return []Case{{
 		Says: fmt.Sprintf("%s does not stay up, and others serve in its place: it ended with %s", ends[0].Target, quotedLine(ends[0])),
-		For:  clues(strong, ends[:1]), Covers: Covers(checks.KubeLog.ID),
+		For:  clues(strong, ends[:1]), Covers: Covers(logs.KubeLog.ID),
 	}}
 }
 

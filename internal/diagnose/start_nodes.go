@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -30,8 +31,8 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 		"kubelet-port-blocked"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, mute := range f.Elsewhere(checks.NeighbourReach.ID) {
-			got, asked := mute.Facts.Num(checks.FactReceived)
+		for _, mute := range f.Elsewhere(link.NeighbourReach.ID) {
+			got, asked := mute.Facts.Num(probe.FactReceived)
 			address, icmp := strings.CutSuffix(strings.TrimPrefix(mute.Target, f.Node+" "), " icmp")
 			if !icmp || nodeOf(mute) != f.Node || !asked || got > 0 || !addressless(mute) {
 				continue
@@ -39,7 +40,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			if slices.ContainsFunc(allElsewhere(f), func(r Finding) bool { return familyOf(r) == familyOf(mute) }) {
 				continue // the address of a network that joins no nodes
 			}
-			lives := keep(f.Elsewhere(checks.NeighbourReach.ID), func(r Finding) bool {
+			lives := keep(f.Elsewhere(link.NeighbourReach.ID), func(r Finding) bool {
 				return nodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node &&
 					!strings.Contains(r.Target, address)
 			})
@@ -56,7 +57,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			}
 			c.Says = fmt.Sprintf("no machine answers for {node}'s registered address %s, but {node} is alive (%s): it lost that address, or has another one now", address, what)
 			c.Covers = append(slices.Clone(kubeletGone), Covers(probe.CheckPlaced)...)
-			if has := f.With(checks.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
+			if has := f.With(link.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
 				c.For = append(c.For, clues(hint, has)...)
 			}
 			out = append(out, c)
@@ -84,12 +85,12 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 		},
 		Radius: "every node: calico-node restarts on one after the other; sessions of a node drop for seconds meanwhile",
 	},
-	RuledOut: []string{checks.BGPPort.ID, checks.NodePing.ID},
+	RuledOut: []string{bgp.BGPPort.ID, link.NodePing.ID},
 	Explains: []string{"bgp-rejected", "peer-bird-dead", "bgp-unknown-peer", "bgp-waits", "bgp-one-way",
 		"peer-down", "bgp-restart-hold", "peer-pods"},
 	Match: func(f Findings) []Case {
 		by := map[int][]Finding{}
-		for _, r := range f.Bad(checks.BGPSession.ID) {
+		for _, r := range f.Bad(bgp.BGPSession.ID) {
 			if reasonOf(r) == "bad-id" {
 				by[familyOf(r)] = append(by[familyOf(r)], r)
 			}
@@ -108,8 +109,8 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 			}
 			c.Says = fmt.Sprintf("BIRD on {node} and its peer %s have the same router ID",
 				strings.Join(peers[:min(len(peers), 3)], ", "))
-			for _, bird := range birdOf(f, checks.BirdSocket.ID, family) {
-				id := bird.Facts.Str(checks.FactRouterID)
+			for _, bird := range birdOf(f, bgp.BirdSocket.ID, family) {
+				id := bird.Facts.Str(bgp.FactRouterID)
 				if id == "" {
 					continue
 				}
@@ -144,7 +145,7 @@ Told from a firewall by the settings themselves, which the API has.`,
 			Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/{setting}"}]'`}}},
 		Radius: "this node: Felix restarts and makes the tunnel anew; pods lose those of other nodes for a second",
 	},
-	RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	RuledOut: []string{link.NodePing.ID, bgp.BGPSession.ID},
 	Explains: []string{"tunnel-device", "tunnel-peers", "tunnel-refused", "tunnel-filtered",
 		"tunnel-source-unknown", "peer-pods", "peer-nodeports"},
 	Match: func(f Findings) []Case {

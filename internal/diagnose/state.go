@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 )
 
 // difference is one item of the node's state that is another on a baseline node.
@@ -35,9 +35,9 @@ type areaItems struct {
 // stateOf reads what node-state said on the node in question.
 func stateOf(f Findings) nodeItems {
 	out := nodeItems{}
-	for _, r := range f.Of(checks.NodeState.ID) {
-		all, known := r.Facts[checks.FactItems].(map[string]any)
-		name := r.Facts.Str(checks.FactArea)
+	for _, r := range f.Of(nodestate.NodeState.ID) {
+		all, known := r.Facts[nodestate.FactItems].(map[string]any)
+		name := r.Facts.Str(nodestate.FactArea)
 		if _, is := areaWords[name]; !known || !is {
 			continue
 		}
@@ -45,7 +45,7 @@ func stateOf(f Findings) nodeItems {
 			out[name] = &areaItems{values: map[string]string{}, of: map[string]Finding{}, first: r}
 		}
 		at := out[name]
-		if left, _ := r.Facts.Num(checks.FactLeftOut); left > 0 || r.Cut {
+		if left, _ := r.Facts.Num(nodestate.FactLeftOut); left > 0 || r.Cut {
 			at.cut = true
 		}
 		for _, item := range slices.Sorted(maps.Keys(all)) {
@@ -131,7 +131,7 @@ func between(mine, theirs nodeItems, node string) []difference {
 
 // onBoth are the areas of which an item says something only where both nodes have it: another kernel has other
 // settings, and a process that is not seen has no limits.
-var onBoth = []string{checks.AreaSystem, checks.AreaSysctls, checks.AreaLimits, checks.AreaResolver}
+var onBoth = []string{nodestate.AreaSystem, nodestate.AreaSysctls, nodestate.AreaLimits, nodestate.AreaResolver}
 
 // isComparable tells whether that an item is on one node alone says something: not where the other node's area was cut,
 // nor where nothing like it was read there.
@@ -146,9 +146,9 @@ func isComparable(d difference, here, there *areaItems) bool {
 	switch {
 	case without.cut, slices.Contains(onBoth, d.area):
 		return false
-	case d.area == checks.AreaKubelet, d.area == checks.AreaProxy:
+	case d.area == nodestate.AreaKubelet, d.area == nodestate.AreaProxy:
 		return hasKind(without.values, strings.HasPrefix(d.name, "--"))
-	case d.area == checks.AreaPaths:
+	case d.area == nodestate.AreaPaths:
 		file, _, isSetting := strings.Cut(d.name, " ")
 		if isSetting { // of a file that is on both, which says more than that it is on one alone
 			_, known := without.values[file]
@@ -186,17 +186,17 @@ func saidOnce(all []difference) []difference {
 	chains, inFile := map[string]bool{}, map[string]bool{}
 	for _, d := range all {
 		switch chain, _, isRule := strings.Cut(d.name, ": "); {
-		case d.area == checks.AreaFirewall && isRule:
+		case d.area == nodestate.AreaFirewall && isRule:
 			chains[chain] = true
-		case d.area == checks.AreaContainerd:
+		case d.area == nodestate.AreaContainerd:
 			inFile[last(d)] = true
 		}
 	}
 	return slices.DeleteFunc(all, func(d difference) bool {
 		switch d.area {
-		case checks.AreaFirewall:
+		case nodestate.AreaFirewall:
 			return chains[d.name] && !strings.Contains(d.here+d.there, "policy drop")
-		case checks.AreaRuntime:
+		case nodestate.AreaRuntime:
 			return inFile[last(d)]
 		}
 		return false
@@ -210,12 +210,12 @@ func (d difference) touches(ids []string) bool {
 
 // areaWords is how an area is called before the name of an item.
 var areaWords = map[string]string{
-	checks.AreaSystem: "", checks.AreaSysctls: "sysctl", checks.AreaInterfaces: "interface", checks.AreaRoutes: "route",
-	checks.AreaNeighbours: "neighbour entry", checks.AreaRules: "ip rule", checks.AreaIPsec: "xfrm policy",
-	checks.AreaFirewall: "firewall", checks.AreaQueues: "tc", checks.AreaKubelet: "kubelet's",
-	checks.AreaRuntime: "the runtime's", checks.AreaContainerd: "containerd's file:", checks.AreaProxy: "kube-proxy's",
-	checks.AreaLimits: "limit:", checks.AreaPaths: "", checks.AreaProcesses: "process",
-	checks.AreaCalico: "calico-node's environment:", checks.AreaResolver: "resolv.conf",
+	nodestate.AreaSystem: "", nodestate.AreaSysctls: "sysctl", nodestate.AreaInterfaces: "interface", nodestate.AreaRoutes: "route",
+	nodestate.AreaNeighbours: "neighbour entry", nodestate.AreaRules: "ip rule", nodestate.AreaIPsec: "xfrm policy",
+	nodestate.AreaFirewall: "firewall", nodestate.AreaQueues: "tc", nodestate.AreaKubelet: "kubelet's",
+	nodestate.AreaRuntime: "the runtime's", nodestate.AreaContainerd: "containerd's file:", nodestate.AreaProxy: "kube-proxy's",
+	nodestate.AreaLimits: "limit:", nodestate.AreaPaths: "", nodestate.AreaProcesses: "process",
+	nodestate.AreaCalico: "calico-node's environment:", nodestate.AreaResolver: "resolv.conf",
 }
 
 // text says the difference in one line, as the node in question is called.
@@ -267,7 +267,7 @@ func stateLines(f Findings) []string {
 	slices.SortStableFunc(all, func(a, b difference) int { return last(!a.touches(works), !b.touches(works)) })
 	for _, d := range all {
 		switch {
-		case d.area == checks.AreaSystem && (d.name == "kernel" || d.name == "os"):
+		case d.area == nodestate.AreaSystem && (d.name == "kernel" || d.name == "os"):
 			system = append(system, fmt.Sprintf("%s here, %s on %s", d.here, d.there, d.other))
 		case len(lines) < mostDifferences && d.rank < hardly:
 			lines = append(lines, "differs: "+d.text(f.Node))

@@ -6,9 +6,24 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // How likely a difference matters.
@@ -20,26 +35,26 @@ const (
 
 // What differences of an area can touch.
 var (
-	touchesPaths = []string{checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-		checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-		checks.BGPPort.ID, checks.BGPSession.ID, checks.DatastoreLatency.ID, checks.TyphaReach.ID, checks.NeighbourReach.ID,
-		checks.EncapProof.ID, "pod-uplink", checks.RoutePods.ID, checks.RouteBlocks.ID, checks.RouteCanReach.ID,
-		checks.OverlayTunnels.ID, checks.NodeNeighbours.ID, checks.NodeUplink.ID}
-	touchesCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID,
-		checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPPort.ID, checks.BGPSession.ID, checks.BGPExpected.ID,
-		checks.CalicoLog.ID, checks.InitStall.ID, checks.StartupBudget.ID, checks.NodeFirewall.ID, checks.IPAutodetect.ID,
-		checks.OverlayTunnels.ID, checks.RouteBlocks.ID, checks.RoutePods.ID, checks.TyphaReach.ID,
-		checks.DatastoreLatency.ID,
+	touchesPaths = []string{link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+		service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+		bgp.BGPPort.ID, bgp.BGPSession.ID, datastore.DatastoreLatency.ID, datastore.TyphaReach.ID, link.NeighbourReach.ID,
+		overlay.EncapProof.ID, "pod-uplink", route.RoutePods.ID, route.RouteBlocks.ID, route.RouteCanReach.ID,
+		overlay.OverlayTunnels.ID, link.NodeNeighbours.ID, link.NodeUplink.ID}
+	touchesCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID, felix.FelixReady.ID,
+		bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPPort.ID, bgp.BGPSession.ID, bgp.BGPExpected.ID,
+		logs.CalicoLog.ID, start.InitStall.ID, start.StartupBudget.ID, firewall.NodeFirewall.ID, link.IPAutodetect.ID,
+		overlay.OverlayTunnels.ID, route.RouteBlocks.ID, route.RoutePods.ID, datastore.TyphaReach.ID,
+		datastore.DatastoreLatency.ID,
 		facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckIPRegistered}
-	touchesRuntime = []string{checks.CRIHealth.ID, checks.ContainerdHealth.ID, checks.DockerHealth.ID,
-		checks.RuntimeGhosts.ID,
-		checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID, checks.KubeletHealth.ID, checks.DaemonLog.ID,
+	touchesRuntime = []string{runtime.CRIHealth.ID, runtime.ContainerdHealth.ID, runtime.DockerHealth.ID,
+		runtime.RuntimeGhosts.ID,
+		cni.CNIConfig.ID, cni.CNINodename.ID, cni.CNIToken.ID, kubelet.KubeletHealth.ID, logs.DaemonLog.ID,
 		facts.CheckPodsStart, facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckNodeLease, facts.CheckCalicoPod,
 		probe.CheckPlaced}
-	touchesNames = []string{checks.DNSCluster.ID, checks.DNSExternal.ID, facts.CheckPodsStart}
-	touchesProxy = []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID,
-		checks.DNSExternal.ID,
-		checks.PodTCP.ID, checks.KubeProxyHealth.ID}
+	touchesNames = []string{dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckPodsStart}
+	touchesProxy = []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID,
+		dns.DNSExternal.ID,
+		pod.PodTCP.ID, service.KubeProxyHealth.ID}
 )
 
 // matter is what is known of items of an area: the first that fits holds.
@@ -56,70 +71,70 @@ func worded(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + tex
 var (
 	startsToo = append(append([]string{}, touchesCalico...), touchesRuntime...)
 	// What calico-node does over the network, and not whether BIRD's process lives.
-	pathsToo = append([]string{facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID,
-		checks.CalicoLog.ID, checks.InitStall.ID, checks.StartupBudget.ID, facts.CheckNodeReady,
+	pathsToo = append([]string{facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID, felix.FelixReady.ID,
+		logs.CalicoLog.ID, start.InitStall.ID, start.StartupBudget.ID, facts.CheckNodeReady,
 		facts.CheckNodeTaints}, touchesPaths...)
 )
 
 var knownItems = []matter{
-	{checks.AreaSysctls, worded(`conf/cali\*/(proxy_arp|proxy_ndp|forwarding|disable_ipv6|arp_ignore|arp_filter|rp_filter|disable_policy)`),
+	{nodestate.AreaSysctls, worded(`conf/cali\*/(proxy_arp|proxy_ndp|forwarding|disable_ipv6|arp_ignore|arp_filter|rp_filter|disable_policy)`),
 		breaks, touchesPaths, false},
-	{checks.AreaSysctls, worded(`ip_forward|conf/(all|<uplink>)/(forwarding|disable_ipv6|arp_ignore|arp_filter|disable_xfrm)|` +
+	{nodestate.AreaSysctls, worded(`ip_forward|conf/(all|<uplink>)/(forwarding|disable_ipv6|arp_ignore|arp_filter|disable_xfrm)|` +
 		`icmp_echo_ignore_all|echo_ignore_all|bridge-nf-call-ip`), breaks, touchesPaths, false},
-	{checks.AreaSysctls, worded(`rp_filter|accept_local|route_localnet|arp_announce|proxy_arp|proxy_ndp|src_valid_mark|nonlocal_bind|` +
+	{nodestate.AreaSysctls, worded(`rp_filter|accept_local|route_localnet|arp_announce|proxy_arp|proxy_ndp|src_valid_mark|nonlocal_bind|` +
 		`tcp_be_liberal|ip_no_pmtu_disc|tcp_mtu_probing|ip_local_|tcp_tw_reuse|tcp_timestamps|conntrack_checksum|accept_ra `), perhaps,
 		touchesPaths, false},
-	{checks.AreaSysctls, worded(`ip_default_ttl = (\d|[12]\d) \|`), breaks, touchesPaths, false},
+	{nodestate.AreaSysctls, worded(`ip_default_ttl = (\d|[12]\d) \|`), breaks, touchesPaths, false},
 	// The kernel chooses these by the size of the machine.
-	{checks.AreaSysctls, worded(`/(tcp_mem|udp_mem|tcp_max_orphans|tcp_max_tw_buckets|tcp_max_syn_backlog|tcp_[rw]mem|.*_thresh|` +
+	{nodestate.AreaSysctls, worded(`/(tcp_mem|udp_mem|tcp_max_orphans|tcp_max_tw_buckets|tcp_max_syn_backlog|tcp_[rw]mem|.*_thresh|` +
 		`nf_conntrack_(max|buckets|expect_max)|max_size|min_adv_mss|netdev_.*|[rw]mem_.*|optmem_max|inet_peer_.*|.*mc_.*) `), hardly, nil, false},
-	{checks.AreaSysctls, worded(`net/ipv4/(tcp_(ecn|syn_retries|synack_retries|abort_on_overflow|window_scaling|sack|fwmark_accept|` +
+	{nodestate.AreaSysctls, worded(`net/ipv4/(tcp_(ecn|syn_retries|synack_retries|abort_on_overflow|window_scaling|sack|fwmark_accept|` +
 		`retries2|syncookies|base_mss|min_snd_mss)|fwmark_reflect|icmp_ratelimit|ip_default_ttl|ip_unprivileged_port_start)|` +
 		`net/core/somaxconn|nf_conntrack_.*timeout`), perhaps, touchesPaths, false},
-	{checks.AreaSysctls, worded(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
+	{nodestate.AreaSysctls, worded(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
 		perhaps, startsToo, false},
-	{checks.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
-	{checks.AreaNeighbours, nil, breaks, pathsToo, true},
-	{checks.AreaIPsec, nil, breaks, pathsToo, false},
-	{checks.AreaFirewall, worded(`saddr [^|]*(masquerade|\bs?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
-	{checks.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b|` +
+	{nodestate.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), breaks, pathsToo, true},
+	{nodestate.AreaNeighbours, nil, breaks, pathsToo, true},
+	{nodestate.AreaIPsec, nil, breaks, pathsToo, false},
+	{nodestate.AreaFirewall, worded(`saddr [^|]*(masquerade|\bs?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
+	{nodestate.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b|` +
 		`rewrite (ttl|.addr|header|link header|.port)|synproxy|\bdup\b|flow offload`), breaks, pathsToo, true},
-	{checks.AreaFirewall, worded(`set mark`), perhaps, pathsToo, true},
-	{checks.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
-	{checks.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
-	{checks.AreaQueues, worded(`netem|tbf`), breaks, pathsToo, false},
-	{checks.AreaRules, nil, breaks, pathsToo, true},
-	{checks.AreaRoutes, worded(`^default`), perhaps, pathsToo, false},
-	{checks.AreaRoutes, nil, breaks, pathsToo, true},
-	{checks.AreaInterfaces, worded(`^(<uplink>|cali\*|vxlan.calico|tunl0|wireguard.cali) `), perhaps, touchesPaths, false},
-	{checks.AreaKubelet, worded(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), breaks,
+	{nodestate.AreaFirewall, worded(`set mark`), perhaps, pathsToo, true},
+	{nodestate.AreaFirewall, worded(`policy drop`), breaks, pathsToo, false},
+	{nodestate.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), breaks, pathsToo, true},
+	{nodestate.AreaQueues, worded(`netem|tbf`), breaks, pathsToo, false},
+	{nodestate.AreaRules, nil, breaks, pathsToo, true},
+	{nodestate.AreaRoutes, worded(`^default`), perhaps, pathsToo, false},
+	{nodestate.AreaRoutes, nil, breaks, pathsToo, true},
+	{nodestate.AreaInterfaces, worded(`^(<uplink>|cali\*|vxlan.calico|tunl0|wireguard.cali) `), perhaps, touchesPaths, false},
+	{nodestate.AreaKubelet, worded(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), breaks,
 		touchesNames, false},
-	{checks.AreaKubelet, worded(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
+	{nodestate.AreaKubelet, worded(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
 		`--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir)`), breaks, startsToo, false},
-	{checks.AreaKubelet, worded(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
+	{nodestate.AreaKubelet, worded(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
 		`cpuManagerPolicy|topologyManagerPolicy|enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), perhaps, startsToo,
 		false},
-	{checks.AreaRuntime, worded(`confDir|binDir|sandbox|cgroup|snapshotter|runtimeType|disabled|lastCNILoadStatus|maxConfNum`), breaks,
+	{nodestate.AreaRuntime, worded(`confDir|binDir|sandbox|cgroup|snapshotter|runtimeType|disabled|lastCNILoadStatus|maxConfNum`), breaks,
 		startsToo, false},
-	{checks.AreaContainerd, worded(`conf_dir|bin_dir|sandbox|cgroup|snapshotter|runtime_type|disabled_plugins|required_plugins|` +
+	{nodestate.AreaContainerd, worded(`conf_dir|bin_dir|sandbox|cgroup|snapshotter|runtime_type|disabled_plugins|required_plugins|` +
 		`max_conf_num|^root|^state|address|config_path`), breaks, startsToo, false},
-	{checks.AreaProxy, worded(`masqueradeAll|clusterCIDR|cluster-cidr|masquerade-all|mode|nodePortAddresses|strictARP|excludeCIDRs|` +
+	{nodestate.AreaProxy, worded(`masqueradeAll|clusterCIDR|cluster-cidr|masquerade-all|mode|nodePortAddresses|strictARP|excludeCIDRs|` +
 		`bindAddress|detectLocal|proxy-mode|featureGates|localhostNodePorts`), breaks, touchesProxy, false},
-	{checks.AreaLimits, worded(`open files|pids.max`), breaks, startsToo, false},
-	{checks.AreaPaths, worded(`^/(opt/cni/bin|etc/cni/net.d|run/xtables.lock|var/lib/calico|var/run/calico|var/lib/cni|lib/modules|` +
+	{nodestate.AreaLimits, worded(`open files|pids.max`), breaks, startsToo, false},
+	{nodestate.AreaPaths, worded(`^/(opt/cni/bin|etc/cni/net.d|run/xtables.lock|var/lib/calico|var/run/calico|var/lib/cni|lib/modules|` +
 		`sys/fs/bpf|var/lib/kubelet|run/containerd/containerd.sock) = (missing|special|` +
 		`folder[^|]*\| file|file[^|]*\| folder|[^|]* (ro|noexec)( |$))`),
 		breaks, startsToo, false},
-	{checks.AreaPaths, worded(`^/opt/cni/bin/(calico|calico-ipam|loopback|portmap|bandwidth|tuning|flannel|host-local) `), perhaps,
+	{nodestate.AreaPaths, worded(`^/opt/cni/bin/(calico|calico-ipam|loopback|portmap|bandwidth|tuning|flannel|host-local) `), perhaps,
 		touchesRuntime, false},
-	{checks.AreaPaths, worded(`^/etc/cni/net.d/`), perhaps, touchesRuntime, false},
-	{checks.AreaProcesses, worded(`^(auditd|irqbalance|tuned|conntrackd|systemd-resolve|node-cache|dhclient|dhcpcd|haproxy) `), hardly,
+	{nodestate.AreaPaths, worded(`^/etc/cni/net.d/`), perhaps, touchesRuntime, false},
+	{nodestate.AreaProcesses, worded(`^(auditd|irqbalance|tuned|conntrackd|systemd-resolve|node-cache|dhclient|dhcpcd|haproxy) `), hardly,
 		nil, false},
-	{checks.AreaProcesses, nil, perhaps, pathsToo, true},
-	{checks.AreaCalico, worded(`^(GOMAXPROCS|GOMEMLIMIT|NODENAME|FELIXHOSTNAME) `), hardly, nil, false},
-	{checks.AreaCalico, nil, breaks, append(append([]string{}, startsToo...), touchesPaths...), false},
-	{checks.AreaResolver, nil, perhaps, touchesNames, false},
-	{checks.AreaSystem, worded(`blacklisted|boot option`), perhaps, pathsToo, false},
+	{nodestate.AreaProcesses, nil, perhaps, pathsToo, true},
+	{nodestate.AreaCalico, worded(`^(GOMAXPROCS|GOMEMLIMIT|NODENAME|FELIXHOSTNAME) `), hardly, nil, false},
+	{nodestate.AreaCalico, nil, breaks, append(append([]string{}, startsToo...), touchesPaths...), false},
+	{nodestate.AreaResolver, nil, perhaps, touchesNames, false},
+	{nodestate.AreaSystem, worded(`blacklisted|boot option`), perhaps, pathsToo, false},
 }
 
 // matters says how likely a difference matters, which checks it can touch, and where in the order of such it stands.
@@ -129,7 +144,7 @@ func matters(d difference) (rank int, concerned []string, order int) {
 		if m.area != d.area || m.name != nil && !m.name.MatchString(text) || m.alone && d.inOther && !d.in {
 			continue
 		}
-		if d.area == checks.AreaLimits && !tight(d.here, d.there) {
+		if d.area == nodestate.AreaLimits && !tight(d.here, d.there) {
 			break
 		}
 		return m.rank, m.of, i

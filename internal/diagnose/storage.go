@@ -5,8 +5,9 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -32,22 +33,22 @@ Told from a kubelet or runtime that is frozen by the mount's server, which the p
 		},
 		Radius: "looking touches nothing that hangs; unmounting by force loses what was not written yet",
 	},
-	RuledOut: []string{checks.ContainerdHealth.ID, checks.CRIHealth.ID},
+	RuledOut: []string{runtime.ContainerdHealth.ID, runtime.CRIHealth.ID},
 	Explains: []string{"kubelet-frozen", "kubelet-dead", "runtime-stuck", "node-overloaded", "volume-not-mounted"},
 	Match: func(f Findings) []Case {
-		gone := keep(f.Bad(checks.NodeDisk.ID), because(checks.StorageSilent))
+		gone := keep(f.Bad(host.NodeDisk.ID), because(host.StorageSilent))
 		if len(gone) == 0 {
 			return nil
 		}
 		waits := f.where(func(r Finding) bool {
-			return r.Check == checks.NodeLoad.ID &&
-				slices.ContainsFunc(listOf(r, checks.FactStuckIn), inNetworkStorage.MatchString)
+			return r.Check == host.NodeLoad.ID &&
+				slices.ContainsFunc(listOf(r, host.FactStuckIn), inNetworkStorage.MatchString)
 		})
 		c := Case{
 			Says: fmt.Sprintf("a file server of {node} is gone: %s: %s", gone[0].Target, gone[0].Saw),
 			For: slices.Concat(clues(hint, gone), clues(strong, waits), clues(hint, kubeletHere(f).ill),
 				clues(hint, waitingPods(f, facts.StartsVolume))),
-			Covers: []Cover{{Check: checks.NodeDisk.ID, About: gone[0].Target}, {Check: facts.CheckPodsEnd}},
+			Covers: []Cover{{Check: host.NodeDisk.ID, About: gone[0].Target}, {Check: facts.CheckPodsEnd}},
 		}
 		if len(waits) > 0 {
 			c.Says += "; processes hang in it: " + waits[0].Saw

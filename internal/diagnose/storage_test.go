@@ -3,8 +3,8 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -12,11 +12,11 @@ import (
 // where nothing does.
 func TestNetworkStorage(t *testing.T) {
 	t.Parallel()
-	gone := of(checks.NodeDisk.ID, "server 10.0.0.5:2049", probe.Found(probe.Warn, "the server does not answer").
-		With(probe.FactReason, checks.StorageSilent))
+	gone := of(host.NodeDisk.ID, "server 10.0.0.5:2049", probe.Found(probe.Warn, "the server does not answer").
+		With(probe.FactReason, host.StorageSilent))
 	load := func(in string) probe.Result {
-		return of(checks.NodeLoad.ID, "", probe.Found(probe.Info, "load 3.00 on 4 CPUs; 1 processes").
-			With(checks.FactStuck, 1).With(checks.FactStuckIn, []string{in}))
+		return of(host.NodeLoad.ID, "", probe.Found(probe.Info, "load 3.00 on 4 CPUs; 1 processes").
+			With(host.FactStuck, 1).With(host.FactStuckIn, []string{in}))
 	}
 	volume := of(facts.CheckPodsStart, facts.StartsVolume, probe.Found(probe.Warn, "1 pod waits").
 		With(facts.Starts, facts.StartsVolume))

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -26,7 +27,7 @@ Told from a node on which services do not work by the Service itself, and by its
 			Manifest: []string{"kubectl -n {namespace} delete endpointslice {slice}"}}},
 		Radius: "without that slice the Service leads to its pods alone, on every node, at once",
 	},
-	RuledOut: []string{checks.KubeProxyHealth.ID},
+	RuledOut: []string{service.KubeProxyHealth.ID},
 	Explains: []string{"service-path-broken", "peer-nodeports", "dns-down"},
 	Match: func(f Findings) []Case {
 		var out []Case
@@ -35,11 +36,11 @@ Told from a node on which services do not work by the Service itself, and by its
 			namespace, svc, _ := strings.Cut(name, "/")
 			_, slice, _ := strings.Cut(r.Facts.Str(facts.Slice), "/")
 			of := func(b Finding) bool { return strings.HasPrefix(b.Target, name+" ") }
-			bad := keep(slices.Concat(f.Bad(checks.ServiceClusterIP.ID), f.Bad(checks.ServiceNodePort.ID)), of)
-			covers := []Cover{{Check: checks.ServiceClusterIP.ID, About: name}, {Check: checks.ServiceNodePort.ID, About: name}}
+			bad := keep(slices.Concat(f.Bad(service.ServiceClusterIP.ID), f.Bad(service.ServiceNodePort.ID)), of)
+			covers := []Cover{{Check: service.ServiceClusterIP.ID, About: name}, {Check: service.ServiceNodePort.ID, About: name}}
 			if r.Facts[facts.OfDNS] == true {
-				bad = append(bad, keep(f.Bad(checks.DNSCluster.ID), about("service"))...)
-				covers = append(covers, Cover{Check: checks.DNSCluster.ID, About: "service"})
+				bad = append(bad, keep(f.Bad(dns.DNSCluster.ID), about("service"))...)
+				covers = append(covers, Cover{Check: dns.DNSCluster.ID, About: "service"})
 			}
 			if slice == "" || len(bad) == 0 {
 				continue

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
@@ -28,14 +29,14 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		Manifest: swapOff,
 		Radius:   "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
+	Wants: []string{kubelet.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
 	Match: func(f Findings) []Case {
-		swap := f.Failed(checks.NodeSwap.ID)
+		swap := f.Failed(host.NodeSwap.ID)
 		if len(swap) == 0 {
 			return nil
 		}
-		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
-		ended := serviceEnds(f, checks.ServiceKubelet, logs.SaysSwapOn)
+		on := strings.Join(listOf(swap[0], host.FactSwaps), ", ")
+		ended := serviceEnds(f, logs.ServiceKubelet, logs.SaysSwapOn)
 		c := Case{For: slices.Concat(clues(strong, swap), clues(strong, ended)), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
@@ -60,12 +61,12 @@ var swapReturns = &Rule{
 		Radius: "this node's next boot; nothing that runs is touched",
 	},
 	Match: func(f Findings) []Case {
-		swap := f.Bad(checks.NodeSwap.ID)
-		if len(swap) == 0 || len(listOf(swap[0], checks.FactSwaps)) > 0 || len(listOf(swap[0], checks.FactReturns)) == 0 {
+		swap := f.Bad(host.NodeSwap.ID)
+		if len(swap) == 0 || len(listOf(swap[0], host.FactSwaps)) > 0 || len(listOf(swap[0], host.FactReturns)) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], checks.FactReturns), ", ")),
+			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], host.FactReturns), ", ")),
 			For:  clues(strong, swap),
 		}}
 	},

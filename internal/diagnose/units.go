@@ -3,7 +3,8 @@ package diagnose
 import (
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -37,9 +38,9 @@ func units(f Findings) map[string]string {
 			out["runtime"] = "docker"
 		}
 	}
-	for _, id := range []string{checks.ContainerdHealth.ID, checks.CRIHealth.ID} {
+	for _, id := range []string{runtime.ContainerdHealth.ID, runtime.CRIHealth.ID} {
 		for _, r := range f.Of(id) {
-			if strings.HasPrefix(r.Facts.Str(checks.FactSocket), "/var/snap/microk8s/") {
+			if strings.HasPrefix(r.Facts.Str(probe.FactSocket), "/var/snap/microk8s/") {
 				out["kubelet"], out["containerd"], out["runtime"] = "snap.microk8s.daemon-kubelite", "snap.microk8s.daemon-containerd", "snap.microk8s.daemon-containerd"
 				out["together"] = "; snap.microk8s.daemon-kubelite is the kubelet with the rest of Kubernetes in one"
 			}

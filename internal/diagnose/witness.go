@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 )
 
 // soleWitness says of the other node, or of the pods of a namespace, that most of the evidence rests on their word
@@ -46,7 +46,7 @@ func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
 	}
-	if r.Check == checks.PacketDrops.ID && r.Facts.Str(checks.FactPlaceIn) == checks.InNode {
+	if r.Check == firewall.PacketDrops.ID && r.Facts.Str(firewall.FactPlaceIn) == firewall.InNode {
 		return "" // the word of the kernel of the node, of all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -50,7 +50,7 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 
 // goneSince tells whether the node says that nothing listens at Felix's port, and the API that calico-node does well.
 func goneSince(seen diagnose.Findings) bool {
-	gone := slices.ContainsFunc(seen.Failed(checks.FelixLive.ID), func(f diagnose.Finding) bool {
+	gone := slices.ContainsFunc(seen.Failed(felix.FelixLive.ID), func(f diagnose.Finding) bool {
 		return f.Facts.Str(probe.FactReason) == "refused"
 	})
 	return gone && seen.Fine(facts.CheckCalicoPod)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -29,7 +29,7 @@ func TestLookAgain(t *testing.T) {
 		"Felix answers":         {Options{}, "", ""},
 		"Felix is stuck":        {Options{}, "timeout", ""},
 		"no more is wanted":     {Options{NoFollowUp: true}, "refused", ""},
-		"only certain ones":     {Options{Checks: []string{checks.FelixLive.ID}}, "refused", ""},
+		"only certain ones":     {Options{Checks: []string{felix.FelixLive.ID}}, "refused", ""},
 		"the API was not asked": {Options{Node: "nosuch"}, "refused", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLookAgain(t *testing.T) {
 			if c.reason != "" {
 				live = probe.Found(probe.Fail, "nobody answers").With(probe.FactReason, c.reason)
 			}
-			live.Check = checks.FelixLive.ID
+			live.Check = felix.FelixLive.ID
 			if err := r.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &live}); err != nil {
 				t.Fatal(err)
 			}

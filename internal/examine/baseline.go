@@ -13,8 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // A healthy node starts a probe in a second and answers in a few; one that does not is no
@@ -29,7 +35,7 @@ const (
 // Compares tells whether baseline nodes may be asked at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
 	return snap != nil && r.opts.Baselines > 0 && r.opts.Via != injector.MethodAPI &&
-		slices.Contains(r.picked, checks.NeighbourReach)
+		slices.Contains(r.picked, link.NeighbourReach)
 }
 
 // troubled tells whether there is something to compare: a bad answer about the node, a warning that no
@@ -48,16 +54,16 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 	var out []*probe.Check
 	for _, c := range suite {
 		switch {
-		case c == checks.NodeState:
+		case c == nodestate.NodeState:
 			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
 				out = append(out, c)
 			}
-		case c == checks.KubeLog && len(seen.Bad(checks.DNSCluster.ID))+len(seen.Bad(checks.DNSExternal.ID)) > 0:
+		case c == logs.KubeLog && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
 			// CoreDNS may be there
 			out = append(out, c)
-		case c == checks.EncapProof, // takes two probes that know of each other
-			c == checks.PacketDrops: // is about what this node loses
-		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
+		case c == overlay.EncapProof, // takes two probes that know of each other
+			c == firewall.PacketDrops: // is about what this node loses
+		case c == bgp.BGPSession, c == link.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}
 	}
@@ -74,8 +80,8 @@ func answeredItself(seen diagnose.Findings) bool {
 // preferred are the addresses of the other ends of bad BGP sessions.
 func preferred(seen diagnose.Findings) []netip.Addr {
 	var out []netip.Addr
-	for _, r := range seen.Bad(checks.BGPSession.ID) {
-		if a, err := netip.ParseAddr(r.Facts.Str(checks.FactPeer)); err == nil && !slices.Contains(out, a) {
+	for _, r := range seen.Bad(bgp.BGPSession.ID) {
+		if a, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer)); err == nil && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
@@ -101,7 +107,7 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 		asked := false
 		for _, ev := range l.events {
 			r := ev.Result
-			if r == nil || r.Check != checks.NeighbourReach.ID || r.Facts[checks.FactReference] == true {
+			if r == nil || r.Check != link.NeighbourReach.ID || r.Facts[link.FactReference] == true {
 				continue
 			}
 			switch {
@@ -130,8 +136,8 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	}
 	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
 	suite := r.picked
-	if !slices.Contains(suite, checks.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
-		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: checks.NodeState.ID}}, snap)...)
+	if !slices.Contains(suite, nodestate.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
+		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: nodestate.NodeState.ID}}, snap)...)
 	}
 	asked := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))

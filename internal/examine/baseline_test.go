@@ -11,8 +11,9 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestWorthComparing wants baseline nodes asked what is bad here and nothing else, and only when
@@ -41,7 +42,7 @@ func TestWorthComparing(t *testing.T) {
 	add("node-a", "encap-proof", probe.Fail, nil)
 	add("node-a", "node-ready", probe.Fail, nil)
 	for _, peer := range []string{"10.0.0.2", "rubbish", "10.0.0.3", "10.0.0.2"} {
-		add("node-a", "bgp-session", probe.Fail, probe.Facts{checks.FactPeer: peer})
+		add("node-a", "bgp-session", probe.Fail, probe.Facts{bgp.FactPeer: peer})
 	}
 	if got := asked(); !troubled(seen) || got != "node-ready bgp-session node-load neighbour-reach" {
 		t.Errorf("asked %s", got)
@@ -123,7 +124,7 @@ func TestALateBaselineIsNotTheAPI(t *testing.T) {
 func TestHeardNothing(t *testing.T) {
 	t.Parallel()
 	said := func(node string, status probe.Status, reason string) baseline {
-		r := probe.Result{Check: checks.NeighbourReach.ID, Target: "node-b icmp", Status: status, Saw: "seen"}
+		r := probe.Result{Check: link.NeighbourReach.ID, Target: "node-b icmp", Status: status, Saw: "seen"}
 		r = r.With(probe.FactReason, reason)
 		twice := probe.Event{Type: probe.EventResult, Result: &r}
 		return baseline{node: node, events: []probe.Event{twice, twice}}

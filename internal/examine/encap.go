@@ -11,13 +11,13 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // ProvesEncap tells whether the proof of encapsulation is wanted, which takes a second probe.
 func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
-	return snap != nil && slices.Contains(r.picked, checks.EncapProof)
+	return snap != nil && slices.Contains(r.picked, overlay.EncapProof)
 }
 
 // ProveEncap puts a probe on another node too and lets the two prove to each other which
@@ -26,13 +26,13 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
 		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
-		Checks: []string{checks.EncapProof.ID}, FollowUp: slices.Contains(r.followed, checks.EncapProof),
+		Checks: []string{overlay.EncapProof.ID}, FollowUp: slices.Contains(r.followed, overlay.EncapProof),
 	}
 	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
 		return err
 	}
 	say := func(res probe.Result) error {
-		res.Check = checks.EncapProof.ID
+		res.Check = overlay.EncapProof.ID
 		counts[res.Status]++
 		return r.Add(wayPair, probe.Event{Type: probe.EventResult, Result: &res})
 	}
@@ -59,7 +59,7 @@ func (r *Run) proof(
 		return say(probe.Found(probe.Skip, "Calico has registered no addresses of one family for this node and for %s", peer.Name))
 	}
 	r.client.Progress("putting a second probe on %s", peer.Name)
-	there, err := r.placeOn(ctx, snap, peer, []*probe.Check{checks.EncapProof}, injector.StartUsual)
+	there, err := r.placeOn(ctx, snap, peer, []*probe.Check{overlay.EncapProof}, injector.StartUsual)
 	if err != nil {
 		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, cluster.Explain(err)))
 	}
@@ -110,7 +110,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	token := injector.NewRunID()
 	plan := func(at, other end, role string) probe.Request {
 		return probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{
-			Run: r.ID, Node: at.node.Name, Checks: []string{checks.EncapProof.ID}, Limit: r.opts.CheckTimeout,
+			Run: r.ID, Node: at.node.Name, Checks: []string{overlay.EncapProof.ID}, Limit: r.opts.CheckTimeout,
 			Targets: append(cluster.Self(at.node), cluster.Ways(snap, at.node, other.node, role, token)...),
 		}}
 	}
@@ -121,7 +121,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 		return to.session.Ask(ctx, plan(to, from, probe.RoleListen), func(ev probe.Event) bool {
 			switch res := ev.Result; {
 			case res == nil:
-			case res.Facts[checks.FactReady] == true && !ready:
+			case res.Facts[overlay.FactReady] == true && !ready:
 				ready = true
 				close(listening)
 			default:
@@ -148,7 +148,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	select {
 	case err = <-ended: // before the sender had: what it has not heard may have been sent later
 		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
-			return r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP"
+			return r.Status == probe.OK && r.Facts.Str(overlay.FactPath) != "BGP"
 		})
 	default:
 		err = <-ended
@@ -163,13 +163,13 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 // without the listener, and what did not arrive was lost only if it was sent.
 func joined(sent, heard []probe.Result) []probe.Result {
 	key := func(r probe.Result) string {
-		f, _ := r.Facts.Num(checks.FactFamily)
-		return fmt.Sprintf("%s %v", r.Facts.Str(checks.FactPath), f)
+		f, _ := r.Facts.Num(probe.FactFamily)
+		return fmt.Sprintf("%s %v", r.Facts.Str(overlay.FactPath), f)
 	}
 	left := map[string]bool{}
 	var out []probe.Result
 	for _, r := range sent {
-		if r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP" {
+		if r.Status == probe.OK && r.Facts.Str(overlay.FactPath) != "BGP" {
 			left[key(r)] = true
 		} else {
 			out = append(out, r)

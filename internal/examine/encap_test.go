@@ -3,14 +3,14 @@ package examine
 import (
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestJoined wants nothing called lost that was never sent.
 func TestJoined(t *testing.T) {
 	half := func(path string, s probe.Status) probe.Result {
-		return probe.Found(s, "%s", path).With(checks.FactPath, path).With(checks.FactFamily, 4)
+		return probe.Found(s, "%s", path).With(overlay.FactPath, path).With(probe.FactFamily, 4)
 	}
 	got := joined(
 		[]probe.Result{half("VXLAN", probe.OK), half("WireGuard", probe.Fail), half("BGP", probe.OK)},
@@ -24,7 +24,7 @@ func TestJoined(t *testing.T) {
 		t.Errorf("%d results: %v", len(got), got)
 	}
 	for _, r := range got {
-		if path := r.Facts.Str(checks.FactPath); r.Status != want[path] {
+		if path := r.Facts.Str(overlay.FactPath); r.Status != want[path] {
 			t.Errorf("%s: %s, want %s", path, r.Status, want[path])
 		}
 	}

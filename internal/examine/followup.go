@@ -7,8 +7,13 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // followUp adds to the run what the causes found so far want to know and was not asked, where
@@ -22,16 +27,16 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	found := diagnose.Explain(r.Seen, diagnose.Rules())
 	open := found.Open()
 	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
-		open = append(open, diagnose.Cover{Check: checks.NodeState.ID})
+		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})
 	}
 	if !found.Settled() && silent(r.Seen) {
-		open = append(open, diagnose.Cover{Check: checks.PacketDrops.ID})
+		open = append(open, diagnose.Cover{Check: firewall.PacketDrops.ID})
 	}
 	more := r.mayAsk(open, snap)
 	if len(more) == 0 {
 		return nil
 	}
-	if slices.Contains(more, checks.EncapProof) {
+	if slices.Contains(more, overlay.EncapProof) {
 		r.about = aboutProof(open, snap)
 	}
 	r.picked = append(r.picked, more...)
@@ -49,7 +54,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 
 // silent tells whether the node sent packets of which nothing came back, so that it is worth asking where they end.
 func silent(seen diagnose.Findings) bool {
-	paths := []*probe.Check{checks.NodePing, checks.PodPing, checks.PodTCP}
+	paths := []*probe.Check{link.NodePing, pod.PodPing, pod.PodTCP}
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		is := func(c *probe.Check) bool { return c.ID == r.Check }
 		return r.Node == seen.Node && r.Status == probe.Fail && slices.ContainsFunc(paths, is) &&
@@ -66,9 +71,9 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	have := r.Capabilities()
 	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
 		wanted := slices.ContainsFunc(open, func(w diagnose.Cover) bool { return w.Check == c.ID })
-		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == checks.NeighbourReach ||
-			r.opts.Via == injector.MethodKubelet && !checks.KubeletAnswers(c) ||
-			c == checks.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
+		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == link.NeighbourReach ||
+			r.opts.Via == injector.MethodKubelet && !kubeletproxy.KubeletAnswers(c) ||
+			c == overlay.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
 			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
 				return !slices.Contains(have, need)
 			})
@@ -78,7 +83,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 // aboutProof is the node that the proof of encapsulation is wanted for, "" = any that will do.
 func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	for _, want := range open {
-		if want.Check != checks.EncapProof.ID || want.About == "" || snap == nil {
+		if want.Check != overlay.EncapProof.ID || want.About == "" || snap == nil {
 			continue
 		}
 		for i := range snap.Nodes {

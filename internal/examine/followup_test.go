@@ -14,8 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -30,7 +34,7 @@ func TestMayAsk(t *testing.T) {
 		change(&o)
 		return o
 	}
-	plain, capable, ping := checks.KubeletHealth, checks.EncapProof, []*probe.Check{checks.NodePing}
+	plain, capable, ping := kubelet.KubeletHealth, overlay.EncapProof, []*probe.Check{link.NodePing}
 	via := func(via string) Options { return but(func(o *Options) { o.Via = via }) }
 	quick := but(func(o *Options) { o.Profile = string(probe.Quick) })
 	for name, c := range map[string]struct {
@@ -45,9 +49,9 @@ func TestMayAsk(t *testing.T) {
 		"left out by the user":      {but(func(o *Options) { o.Skip = []string{plain.ID} }), snap, nil, plain.ID, false},
 		"asked already":             {usual, snap, []*probe.Check{plain}, plain.ID, false},
 		"answered by the API":       {usual, snap, nil, facts.CheckCalicoPod, false},
-		"from baseline nodes":       {usual, snap, nil, checks.NeighbourReach.ID, false},
-		"a capability it has":       {usual, snap, []*probe.Check{capable}, checks.NodePing.ID, true},
-		"a capability it lacks":     {usual, snap, nil, checks.NodePing.ID, false},
+		"from baseline nodes":       {usual, snap, nil, link.NeighbourReach.ID, false},
+		"a capability it has":       {usual, snap, []*probe.Check{capable}, link.NodePing.ID, true},
+		"a capability it lacks":     {usual, snap, nil, link.NodePing.ID, false},
 		"a second pod":              {usual, snap, ping, capable.ID, true},
 		"by pod alone":              {via("pod,exec"), snap, ping, capable.ID, true},
 		"neither by pod nor auto":   {via("ephemeral,ssh"), snap, ping, capable.ID, false},
@@ -74,9 +78,9 @@ func TestProofIsMadeWhereItIsWanted(t *testing.T) {
 	}
 	snap := &cluster.Snapshot{Survey: cluster.Survey{Nodes: []corev1.Node{node("a", "linux"), node("b", "linux"),
 		node("w", "windows")}}}
-	proof := checks.EncapProof.ID
+	proof := overlay.EncapProof.ID
 	for want, open := range map[string][]diagnose.Cover{
-		"b": {{Check: checks.BirdConfig.ID, About: "a"}, {Check: proof, About: "b"}},
+		"b": {{Check: bgp.BirdConfig.ID, About: "a"}, {Check: proof, About: "b"}},
 		"":  {{Check: proof, About: "w"}, {Check: proof, About: "nosuch"}, {Check: proof}},
 	} {
 		if got := aboutProof(open, snap); got != want {
@@ -101,7 +105,7 @@ func TestFollowUp(t *testing.T) {
 	} {
 		var got seenEvents
 		r := newTestRun(c.opts, io.Discard, &got)
-		r.picked = []*probe.Check{checks.BGPExpected, checks.InitStall}
+		r.picked = []*probe.Check{bgp.BGPExpected, start.InitStall}
 		var plans [][]string
 		session := standIn(t)
 		ask := func(ctx context.Context, req probe.Request, each func(probe.Event) bool) error {
@@ -117,7 +121,7 @@ func TestFollowUp(t *testing.T) {
 		var said []string
 		var followUp []string
 		for _, ev := range got {
-			if ev.Result != nil && ev.Result.Check != checks.InitStall.ID {
+			if ev.Result != nil && ev.Result.Check != start.InitStall.ID {
 				said = append(said, ev.Result.Check+" "+string(ev.Result.Status))
 			}
 			if ev.Result != nil && ev.Result.Check == probe.CheckAnswered && ev.Result.Facts[probe.FactReason] != nil {
@@ -143,10 +147,10 @@ func standIn(t *testing.T) *injector.Session {
 		return &probe.Check{ID: id, From: probe.FromNode, Run: func(_ context.Context, p *probe.Pass) { p.Report(r) }}
 	}
 	lacks := probe.Found(probe.Fail, "BIRD lacks a peer").On("IPv4").
-		With(checks.FactMissing, []string{"node-b 10.88.0.12"}).With(checks.FactFamily, 4)
-	runner := &probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{answers(checks.BGPExpected.ID, lacks),
-		answers(checks.InitStall.ID, probe.Found(probe.Skip, "asked for its privileges")),
-		answers(checks.BirdConfig.ID, probe.Found(probe.OK, "as Calico wants it"))}}
+		With(probe.FactMissing, []string{"node-b 10.88.0.12"}).With(probe.FactFamily, 4)
+	runner := &probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{answers(bgp.BGPExpected.ID, lacks),
+		answers(start.InitStall.ID, probe.Found(probe.Skip, "asked for its privileges")),
+		answers(bgp.BirdConfig.ID, probe.Found(probe.OK, "as Calico wants it"))}}
 	session, err := injector.Local(runner.Serve)(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)

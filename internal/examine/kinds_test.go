@@ -13,9 +13,22 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	runtimefacts "github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 var update = flag.Bool("update", false, "write docs/kinds.md and the golden screens")
@@ -67,20 +80,20 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 		})
 	}
 	order(asks, out.api)
-	order(checks.All(), out.skips)
+	order(suite.Node(), out.skips)
 	return out
 }
 
 // wants are the kinds of target without which a check on the node has nobody to ask.
 var wants = map[*probe.Check][]string{
-	checks.NodePing: {probe.KindNode, probe.KindPeer}, checks.PodPing: {probe.KindPod}, checks.PodTCP: {probe.KindPod},
-	checks.PodMTU: {probe.KindPod}, checks.RouteBlocks: {probe.KindBlock}, checks.RoutePods: {probe.KindLocal},
-	checks.OverlayTunnels: {probe.KindPool}, checks.IPSetHosts: {probe.KindPool}, checks.TyphaReach: {probe.KindTypha},
-	checks.ServiceClusterIP: {probe.KindService}, checks.ServiceNodePort: {probe.KindNodePort},
-	checks.DNSCluster: {probe.KindDNS}, checks.BGPExpected: {probe.KindSession},
-	checks.CNIServer: {probe.KindDatastore}, checks.DatastoreLatency: {probe.KindDatastore},
-	checks.IPAutodetect: {probe.KindCalico},
-	checks.CalicoLog:    {probe.KindCalico}, checks.StartupBudget: {probe.KindCalico},
+	link.NodePing: {probe.KindNode, probe.KindPeer}, pod.PodPing: {probe.KindPod}, pod.PodTCP: {probe.KindPod},
+	pod.PodMTU: {probe.KindPod}, route.RouteBlocks: {probe.KindBlock}, route.RoutePods: {probe.KindLocal},
+	overlay.OverlayTunnels: {probe.KindPool}, overlay.IPSetHosts: {probe.KindPool}, datastore.TyphaReach: {probe.KindTypha},
+	service.ServiceClusterIP: {probe.KindService}, service.ServiceNodePort: {probe.KindNodePort},
+	dns.DNSCluster: {probe.KindDNS}, bgp.BGPExpected: {probe.KindSession},
+	cni.CNIServer: {probe.KindDatastore}, datastore.DatastoreLatency: {probe.KindDatastore},
+	link.IPAutodetect: {probe.KindCalico},
+	logs.CalicoLog:    {probe.KindCalico}, start.StartupBudget: {probe.KindCalico},
 }
 
 // answeredByPlan are the checks on the node that skip by what the plan says, whatever is on the node.
@@ -99,17 +112,17 @@ func answeredByPlan(targets []probe.Target) []*probe.Check {
 	encrypts := first(probe.KindFelix).Attrs["wireguardEnabled"] == "true"
 	dockers := strings.HasPrefix(first(probe.KindRuntime).Name, "docker")
 	by := map[*probe.Check]bool{
-		checks.NodeFirewall:     first(probe.KindFelix).Attrs["bpfEnabled"] == "true",
-		checks.ContainerdHealth: !strings.HasPrefix(first(probe.KindRuntime).Name, "containerd") && !dockers,
-		checks.OverlayTunnels:   !tunnelled && !encrypts, checks.IPSetHosts: !tunnelled,
-		checks.IPAutodetect: first(probe.KindBackend).Name == "none",
+		firewall.NodeFirewall:         first(probe.KindFelix).Attrs["bpfEnabled"] == "true",
+		runtimefacts.ContainerdHealth: !strings.HasPrefix(first(probe.KindRuntime).Name, "containerd") && !dockers,
+		overlay.OverlayTunnels:        !tunnelled && !encrypts, overlay.IPSetHosts: !tunnelled,
+		link.IPAutodetect: first(probe.KindBackend).Name == "none",
 	}
-	for _, c := range []*probe.Check{checks.BirdSocket, checks.BirdConfig, checks.BGPSession,
-		checks.BGPExpected, checks.BGPPort} {
+	for _, c := range []*probe.Check{bgp.BirdSocket, bgp.BirdConfig, bgp.BGPSession,
+		bgp.BGPExpected, bgp.BGPPort} {
 		by[c] = first(probe.KindBackend).Name != "bird"
 	}
 	var out []*probe.Check
-	for _, c := range checks.All() {
+	for _, c := range suite.Node() {
 		lacks := wants[c] != nil && !slices.ContainsFunc(targets,
 			func(t probe.Target) bool { return slices.Contains(wants[c], t.Kind) })
 		if lacks || by[c] {

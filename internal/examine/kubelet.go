@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Kubelet is a node's kubelet as it is asked through the API server, with the user's own credentials, which go to the
 // API server alone.
-func (c *Client) Kubelet(node string) (*checks.Kubelet, error) {
+func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 	config, err := c.Rest()
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (c *Client) Kubelet(node string) (*checks.Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &checks.Kubelet{Client: &own, URL: at.JoinPath("api/v1/nodes", node, "proxy").String()}, nil
+	return &kubeletproxy.Kubelet{Client: &own, URL: at.JoinPath("api/v1/nodes", node, "proxy").String()}, nil
 }
 
 // kubelet is the access method that asks the node's kubelet and puts nothing on the node.
@@ -56,7 +56,7 @@ func (r *Run) kubelet() (injector.Method, error) {
 // Ungreeted is why a kubelet cannot be asked.
 func Ungreeted(err error) *injector.PlacementError {
 	text := probe.OneLine(err.Error())
-	e, answered := errors.AsType[*checks.KubeletError](err)
+	e, answered := errors.AsType[*kubeletproxy.KubeletError](err)
 	var pe *injector.PlacementError
 	switch {
 	case !answered && errors.Is(err, context.DeadlineExceeded):

@@ -14,10 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // TestKubeletsWay asks a kubelet through an API server, with the user's credentials, which go nowhere else.
@@ -48,8 +52,8 @@ func TestKubeletsWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.ProvesEncap(nil) || len(run.Capabilities()) > 0 || !slices.Contains(run.NodeChecks(), checks.DaemonLog.ID) ||
-		slices.Contains(run.picked, checks.NeighbourReach) || !slices.Contains(CheckIDs(run.picked), facts.CheckPodsStart) {
+	if run.ProvesEncap(nil) || len(run.Capabilities()) > 0 || !slices.Contains(run.NodeChecks(), logs.DaemonLog.ID) ||
+		slices.Contains(run.picked, link.NeighbourReach) || !slices.Contains(CheckIDs(run.picked), facts.CheckPodsStart) {
 		t.Errorf("it asks %v", CheckIDs(run.picked))
 	}
 	methods, err := run.methods()
@@ -68,8 +72,8 @@ func TestKubeletsWay(t *testing.T) {
 		}
 		return true
 	})
-	if err != nil || len(answered) != len(run.NodeChecks()) || answered[checks.KubeletHealth.ID] != probe.OK ||
-		answered[checks.NodeSwap.ID] != probe.Unknown {
+	if err != nil || len(answered) != len(run.NodeChecks()) || answered[kubelet.KubeletHealth.ID] != probe.OK ||
+		answered[host.NodeSwap.ID] != probe.Unknown {
 		t.Errorf("%v, %v", answered, err)
 	}
 	if err := session.Close(); err != nil {
@@ -85,11 +89,11 @@ func TestUngreeted(t *testing.T) {
 		reason facts.Reason
 		says   string
 	}{
-		"no right": {&checks.KubeletError{Code: 403, ByAPI: true}, facts.ReasonRBAC, "manifests --ways kubelet"},
-		"no login": {&checks.KubeletError{Code: 401, ByAPI: true}, facts.ReasonAPI, "does not take"},
-		"refused": {&checks.KubeletError{Code: 503, ByAPI: true, Text: "dial tcp 10.0.0.2:10250: connect: connection refused"},
+		"no right": {&kubeletproxy.KubeletError{Code: 403, ByAPI: true}, facts.ReasonRBAC, "manifests --ways kubelet"},
+		"no login": {&kubeletproxy.KubeletError{Code: 401, ByAPI: true}, facts.ReasonAPI, "does not take"},
+		"refused": {&kubeletproxy.KubeletError{Code: 503, ByAPI: true, Text: "dial tcp 10.0.0.2:10250: connect: connection refused"},
 			facts.ReasonAttach, "connection refused"},
-		"the API server's own right": {&checks.KubeletError{Code: 403, Text: "403 to /healthz: Forbidden (user=kube-apiserver"},
+		"the API server's own right": {&kubeletproxy.KubeletError{Code: 403, Text: "403 to /healthz: Forbidden (user=kube-apiserver"},
 			facts.ReasonAttach, "kube-apiserver"},
 		"silent":  {fmt.Errorf("no answer to /healthz: %w", context.DeadlineExceeded), facts.ReasonSilent, "does not answer"},
 		"no line": {errors.New("connection refused"), facts.ReasonAPI, "connection refused"},

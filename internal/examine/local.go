@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
+	suiteask "github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -48,7 +49,7 @@ func thisMachine(root string) (machine, error) {
 	}
 	m := machine{hostname: host, has: addressHere}
 	here := &probe.Host{Root: root}
-	file := checks.NodenameFile(here)
+	file := node.NodenameFile(here)
 	text, err := here.ReadFile(file)
 	m.nodename = strings.TrimSpace(string(text))
 	if _, kubelet := here.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
@@ -107,7 +108,7 @@ func (r *Run) local(m machine) (injector.Method, error) {
 		return injector.Method{}, err
 	}
 	host := &probe.Host{Node: r.Node, Root: "/", Proc: "/proc"}
-	runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: host, Version: probe.Release}
+	runner := &probe.Runner{Suite: suiteask.All(), Tools: tools.All(), Host: host, Version: probe.Release}
 	method := injector.Method{Name: injector.MethodLocal, Open: injector.Local(runner.Serve)}
 	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))

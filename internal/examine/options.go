@@ -11,9 +11,11 @@ import (
 	"github.com/distribution/reference"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Options say which node is examined, what it is asked, and how.
@@ -156,9 +158,9 @@ func (o Options) pick() ([]*probe.Check, error) {
 	case len(o.Checks) > 0:
 	case o.Via == injector.MethodNeighbour:
 		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() })
-		picked = append(picked, checks.BGPSession, checks.NeighbourReach)
+		picked = append(picked, bgp.BGPSession, link.NeighbourReach)
 	case o.Via == injector.MethodKubelet:
-		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !checks.KubeletAnswers(c) })
+		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !kubeletproxy.KubeletAnswers(c) })
 	}
 	return picked, o.askable(picked)
 }
@@ -190,7 +192,7 @@ func (o Options) askable(picked []*probe.Check) error {
 
 // canAsk tells whether the access method can ask a check.
 func (o Options) canAsk(c *probe.Check) bool {
-	fromBaselines := c == checks.NeighbourReach || o.Via == injector.MethodNeighbour && c == checks.BGPSession
+	fromBaselines := c == link.NeighbourReach || o.Via == injector.MethodNeighbour && c == bgp.BGPSession
 	switch {
 	case c.From == probe.FromClient:
 		return false
@@ -199,9 +201,9 @@ func (o Options) canAsk(c *probe.Check) bool {
 	case o.Via == injector.MethodNeighbour:
 		return !c.OnNode() || fromBaselines
 	case o.Via == injector.MethodKubelet:
-		return !c.OnNode() || checks.KubeletAnswers(c)
+		return !c.OnNode() || kubeletproxy.KubeletAnswers(c)
 	case o.Via == injector.MethodLocal:
-		return c.From != probe.FromAPI && c != checks.NeighbourReach
+		return c.From != probe.FromAPI && c != link.NeighbourReach
 	}
 	return true
 }

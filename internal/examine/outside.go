@@ -13,8 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // view is what one healthy node sees of the node in question. It is taken while the node's own probe works, because a
@@ -39,7 +40,7 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 		return nil
 	}
 	v := &view{node: witness, sameRole: cluster.SameRole(witness, snap.Node)}
-	for _, c := range []*probe.Check{checks.NeighbourReach, checks.ServiceNodePort} {
+	for _, c := range []*probe.Check{link.NeighbourReach, service.ServiceNodePort} {
 		if slices.Contains(r.picked, c) {
 			v.asked = append(v.asked, c)
 		}
@@ -87,13 +88,13 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 		res.Status, res.Saw = probe.Skip, "no other node is ready"
 		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
 	case len(from) == 0:
-		if slices.Contains(r.opts.Checks, checks.NeighbourReach.ID) {
+		if slices.Contains(r.opts.Checks, link.NeighbourReach.ID) {
 			res.Status = probe.Unknown
 		}
 		res.Saw = "no probe on another node answered: " + strings.Join(failed, "; ")
 		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
 	}
-	res.Check = checks.NeighbourReach.ID
+	res.Check = link.NeighbourReach.ID
 	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
 		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
@@ -104,7 +105,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	for _, kind := range slices.Sorted(maps.Keys(closed)) {
 		status := diagnose.Grade(r.Seen, kind, closed[kind], r.view != nil && r.view.sameRole)
 		one := probe.Found(status, "not reachable: %s", diagnose.Places(r.Seen, closed[kind]))
-		one.Check, one.Target = checks.NeighbourReach.ID, kind
+		one.Check, one.Target = link.NeighbourReach.ID, kind
 		out = append(out, one)
 	}
 	return out
@@ -112,7 +113,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 
 // looksFromOutside reports whether a run is one that has a view from outside.
 func (r *Run) looksFromOutside() bool {
-	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.Contains(r.picked, checks.NeighbourReach)
+	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.Contains(r.picked, link.NeighbourReach)
 }
 
 // unseen is the result of such a run that used no other node, and why.
@@ -127,6 +128,6 @@ func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
 		why = "--via " + r.opts.Via + " creates no pod on another node"
 	}
 	res := probe.Found(probe.Skip, "%s", why).With(probe.FactReason, diagnose.ReasonUnseen)
-	res.Check = checks.NeighbourReach.ID
+	res.Check = link.NeighbourReach.ID
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }

@@ -5,14 +5,15 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // EntersNode reports whether the node itself is asked.
 func (r *Run) EntersNode() bool {
 	return r.opts.Via != injector.MethodAPI && r.opts.Via != injector.MethodNeighbour &&
-		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, checks.EncapProof))
+		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, overlay.EncapProof))
 }
 
 // Picked are the IDs of all checks of the run.
@@ -21,8 +22,8 @@ func (r *Run) Picked() []string { return CheckIDs(r.picked) }
 // NodeChecks are the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
 	ids := CheckIDs(ByOneProbe(r.picked))
-	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, checks.EncapProof) {
-		ids = append(ids, checks.EncapProof.ID)
+	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, overlay.EncapProof) {
+		ids = append(ids, overlay.EncapProof.ID)
 	}
 	return ids
 }
@@ -32,7 +33,7 @@ func (r *Run) NodeChecks() []string {
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {
-		if c.OnNode() && c != checks.NeighbourReach && c != checks.EncapProof {
+		if c.OnNode() && c != link.NeighbourReach && c != overlay.EncapProof {
 			out = append(out, c)
 		}
 	}
@@ -54,8 +55,8 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 		return ids
 	}
 	ids = append(ids, r.NodeChecks()...)
-	if r.ProvesEncap(snap) && !slices.Contains(ids, checks.EncapProof.ID) {
-		ids = append(ids, checks.EncapProof.ID)
+	if r.ProvesEncap(snap) && !slices.Contains(ids, overlay.EncapProof.ID) {
+		ids = append(ids, overlay.EncapProof.ID)
 	}
 	return ids
 }

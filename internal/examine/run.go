@@ -35,10 +35,10 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Run is one examination of one node.
@@ -68,7 +68,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	switch {
 	case opts.RootShell, opts.ForTool:
 		picked = nil
-	case opts.OnlyNamed && !slices.Contains(picked, checks.NeighbourReach):
+	case opts.OnlyNamed && !slices.Contains(picked, link.NeighbourReach):
 		opts.Baselines = 0
 	}
 	c := NewCollector(opts.Node, sink)

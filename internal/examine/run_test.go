@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -20,7 +20,7 @@ func TestNoAnswer(t *testing.T) {
 	begins := probe.Event{Type: probe.EventStart, Start: &probe.Start{V: probe.Version}}
 	ends := probe.Event{Type: probe.EventLog, Text: "no request from the client for 30s, ending"}
 	answer := probe.Found(probe.OK, "no swap")
-	answer.Check = checks.NodeSwap.ID
+	answer.Check = host.NodeSwap.ID
 	answers := probe.Event{Type: probe.EventResult, Result: &answer}
 	for name, c := range map[string]struct {
 		says    []probe.Event
@@ -36,7 +36,7 @@ func TestNoAnswer(t *testing.T) {
 	} {
 		var got seenEvents
 		r := newTestRun(Options{Node: "node-a", Via: ViaAuto}, io.Discard, &got)
-		r.picked = []*probe.Check{checks.NodeSwap, checks.NodeLoad}
+		r.picked = []*probe.Check{host.NodeSwap, host.NodeLoad}
 		ask := func(_ context.Context, _ probe.Request, each func(probe.Event) bool) error {
 			for _, ev := range c.says {
 				each(ev)

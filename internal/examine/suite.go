@@ -2,15 +2,15 @@ package examine
 
 import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Suite is every check there is, in the order it is asked: the API first, then whether a
 // probe can be put on the node, then the node.
 func Suite() []*probe.Check {
 	all := append(cluster.Checks(nil), clientChecks()...)
-	return append(all, checks.All()...)
+	return append(all, suite.Node()...)
 }
 
 // CheckIDs are the IDs of checks.

@@ -16,9 +16,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/mesh"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // MeshOptions say between which nodes paths are tried, those of Nodes or Select or else all, and how. With the profile
@@ -59,9 +61,9 @@ func NewMesh(client *examine.Client, opts MeshOptions) (*MeshRun, error) {
 
 // meshChecks are the checks that try paths.
 func meshChecks(deep bool) []*probe.Check {
-	out := []*probe.Check{checks.NodePing, checks.PodPing, checks.NeighbourReach, checks.PodTCP, checks.BGPSession}
+	out := []*probe.Check{link.NodePing, pod.PodPing, link.NeighbourReach, pod.PodTCP, bgp.BGPSession}
 	if deep {
-		out = append(out, checks.PodMTU)
+		out = append(out, pod.PodMTU)
 	}
 	return out
 }
@@ -221,7 +223,7 @@ func (t *trying) twice(ctx context.Context) {
 		return
 	}
 	t.client.Progress("%d paths fail: trying %d more around them", len(failed), len(around))
-	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == checks.BGPSession.ID }))
+	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == bgp.BGPSession.ID }))
 }
 
 // fails tells whether a path fails in any plane.
@@ -283,7 +285,7 @@ func (t *trying) worst(from int, paths []mesh.Path, err error) string {
 func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []string) error {
 	n := t.nodes[i]
 	plan := t.plan(i, paths, ids)
-	if slices.Contains(ids, checks.BGPSession.ID) {
+	if slices.Contains(ids, bgp.BGPSession.ID) {
 		own, gaps := cluster.BGPTargets(t.survey, n)
 		plan.Targets, plan.Gaps = append(plan.Targets, own...), gaps
 	}
@@ -298,7 +300,7 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 		case r == nil || r.From != "":
 		case r.Check == probe.CheckAnswered:
 			lacks = errors.New(r.Saw)
-		case r.Check == checks.BGPSession.ID:
+		case r.Check == bgp.BGPSession.ID:
 			told.take(*r)
 		default:
 			t.take(i, *r)

@@ -7,14 +7,16 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/mesh"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // planes are those of a mesh, by the checks that try their paths.
 var planes = map[string]string{
-	checks.NodePing.ID: mesh.PlaneNode, checks.PodPing.ID: mesh.PlanePod, checks.NeighbourReach.ID: mesh.PlaneTCP,
-	checks.PodTCP.ID: mesh.PlaneTCP, checks.PodMTU.ID: mesh.PlaneMTU,
+	link.NodePing.ID: mesh.PlaneNode, pod.PodPing.ID: mesh.PlanePod, link.NeighbourReach.ID: mesh.PlaneTCP,
+	pod.PodTCP.ID: mesh.PlaneTCP, pod.PodMTU.ID: mesh.PlaneMTU,
 }
 
 // targetsOf are the kinds of target that a plane's paths lead to.
@@ -116,25 +118,25 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	switch planes[r.Check] {
 	case mesh.PlaneTCP:
 		t.Sent, t.Received = 1, 1
-		t.RTT = milliseconds(r, checks.FactTook)
+		t.RTT = milliseconds(r, probe.FactTook)
 		// A refusal has come the whole way, and back.
 		if bad := r.Status == probe.Fail || r.Status == probe.Warn; bad && r.Facts.Str(probe.FactReason) != "refused" {
 			t.Received, t.Failed = 0, true
 		}
 	case mesh.PlaneMTU:
-		if _, measured := r.Facts.Num(checks.FactPromised); !measured {
+		if _, measured := r.Facts.Num(probe.FactPromised); !measured {
 			return t, notKnown
 		}
 		t.Failed = r.Facts.Str(probe.FactReason) == "timeout"
 		return t, isTried // small packets pass: no policy forbids them
 	default:
-		sent, _ := r.Facts.Num(checks.FactSent)
-		received, _ := r.Facts.Num(checks.FactReceived)
+		sent, _ := r.Facts.Num(probe.FactSent)
+		received, _ := r.Facts.Num(probe.FactReceived)
 		if sent < 1 || sent > mostSent || received < 0 || received > sent { // nothing that a ping could say
 			return t, notKnown
 		}
-		lives, _ := r.Facts[checks.FactLives].(bool) // ping is switched off there
-		t.RTT = milliseconds(r, checks.FactRTT)
+		lives, _ := r.Facts[probe.FactLives].(bool) // ping is switched off there
+		t.RTT = milliseconds(r, probe.FactRTT)
 		t.Sent, t.Received, t.Failed = int(sent), int(received), received == 0 && !lives
 	}
 	if t.Failed && r.Facts.Str(probe.FactPolicy) != "" {
@@ -168,15 +170,15 @@ type telling struct {
 
 // take notes a result about a session, or about a BIRD as a whole.
 func (t *telling) take(r probe.Result) {
-	peer, err := netip.ParseAddr(r.Facts.Str(checks.FactPeer))
+	peer, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer))
 	switch {
-	case err == nil && r.Facts.Str(checks.FactState) != "":
+	case err == nil && r.Facts.Str(bgp.FactState) != "":
 		// A session that Calico did not configure may be down for good reasons: then it is a warning, as it is
 		// where the API calls the peer's node not ready.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
 			t.told = append(t.told, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
-	case r.Target == checks.TargetMD5:
+	case r.Target == bgp.TargetMD5:
 	case r.Status == probe.Unknown:
 		t.unknown = append(t.unknown, r.Saw)
 	case r.Status == probe.Skip:

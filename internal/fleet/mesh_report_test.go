@@ -17,13 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/mesh"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // pair is a mesh of two nodes without pods.
 func pair() *trying {
-	t := &trying{run: &MeshRun{Run: &Run{picked: []string{checks.NodePing.ID, checks.PodPing.ID}}},
+	t := &trying{run: &MeshRun{Run: &Run{picked: []string{link.NodePing.ID, pod.PodPing.ID}}},
 		survey: &cluster.Survey{}, answers: map[string]*answers{}, place: map[string]int{},
 		sessions: sessions{silent: map[int]string{}, whole: map[int]bool{}, none: "no BIRD here"}}
 	for i, name := range []string{"a", "b"} {
@@ -39,9 +40,9 @@ func pair() *trying {
 
 // pinged notes what a ping from a node to the other came to.
 func (t *trying) pinged(from, received int) {
-	r := probe.Found(probe.OK, "seen").With(checks.FactSent, 5).With(checks.FactReceived, received).
+	r := probe.Found(probe.OK, "seen").With(probe.FactSent, 5).With(probe.FactReceived, received).
 		With(probe.FactNode, t.nodes[1-from].Name)
-	r.Check = checks.NodePing.ID
+	r.Check = link.NodePing.ID
 	t.take(from, r)
 }
 

@@ -5,16 +5,19 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/mesh"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	bgpask "github.com/calico-probe/calico-probe/internal/subject/bgp/ask"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestTrials wants each answer to be what it says of a path.
 func TestTrials(t *testing.T) {
 	t.Parallel()
 	ping := func(status probe.Status, sent, received int) probe.Result {
-		r := probe.Found(status, "seen").With(checks.FactSent, sent).With(checks.FactReceived, received)
-		r.Check = checks.PodPing.ID
+		r := probe.Found(status, "seen").With(probe.FactSent, sent).With(probe.FactReceived, received)
+		r.Check = pod.PodPing.ID
 		return r
 	}
 	tcp := func(check *probe.Check, status probe.Status, reason string) probe.Result {
@@ -25,9 +28,9 @@ func TestTrials(t *testing.T) {
 		return r
 	}
 	mtu := func(status probe.Status, reason string, measured bool) probe.Result {
-		r := tcp(checks.PodMTU, status, reason)
+		r := tcp(pod.PodMTU, status, reason)
 		if measured {
-			r = r.With(checks.FactPromised, 1500)
+			r = r.With(probe.FactPromised, 1500)
 		}
 		return r
 	}
@@ -40,19 +43,19 @@ func TestTrials(t *testing.T) {
 		"a lossy ping":                    {ping(probe.Warn, 5, 2), isTried, false},
 		"no ping":                         {ping(probe.Fail, 5, 0), isTried, true},
 		"of a node that is not ready":     {ping(probe.Warn, 5, 0), isTried, true},
-		"where ping is switched off":      {ping(probe.Warn, 5, 0).With(checks.FactLives, true), isTried, false},
+		"where ping is switched off":      {ping(probe.Warn, 5, 0).With(probe.FactLives, true), isTried, false},
 		"to a pod under a policy":         {ping(probe.Warn, 5, 0).With(probe.FactPolicy, "default/deny"), isHeld, false},
 		"a ping in spite of a policy":     {ping(probe.OK, 5, 5).With(probe.FactPolicy, "default/deny"), isTried, false},
 		"with unread policies":            {ping(probe.Unknown, 5, 0), notKnown, false},
 		"more pings than were sent":       {ping(probe.OK, 5, 6), notKnown, false},
 		"fewer than none":                 {ping(probe.OK, 5, -1), notKnown, false},
-		"no right to ping":                {tcp(checks.NodePing, probe.Unknown, "denied"), notKnown, false},
-		"a connection":                    {tcp(checks.NeighbourReach, probe.OK, ""), isTried, false},
-		"a kubelet that is down":          {tcp(checks.NeighbourReach, probe.Fail, "refused"), isTried, false},
-		"no connection":                   {tcp(checks.NeighbourReach, probe.Fail, "timeout"), isTried, true},
-		"a firewall":                      {tcp(checks.PodTCP, probe.Fail, "rejected"), isTried, true},
-		"a port that nobody serves":       {tcp(checks.PodTCP, probe.Info, "refused"), isTried, false},
-		"a pod of a node not ready":       {tcp(checks.PodTCP, probe.Warn, "timeout"), isTried, true},
+		"no right to ping":                {tcp(link.NodePing, probe.Unknown, "denied"), notKnown, false},
+		"a connection":                    {tcp(link.NeighbourReach, probe.OK, ""), isTried, false},
+		"a kubelet that is down":          {tcp(link.NeighbourReach, probe.Fail, "refused"), isTried, false},
+		"no connection":                   {tcp(link.NeighbourReach, probe.Fail, "timeout"), isTried, true},
+		"a firewall":                      {tcp(pod.PodTCP, probe.Fail, "rejected"), isTried, true},
+		"a port that nobody serves":       {tcp(pod.PodTCP, probe.Info, "refused"), isTried, false},
+		"a pod of a node not ready":       {tcp(pod.PodTCP, probe.Warn, "timeout"), isTried, true},
 		"a full-size packet":              {mtu(probe.OK, "", true), isTried, false},
 		"a router that says its MTU":      {mtu(probe.Info, "", true), isTried, false},
 		"a full-size packet that is lost": {mtu(probe.Fail, "timeout", true), isTried, true},
@@ -71,8 +74,8 @@ func TestTrials(t *testing.T) {
 func TestHostileTimes(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []float64{-5, -1e308, 1e308, 1e9, 0} {
-		r := probe.Found(probe.OK, "seen").With(checks.FactSent, 3).With(checks.FactReceived, 3).With(checks.FactRTT, ms)
-		r.Check = checks.NodePing.ID
+		r := probe.Found(probe.OK, "seen").With(probe.FactSent, 3).With(probe.FactReceived, 3).With(probe.FactRTT, ms)
+		r.Check = link.NodePing.ID
 		trial, came := trialOf(r)
 		if trial.RTT != 0 || came != isTried {
 			t.Errorf("%g: %+v, %v", ms, trial, came)
@@ -84,9 +87,9 @@ func TestHostileTimes(t *testing.T) {
 func TestTelling(t *testing.T) {
 	t.Parallel()
 	session := func(status probe.Status, peer string) probe.Result {
-		return probe.Found(status, "seen").On("node-b "+peer).With(checks.FactPeer, peer).With(checks.FactState, "up")
+		return probe.Found(status, "seen").On("node-b "+peer).With(bgp.FactPeer, peer).With(bgp.FactState, "up")
 	}
-	bird := probe.Found(probe.Info, "BIRD has no peers").On("/run/calico/bird.ctl").With(checks.FactPeerCount, 0)
+	bird := probe.Found(probe.Info, "BIRD has no peers").On("/run/calico/bird.ctl").With(bgpask.FactPeerCount, 0)
 	none := probe.Found(probe.Skip, "Calico's networking backend here is vxlan").On("/run/calico/bird.ctl")
 	dead := probe.Found(probe.Unknown, "peers not asked").On("/run/calico/bird.ctl")
 	for name, c := range map[string]struct {
@@ -134,7 +137,7 @@ func TestMeshChecks(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{mesh.PlaneBGP: true}
 	for _, c := range meshChecks(true) {
-		if planes[c.ID] == "" && c != checks.BGPSession {
+		if planes[c.ID] == "" && c != bgp.BGPSession {
 			t.Errorf("%s belongs to no plane", c.ID)
 		}
 		have[planes[c.ID]] = true

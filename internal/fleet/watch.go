@@ -13,8 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/mesh"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // A Watch tries the same paths again and again, by probes that stay on their nodes.
@@ -40,7 +41,7 @@ func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error
 }
 
 // watched are the checks that are asked in each round.
-func watched() []*probe.Check { return []*probe.Check{checks.NodePing, checks.PodPing} }
+func watched() []*probe.Check { return []*probe.Check{link.NodePing, pod.PodPing} }
 
 // Nodes are the names of the nodes that are watched.
 func (w *Watch) Nodes() []string {

@@ -21,14 +21,16 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // known is what runbooks may name.
 func known() runbook.Known {
-	suite := append(cluster.Checks(nil), checks.All()...)
+	suite := append(cluster.Checks(nil), suite.Node()...)
 	k := runbook.Known{
 		Selects: func(checks, skip []string, profile string) ([]string, error) {
 			picked, err := probe.Select(suite, checks, skip)
@@ -184,7 +186,7 @@ func TestBranches(t *testing.T) {
 	for _, rule := range diagnose.Rules() {
 		names, nights = append(names, rule.ID), append(nights, of(rule.ID))
 		if strings.HasPrefix(rule.ID, "kube-proxy-") {
-			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, checks.ServiceClusterIP.ID))
+			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, service.ServiceClusterIP.ID))
 		}
 	}
 	goes := make([][]string, len(names))
@@ -569,7 +571,7 @@ func TestBeforeRebootLooks(t *testing.T) {
 	b := builtin(t)[beforeReboot]
 	tonight := night(t, "../../internal/diagnose/testdata/healthy.txtar")
 	tonight.Events = slices.DeleteFunc(tonight.Events,
-		func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == checks.NodeSwap.ID })
+		func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == host.NodeSwap.ID })
 	branch, record := played(t, b, nil, tonight)
 	if branch != "not-looked" || record.Outcome.Exit != report.ExitIncomplete {
 		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)

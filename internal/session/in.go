@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -150,7 +150,7 @@ func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
 	}
 	targets, _ := cluster.Targets(snap)
 	for _, t := range targets {
-		if t.Kind == probe.KindDNS && t.Name != checks.RoleEndpoint {
+		if t.Kind == probe.KindDNS && t.Name != probe.RoleEndpoint {
 			return netip.AddrPortFrom(t.Addr, uint16(t.Port)), true
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 const peersDoc = `Lists the other nodes, the worst first: whether the API calls each ready, its address,
@@ -41,7 +41,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	if snap == nil {
 		return errors.New("peers are asked of the API, which --via local does not ask")
 	}
-	id := checks.BGPSession.ID
+	id := bgp.BGPSession.ID
 	if answers, _ := s.answers.Of(id); len(answers) == 0 {
 		if _, err := c.askNow(ctx, s, []string{id}); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 		return nil
 	}
 	for _, r := range answers {
-		if r.Facts.Str(checks.FactPeer) == "" && r.Status != probe.OK {
+		if r.Facts.Str(bgp.FactPeer) == "" && r.Status != probe.OK {
 			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, probe.OneLine(r.Target),
 				probe.OneLine(r.Saw)); err != nil {
 				return err
@@ -134,7 +134,7 @@ func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s: %s", r.Status, r.Saw))
-		peers = append(peers, r.Facts.Str(checks.FactPeer))
+		peers = append(peers, r.Facts.Str(bgp.FactPeer))
 		bad = max(bad, len(probe.Statuses())-slices.Index(probe.Statuses(), r.Status))
 	}
 	if len(parts) > 1 { // one of each family

@@ -20,9 +20,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 func TestWatchArguments(t *testing.T) {
@@ -339,8 +339,8 @@ func TestPeerRows(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	both := []probe.Result{with(probe.OK, "fine", "up").With(checks.FactPeer, "10.0.0.2"), with(probe.Fail, "fine",
-		"down").With(checks.FactPeer, "fd00::2")}
+	both := []probe.Result{with(probe.OK, "fine", "up").With(bgp.FactPeer, "10.0.0.2"), with(probe.Fail, "fine",
+		"down").With(bgp.FactPeer, "fd00::2")}
 	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
 		if got, _ := sessionWith("fine", of); got != text {
 			t.Errorf("%q, want %q", got, text)

@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 func TestPickedNode(t *testing.T) {
@@ -344,7 +344,7 @@ func TestPeersAreCleaned(t *testing.T) {
 	s.reader, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Read: time.Now(),
 		Survey: cluster.Survey{Nodes: []corev1.Node{here, node("node-b")}}}
 	s.answers.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
-		Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
+		Result: &probe.Result{Check: bgp.BGPSession.ID, Status: probe.OK}})
 	var out bytes.Buffer
 	if err := (&Session{at: s}).peersOf(t.Context(), &prompt.Call{Out: &out}); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,9 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	podfacts "github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	entry "github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -69,7 +70,7 @@ var (
 
 func runner() *probe.Runner {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	return &probe.Runner{Suite: append(checks.All(), dials, dies, lives, hangs), Host: h, Version: "test",
+	return &probe.Runner{Suite: append(ask.All(), dials, dies, lives, hangs), Host: h, Version: "test",
 		Enter: entry.Entry{Host: h, Args: []string{"session"}}.Run}
 }
 
@@ -424,13 +425,13 @@ nsenter -t PID -n ip route add default via 10.9.0.1
 	targets := []probe.Target{local,
 		{Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
 	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
-		checks.PodPing: {"5 of 5 packets", "none of 5 packets"},
-		checks.PodTCP:  {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
-		checks.PodMTU:  {"packets of 1500 bytes pass", "not even packets of 256 bytes"},
+		podfacts.PodPing: {"5 of 5 packets", "none of 5 packets"},
+		podfacts.PodTCP:  {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
+		podfacts.PodMTU:  {"packets of 1500 bytes pass", "not even packets of 256 bytes"},
 	}
 	for c, says := range paths {
 		got := asked(t, c, runner(), targets...)
-		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == podfacts.PodTCP]
 		wants(t, got, "", good, says[0])
 		wants(t, got, "d/web", good, says[0])
 		for _, r := range got {
@@ -444,8 +445,8 @@ nsenter -t PID -n ip route add default via 10.9.0.1
 	}
 	for c, says := range paths {
 		got := asked(t, c, runner(), targets...)
-		bad := map[bool]probe.Status{true: probe.Unknown, false: probe.Fail}[c == checks.PodMTU]
-		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		bad := map[bool]probe.Status{true: probe.Unknown, false: probe.Fail}[c == podfacts.PodMTU]
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == podfacts.PodTCP]
 		wants(t, got, "", good, says[0])
 		wants(t, got, "d/web", bad, says[1])
 	}

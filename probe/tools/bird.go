@@ -9,7 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // birdTool asks the routing daemon. Every conversation is restricted, so that BIRD itself
@@ -78,7 +78,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
 	a.socket = strings.Replace(a.socket, probe.PlaceRun, j.Host.Place(probe.PlaceRun), 1)
-	conn, err := checks.DialBIRD(limited, j.Host, a.socket)
+	conn, err := node.DialBIRD(limited, j.Host, a.socket)
 	if errors.Is(err, probe.ErrNotVisible) {
 		return unread(err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // connecting is how long a connection may take: the first segment is sent a second time after one second.
@@ -32,7 +32,7 @@ func (c Capturing) send(ctx context.Context) probe.Result {
 	case got.Received == got.Sent:
 		return probe.Found(probe.OK, "%s to %s, and all came back", several(got.Sent, "ping"), c.addr)
 	case got.Refusal != "":
-		why = ": could not leave: " + checks.Refusal(got.Refusal)
+		why = ": could not leave: " + node.Refusal(got.Refusal)
 	case got.Bounced != "":
 		why = ": " + got.Bounced
 	}
@@ -56,8 +56,8 @@ func (c Capturing) connect(ctx context.Context) probe.Result {
 		return probe.Found(probe.Fail, "no connection to %s within %s", to, short(connecting))
 	case reason == "refused":
 		return probe.Found(probe.Fail, "%s refuses the connection", to)
-	case reason != "error" && checks.Refusal(reason) != "":
-		return probe.Found(probe.Fail, "no connection to %s: %s", to, checks.Refusal(reason))
+	case reason != "error" && node.Refusal(reason) != "":
+		return probe.Found(probe.Fail, "no connection to %s: %s", to, node.Refusal(reason))
 	}
 	return probe.Failed(err)
 }

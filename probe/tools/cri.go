@@ -12,7 +12,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // runtimeLimit bounds one question to the container runtime.
@@ -44,7 +44,7 @@ func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.
 
 // silent judges an error of asking the runtime.
 func (r runtime) silent(ctx context.Context, err error) probe.Result {
-	return checks.RuntimeSilent(ctx, err, r.socket, runtimeLimit)
+	return reach.RuntimeSilent(ctx, err, r.socket, runtimeLimit)
 }
 
 // containers lists all there are, also those that have ended, by pod and name, the

@@ -18,7 +18,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // Dial opens connections.
@@ -186,7 +187,7 @@ func (d dialling) network(ctx context.Context, j *probe.Job) probe.Result {
 
 func (d dialling) stream(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
 	began := time.Now()
-	conn, r := checks.Dial(ctx, to, d.wait)
+	conn, r := reach.Dial(ctx, to, d.wait)
 	if conn == nil {
 		return r
 	}
@@ -324,8 +325,8 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 		return probe.Found(probe.Fail,
 			"%s is refused by ICMP (port unreachable): nothing listens there, or a firewall rejects it", to).
 			With(probe.FactReason, reason)
-	case reason != "error" && checks.Refusal(reason) != "":
-		return probe.Found(probe.Fail, "%s cannot be reached: %s", to, checks.Refusal(reason)).
+	case reason != "error" && node.Refusal(reason) != "":
+		return probe.Found(probe.Fail, "%s cannot be reached: %s", to, node.Refusal(reason)).
 			With(probe.FactReason, reason)
 	}
 	return probe.Failed(err).With(probe.FactReason, reason)

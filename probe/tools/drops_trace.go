@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/drops"
 	"github.com/calico-probe/calico-probe/probe/icmp"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
@@ -159,7 +159,7 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 	s := stats[0]
 	d.sent, d.answered, d.silent, d.said = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
 	if s.Refusal != "" && s.Refusal != "error" {
-		d.said = "they could not leave: " + checks.Refusal(s.Refusal)
+		d.said = "they could not leave: " + node.Refusal(s.Refusal)
 	}
 	j.Say("%d echoes sent to %s, %d came back", d.sent, q.to, d.answered)
 	return d, nil
@@ -181,7 +181,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 			continue
 		}
 		reason := probe.Reason(err)
-		if d.said = checks.Refusal(reason); reason == "timeout" {
+		if d.said = node.Refusal(reason); reason == "timeout" {
 			d.silent++
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // Logs prints what a container wrote.
@@ -91,7 +91,7 @@ func parseLogs(args []string) (reading, error) {
 }
 
 func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {
-	conn, socket, err := checks.Runtime(j.Host)
+	conn, socket, err := reach.Runtime(j.Host)
 	if err != nil {
 		return unread(err)
 	}

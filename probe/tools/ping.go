@@ -12,8 +12,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // Ping sends echo requests.
@@ -176,7 +176,7 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 		a.unsent++
 		a.why = "could not leave, and the kernel does not say why"
 	case s.Refusal != "":
-		a.why = "could not leave: " + checks.Refusal(s.Refusal)
+		a.why = "could not leave: " + node.Refusal(s.Refusal)
 	case s.Bounced != "":
 		a.why = s.Bounced
 		if s.TooBig && s.Told > 0 {

@@ -13,7 +13,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // psTool lists what the container runtime has.
@@ -62,7 +62,7 @@ func parsePS(args []string) (probe.ToolFunc, error) {
 	}
 	word := strings.Join(rest, "")
 	return func(ctx context.Context, j *probe.Job) probe.Result {
-		conn, socket, err := checks.Runtime(j.Host)
+		conn, socket, err := reach.Runtime(j.Host)
 		if err != nil {
 			return unread(err)
 		}

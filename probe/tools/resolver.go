@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // resolver is what the node's own resolv.conf says.
@@ -77,7 +77,7 @@ func (r resolver) candidates(name string, dotted bool) []string {
 // stands at once: what its search list makes of it before is not worth reading.
 func inPod(h *probe.Host, l lookup) []string {
 	const ndots = 5 // as the kubelet sets it
-	search, domain := checks.PodSearch(h, l.namespace)
+	search, domain := reach.PodSearch(h, l.namespace)
 	pod := resolver{ndots: ndots}
 	for _, d := range search {
 		pod.search = append(pod.search, dns.Fqdn(d))

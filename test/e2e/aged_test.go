@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Faults that need time to pass, or that the tests after them would feel, end
@@ -71,8 +71,8 @@ func TestNodeLoad(t *testing.T) {
 	eventually(t, time.Minute, func() string {
 		d = locally(t, "node-a", "", "node-load")
 		for _, r := range d.of("node-load") {
-			load, _ := r.Facts.Num(checks.FactLoad)
-			cpus, _ := r.Facts.Num(checks.FactCPUs)
+			load, _ := r.Facts.Num(host.FactLoad)
+			cpus, _ := r.Facts.Num(host.FactCPUs)
 			if r.Target == "" && load < 4*cpus {
 				return r.String()
 			}

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // shell runs a script on a node.
@@ -168,7 +168,7 @@ EOF`)
 	signalAll(t, other, "bird", "KILL") // it starts again, and waits: the larger address dials
 	eventually(t, 20*time.Second, func() string {
 		for _, r := range locally(t, node, "", "bgp-session").of("bgp-session") {
-			if r.Facts.Str(checks.FactBGPState) == "Connect" {
+			if r.Facts.Str(bgp.FactBGPState) == "Connect" {
 				return ""
 			}
 		}

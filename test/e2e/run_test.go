@@ -12,8 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestHealthy wants a healthy node to be called healthy, every check answered
@@ -47,9 +48,9 @@ var core = []string{
 // wantAllGood wants every node check answered, and every answer good.
 func wantAllGood(t *testing.T, d document) {
 	t.Helper()
-	for _, c := range checks.All() {
+	for _, c := range suite.Node() {
 		got := d.of(c.ID)
-		if len(got) == 0 && c != checks.NeighbourReach { // asked where something is wrong
+		if len(got) == 0 && c != link.NeighbourReach { // asked where something is wrong
 			t.Errorf("%s: no answer", c.ID)
 		}
 		for _, r := range got {
@@ -69,7 +70,7 @@ func wantAllGood(t *testing.T, d document) {
 	} {
 		families := map[float64]bool{}
 		for _, r := range d.of(c) {
-			f, _ := r.Facts.Num(checks.FactFamily)
+			f, _ := r.Facts.Num(probe.FactFamily)
 			families[f] = true
 		}
 		if !families[4] || !families[6] {

@@ -1,0 +1,205 @@
+package kubeletproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/logs"
+)
+
+// kubeletLogs has a node's files below /var/log, as its kubelet serves them below /logs/ (net/http, FileServer): a
+// listing of a folder, and any part of a file. The kubelet follows links.
+type kubeletLogs struct {
+	*Kubelet
+	ctx context.Context //nolint:containedctx // of the check that reads: probe.Host has no context
+}
+
+// Of a file its end is read first, which is all that most want: podlog.Tail's bytes and what it looks at before. The
+// rest comes in pages.
+const (
+	kubeletTail = logs.ServiceTail + 64<<10
+	kubeletPage = 128 << 10
+)
+
+// at is the path of a file below /var/log as the kubelet serves it.
+func (l *kubeletLogs) at(name string) (string, error) {
+	rel, ok := strings.CutPrefix(path.Clean(name)+"/", "/var/log/")
+	if !ok {
+		return "", fmt.Errorf("%s: %w", name, probe.ErrNotVisible)
+	}
+	return (&url.URL{Path: "/logs/" + strings.TrimSuffix(rel, "/")}).EscapedPath(), nil
+}
+
+// linkIn is a name in a listing.
+var linkIn = regexp.MustCompile(`<a href="([^"]+)">`)
+
+// ReadDir lists a folder.
+func (l *kubeletLogs) ReadDir(name string) ([]string, error) {
+	at, err := l.at(name)
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.get(l.ctx, strings.TrimSuffix(at, "/")+"/", "", kubeletText)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isListing(a):
+		return nil, fmt.Errorf("%s: the kubelet lists no folder there", name)
+	case a.cut:
+		return nil, fmt.Errorf("%s has too many entries: not listed", name)
+	}
+	return entriesIn(string(a.body)), nil
+}
+
+// entriesIn are the names of files and folders in a listing.
+func entriesIn(listing string) []string {
+	var out []string
+	for _, m := range linkIn.FindAllStringSubmatch(listing, -1) {
+		entry, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(m[1], "/"), "./"))
+		if err == nil && entry != "" && entry != ".." && !strings.Contains(entry, "/") {
+			out = append(out, entry)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isListing tells whether an answer is a folder's listing.
+func isListing(a kubeletAnswer) bool {
+	return strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
+}
+
+// contentRange is which bytes of how many an answer has; of an empty file -1 is the last.
+var contentRange = regexp.MustCompile(`^bytes (\d{1,15})-(-1|\d{1,15})/(\d{1,15})$`)
+
+// Open looks a file up and reads its end.
+func (l *kubeletLogs) Open(name string) (probe.File, error) {
+	at, err := l.at(name)
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.get(l.ctx, at, fmt.Sprintf("bytes=-%d", kubeletTail), kubeletTail)
+	e, refused := errors.AsType[*KubeletError](err)
+	switch {
+	case refused && (e.Code == http.StatusMovedPermanently || e.Code == http.StatusBadGateway && !e.ByAPI):
+		return nil, fmt.Errorf("%s is a folder and not a file: not read", name) // to which the kubelet leads by a redirect
+	case err != nil:
+		return nil, err
+	}
+	f := &kubeletFile{logs: l, name: path.Clean(name), at: at, pages: map[int64][]byte{}, tail: a.body,
+		size: int64(len(a.body))}
+	f.changed, _ = http.ParseTime(a.header.Get("Last-Modified"))
+	if a.code == http.StatusPartialContent {
+		from, size, err := partOf(a)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f.from, f.size = from, size
+	} else if a.cut || isListing(a) && a.header.Get("Last-Modified") == "" {
+		return nil, fmt.Errorf("%s: the kubelet does not give a part of it: not read", name)
+	}
+	return f, nil
+}
+
+// partOf is where the bytes of an answer begin, and how many the file has.
+func partOf(a kubeletAnswer) (from, size int64, err error) {
+	m := contentRange.FindStringSubmatch(a.header.Get("Content-Range"))
+	if m == nil {
+		return 0, 0, errors.New("the kubelet gives a part of the file and does not say which")
+	}
+	from, _ = strconv.ParseInt(m[1], 10, 64) // it has digits, and not too many
+	size, _ = strconv.ParseInt(m[3], 10, 64)
+	if size < from+int64(len(a.body)) {
+		return 0, 0, errors.New("the kubelet gives more of the file than there is")
+	}
+	return from, size, nil
+}
+
+// kubeletFile is a file below /var/log that is read in parts.
+type kubeletFile struct {
+	logs     *kubeletLogs
+	name, at string
+	size     int64
+	changed  time.Time
+	tail     []byte // from there on
+	from     int64
+	pages    map[int64][]byte
+}
+
+// ReadAt reads a part, as it was when that part was first read.
+func (f *kubeletFile) ReadAt(b []byte, off int64) (int, error) {
+	n := 0
+	for n < len(b) && off < f.size {
+		have, err := f.have(off)
+		if err != nil {
+			return n, err
+		}
+		if len(have) == 0 {
+			break
+		}
+		got := copy(b[n:], have)
+		n, off = n+got, off+int64(got)
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// have are bytes from an offset on.
+func (f *kubeletFile) have(off int64) ([]byte, error) {
+	if off >= f.from {
+		return f.tail[min(off-f.from, int64(len(f.tail))):], nil
+	}
+	at := off / kubeletPage
+	page, ok := f.pages[at]
+	if !ok {
+		first, last := at*kubeletPage, min((at+1)*kubeletPage, f.from)-1
+		a, err := f.logs.get(f.logs.ctx, f.at, fmt.Sprintf("bytes=%d-%d", first, last), kubeletPage)
+		if err != nil {
+			return nil, err
+		}
+		if from, _, err := partOf(a); err != nil || from != first {
+			return nil, fmt.Errorf("%s: the kubelet gives other bytes than were asked for", f.name)
+		}
+		page = a.body
+		f.pages[at] = page
+	}
+	return page[min(off-at*kubeletPage, int64(len(page))):], nil
+}
+
+// Close has nothing to close.
+func (f *kubeletFile) Close() error { return nil }
+
+// Name is the path on the node.
+func (f *kubeletFile) Name() string { return f.name }
+
+// Stat tells about it.
+func (f *kubeletFile) Stat() (fs.FileInfo, error) { return kubeletInfo{f}, nil }
+
+// kubeletInfo tells about a file.
+type kubeletInfo struct{ f *kubeletFile }
+
+func (i kubeletInfo) Name() string { return path.Base(i.f.name) }
+
+func (i kubeletInfo) Size() int64 { return i.f.size }
+
+func (i kubeletInfo) Mode() fs.FileMode { return 0 }
+
+func (i kubeletInfo) ModTime() time.Time { return i.f.changed }
+
+func (i kubeletInfo) IsDir() bool { return false }
+
+func (i kubeletInfo) Sys() any { return nil }

@@ -1,0 +1,150 @@
+package kubeletproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/logs"
+)
+
+// queryGroups are units that are asked for together, where the one before them on the same line has nothing: the
+// kubelet starts journalctl twice for each.
+var queryGroups = [][][]string{
+	{{"kubelet"}, {"k3s", "k3s-agent", "rke2-server", "rke2-agent"}},
+	{{"containerd"}, {"docker", "crio"}},
+	{{"kube-proxy"}},
+}
+
+// Journal asks the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, where the kubelet's
+// configuration turns it on; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible
+// where this kubelet or node has no such lines to give.
+func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
+	out := []journal.Entry{}
+	asked := false
+	for _, groups := range queryGroups {
+		for _, names := range groups {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return !slices.Contains(want.Units, name+".service")
+			})
+			if len(names) == 0 {
+				continue
+			}
+			found, err := l.units(ctx, names, want)
+			if errors.Is(err, errNoJournal) {
+				continue // of this service; it may be another's node
+			}
+			if err != nil {
+				return nil, err
+			}
+			asked, out = true, append(out, found...)
+			if len(found) > 0 {
+				break
+			}
+		}
+	}
+	if !asked {
+		return nil, errNoJournal
+	}
+	slices.SortStableFunc(out, func(a, b journal.Entry) int { return a.Time.Compare(b.Time) })
+	return out, nil
+}
+
+// errNoJournal is of a node whose journal knows no such services.
+var errNoJournal = fmt.Errorf("by the kubelet's journalctl no such service writes to the journal: %w", probe.ErrNotVisible)
+
+// unresolved is how a query ends for a service without a journal.
+var unresolved = regexp.MustCompile(`(?m)^options present and query resolved to log files for \[`)
+
+// units are the lines of some services.
+func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Want) ([]journal.Entry, error) {
+	l = &kubeletLogs{l.Kubelet, ctx}
+	text, err := l.unit(names, want.Most)
+	if err != nil {
+		return nil, err
+	}
+	out := entriesOf(text, names, time.Now().UTC())
+	if len(out) == 0 && unresolved.MatchString(text) {
+		return nil, errNoJournal
+	}
+	return slices.DeleteFunc(out, func(e journal.Entry) bool { return e.Time.Before(want.Since) }), nil
+}
+
+// unit is what the kubelet says of services: their last lines. A time since which they are wanted is not said: with it
+// journalctl of systemd 252 gives the first lines since then.
+func (l *kubeletLogs) unit(names []string, most int) (string, error) {
+	query := url.Values{"query": names, "tailLines": {fmt.Sprint(most)}}
+	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", kubeletText)
+	switch {
+	case err != nil:
+		return "", err
+	case isListing(a): // a kubelet that knows no query lists /var/log
+		return "", fmt.Errorf("node log query is off on this kubelet (enableSystemLogQuery, Kubernetes 1.27 and later): %w",
+			probe.ErrNotVisible)
+	case a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain"):
+		return "", errors.New("the kubelet's answer to a node log query is none")
+	case a.cut:
+		text, _, _ := cutLast(string(a.body), "\n")
+		return text, nil
+	}
+	return string(a.body), nil
+}
+
+// cutLast cuts a text at the last of some separators.
+func cutLast(text, at string) (before, after string, found bool) {
+	i := strings.LastIndex(text, at)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(at):], true
+}
+
+// preciseLine is a line of journalctl --utc --output=short-precise: time, host, who wrote it, its process, the text.
+var preciseLine = regexp.MustCompile(`^([A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6}) \S+ ([^\s\[\]]+)\[(\d{1,10})\]: (.*)$`)
+
+// entriesOf takes such lines apart, which are of these services. The lines have no year.
+func entriesOf(text string, names []string, now time.Time) []journal.Entry {
+	var out []journal.Entry
+	for line := range strings.Lines(text) {
+		m := preciseLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		if m == nil {
+			continue // it goes on with the line before it, or is journalctl's own
+		}
+		at, err := time.Parse("2006 Jan 02 15:04:05.000000", fmt.Sprint(now.Year(), " ", m[1]))
+		if err != nil {
+			continue
+		}
+		if at.Sub(now) > 24*time.Hour {
+			at = at.AddDate(-1, 0, 0)
+		}
+		e := journal.Entry{Time: at, PID: m[3], Text: m[4], About: m[2] == "systemd" && m[3] == "1"}
+		e.Unit = unitIn(e, m[2], names)
+		out = append(out, e)
+	}
+	return out
+}
+
+// unitIn is which of some services a line is of: that which was asked for alone, that which wrote it, or that which
+// systemd names first.
+func unitIn(e journal.Entry, by string, names []string) string {
+	if len(names) == 1 {
+		return names[0] + ".service"
+	}
+	if unit := logs.UnitOf[by]; unit != "" && !e.About {
+		return unit
+	}
+	for _, word := range strings.FieldsFunc(e.Text, func(r rune) bool { return r == ' ' || r == ':' }) {
+		if name, ok := strings.CutSuffix(word, ".service"); ok && slices.Contains(names, name) {
+			return word
+		}
+	}
+	return ""
+}

@@ -1,0 +1,191 @@
+package kubeletproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// kubeletSummary is what is read of /stats/summary (k8s.io/kubelet, stats/v1alpha1). A kubelet leaves out what it
+// does not know.
+type kubeletSummary struct {
+	Node struct {
+		Memory  *memoryStats
+		Swap    *swapStats
+		Fs      *kubeletFs
+		Runtime struct{ ImageFs *kubeletFs }
+	}
+
+	devices map[string]*kubeletFs // in place of Fs and ImageFs: what is mounted, by device
+	hung    bool                  // the kubelet answers, but not where it has to ask the container runtime
+	failed  string                // what it answers there, where it cannot tell
+}
+
+// memoryStats is the memory of the node.
+type memoryStats struct{ AvailableBytes, WorkingSetBytes *uint64 }
+
+// swapStats is its swap.
+type swapStats struct{ SwapAvailableBytes, SwapUsageBytes *uint64 }
+
+// kubeletFs is a file system.
+type kubeletFs struct {
+	AvailableBytes, CapacityBytes *uint64
+	InodesFree, Inodes            *uint64
+}
+
+// readSummary asks for the size of the node and of what is used.
+func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
+	var out kubeletSummary
+	a, err := k.get(ctx, "/stats/summary", "", summaryMost)
+	refused, answered := errors.AsType[*KubeletError](err)
+	switch {
+	case answered && !refused.ByAPI && refused.Code == http.StatusInternalServerError:
+		if out, bad := k.readMetrics(ctx); bad == nil {
+			out.failed = refused.Text
+			return out, nil
+		}
+		return out, err
+	case errors.Is(err, context.DeadlineExceeded):
+		if out, bad := k.readMetrics(ctx); bad == nil {
+			out.hung = true
+			return out, nil
+		}
+		return out, fmt.Errorf("%w; for it the kubelet asks the container runtime, which may hang", err)
+	case err != nil:
+		return out, err
+	case a.cut:
+		return out, fmt.Errorf("/stats/summary is longer than %d MiB: not read", summaryMost>>20)
+	}
+	if err := json.Unmarshal(a.body, &out); err != nil {
+		return out, fmt.Errorf("reading /stats/summary: %w", err)
+	}
+	return out, nil
+}
+
+// summaryMost is how long it may be, in bytes: it has each container of the node, as the metrics have.
+const summaryMost = 8 << 20
+
+// configured is how the kubelet says that it is set.
+func (k *Kubelet) configured(ctx context.Context) (node.Kubelet, error) {
+	var out struct {
+		Kubelet struct {
+			FailSwapOn *bool `json:"failSwapOn"`
+		} `json:"kubeletconfig"`
+	}
+	a, err := k.get(ctx, "/configz", "", kubeletText)
+	if err == nil {
+		err = json.Unmarshal(a.body, &out)
+	}
+	if err != nil {
+		return node.Kubelet{}, fmt.Errorf("reading /configz: %w", err)
+	}
+	return node.Kubelet{Config: "/configz", FailSwapOn: out.Kubelet.FailSwapOn}, nil
+}
+
+// swap is node-swap. What turns swap on at the next boot no kubelet says.
+func (k *Kubelet) swap(ctx context.Context, p *probe.Pass) {
+	s, err := k.summary(ctx)
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	swap := s.Node.Swap
+	if swap == nil || swap.SwapUsageBytes == nil || swap.SwapAvailableBytes == nil {
+		p.Report(probe.Found(probe.Skip, "this kubelet does not say how much swap there is"))
+		return
+	}
+	set, err := k.configured(ctx)
+	names := []string{}
+	if all := *swap.SwapUsageBytes + *swap.SwapAvailableBytes; all > 0 {
+		names = append(names, fmt.Sprintf("%.1f GB of swap", float64(all)/1e9))
+	}
+	r := host.JudgeSwap(names, []string{}, true, set)
+	if err != nil && len(names) > 0 {
+		r.Saw += "; " + err.Error()
+	}
+	p.Report(r)
+}
+
+// memory is node-memory, without what was killed.
+func (k *Kubelet) memory(ctx context.Context, p *probe.Pass) {
+	s, err := k.summary(ctx)
+	m := s.Node.Memory
+	switch {
+	case err != nil:
+		p.Report(node.Unseen(err))
+	case m == nil || m.AvailableBytes == nil || m.WorkingSetBytes == nil:
+		p.Report(probe.Found(probe.Unknown, "the kubelet does not say how much is available"))
+	default:
+		p.Report(host.JudgeMemory(*m.AvailableBytes, *m.AvailableBytes+*m.WorkingSetBytes))
+	}
+}
+
+// disk is node-disk, of the file systems that the kubelet looks at: its own, and the images'.
+func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
+	s, err := k.summary(ctx)
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.devices)) {
+		if d, known := s.devices[name].disk(); known {
+			r := host.Roomy(d, name, false)
+			if r.Status == probe.Fail { // of one that the kubelet need not need
+				r.Status = probe.Warn
+			}
+			p.Report(r.On(name))
+		}
+	}
+	if s.devices != nil {
+		return
+	}
+	var seen *host.Disk
+	for _, it := range []struct {
+		name string
+		fs   *kubeletFs
+	}{{node.KubeletRoot, s.Node.Fs}, {imagesOf(p.Of(probe.KindRuntime)), s.Node.Runtime.ImageFs}} {
+		d, known := it.fs.disk()
+		switch {
+		case !known:
+			p.Report(probe.Found(probe.Unknown, "the kubelet does not say how much is free").On(it.name))
+		case seen == nil || *seen != d:
+			p.Report(host.Roomy(d, it.name, false).On(it.name))
+			seen = &d
+		}
+	}
+}
+
+// disk is the same as the kernel tells it; two without a difference are one file system.
+func (f *kubeletFs) disk() (host.Disk, bool) {
+	if f == nil || f.AvailableBytes == nil || f.CapacityBytes == nil || *f.CapacityBytes == 0 {
+		return host.Disk{}, false
+	}
+	share := func(part, of uint64) float64 { return 100 * float64(part) / float64(of) }
+	d := host.Disk{Free: share(*f.AvailableBytes, *f.CapacityBytes), FreeInodes: 100, Total: *f.CapacityBytes}
+	if f.InodesFree != nil && f.Inodes != nil && *f.Inodes > 0 {
+		d.FreeInodes = share(*f.InodesFree, *f.Inodes)
+	}
+	return d, true
+}
+
+// imagesOf is where a container runtime keeps images.
+func imagesOf(runtime []probe.Target) string {
+	for _, t := range runtime {
+		switch name, _, _ := strings.Cut(t.Name, "://"); name {
+		case "docker":
+			return "/var/lib/docker"
+		case "cri-o":
+			return "/var/lib/containers"
+		}
+	}
+	return "/var/lib/containerd"
+}

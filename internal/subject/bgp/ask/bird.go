@@ -1,0 +1,84 @@
+package ask
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Facts of the BIRD checks.
+const (
+	FactProtocol probe.Fact = "protocol" // BIRD's name for the session
+
+	FactImported probe.Fact = "imported" // routes taken from the peer
+	FactExported probe.Fact = "exported" // routes given to the peer
+
+	FactWaiting probe.Fact = "waiting" // protocols a graceful restart waits for
+
+	FactPeerCount probe.Fact = "peers"       // BGP protocols there are
+	FactUpCount   probe.Fact = "established" // of these, established
+)
+
+// judgeDead judges an error of talking to BIRD, after at most the limit.
+func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) probe.Result {
+	reason := probe.Reason(err)
+	r := probe.Failed(err)
+	switch {
+	case errors.Is(err, probe.ErrNotVisible):
+		return probe.Found(probe.Skip, "%v", err)
+	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node, until the node boots
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is left over from before", node.Named(p, probe.KindBackend))
+	case reason == "missing":
+		r = judgeMissing(d, p)
+	case reason == "refused":
+		r = probe.Found(probe.Fail, "the socket exists but nothing listens: BIRD is dead or restarting")
+	case reason == "timeout":
+		r = probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit)
+	case reason == "reset", reason == "closed":
+		r = probe.Found(probe.Fail, "accepted the connection and closed it")
+	case errors.Is(err, bird.ErrNotBIRD):
+		r = probe.Found(probe.Fail, "%v", err)
+	}
+	return r.With(probe.FactReason, reason)
+}
+
+// runsNoBIRD tells whether Calico's networking backend on this node surely has no BIRD.
+func runsNoBIRD(p *probe.Pass) bool {
+	backend := node.Named(p, probe.KindBackend)
+	return backend == "vxlan" || backend == "none"
+}
+
+// onlyOtherBIRD tells whether the daemon of the other family has a socket.
+func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
+	folders := node.BirdFolders(h)
+	for _, o := range node.Daemons() {
+		if o.Family != d.Family {
+			_, err := node.FindSocket(h, []string{folders[0] + "/" + o.Name, folders[1] + "/" + o.Name})
+			return err == nil
+		}
+	}
+	return false
+}
+
+// judgeMissing judges a socket that is not there, by what Calico is set to on this node.
+func judgeMissing(d node.Daemon, p *probe.Pass) probe.Result {
+	backend, own := node.Named(p, probe.KindBackend), p.Of(probe.KindSelf)
+	has := func(t probe.Target) bool { return node.Family(t.Addr) == d.Family }
+	switch {
+	case runsNoBIRD(p):
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", backend)
+	case len(own) > 0 && !slices.ContainsFunc(own, has):
+		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
+	case backend == "" && onlyOtherBIRD(d, p.Host):
+		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.Family)
+	case backend == "" && errors.Is(node.Unlisted(p, probe.KindBackend), probe.ErrNotVisible):
+		return node.Gap(p, probe.KindBackend, "")
+	case backend == "":
+		return probe.Found(probe.Unknown, "no such socket, and it is not known whether this node should run BIRD")
+	}
+	return probe.Found(probe.Fail, "no such socket: BIRD has not started on this node")
+}

@@ -1,0 +1,80 @@
+package ask
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Facts of bgp-session's answers about what a session carries, beside imported and exported.
+const (
+	FactOwnBlocks   probe.Fact = "own_blocks"   // count of this node's blocks that could be exported
+	FactTheirBlocks probe.Fact = "their_blocks" // count of the peer's blocks that could be imported
+)
+
+// exchangeTime is what a session gets to exchange its routes after it is established.
+const exchangeTime = 10 * time.Second
+
+// exchanged judges what an established session with another node carries: a session that stands and hands
+// over none of the blocks that there are is as good as none. False where there is nothing to say.
+func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
+	age time.Duration) (probe.Result, bool) {
+	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !byBGP(d, p) {
+		return probe.Result{}, false
+	}
+	own, theirs := 0, 0
+	for _, t := range p.Of(probe.KindBlock) {
+		cidr, err := netip.ParsePrefix(t.Name)
+		switch {
+		case err != nil || node.Family(cidr.Addr()) != d.Family || cidr.IsSingleIP():
+		case t.Attrs[probe.AttrOwn] != "":
+			own++
+		case t.Node == peer.Node:
+			theirs++
+		}
+	}
+	var wrong []string
+	if own > 0 && proto.Exported == 0 {
+		wrong = append(wrong, fmt.Sprintf("none of this node's %d blocks is exported to it", own))
+	}
+	if theirs > 0 && proto.Imported == 0 {
+		how := "and it sends none: its own side keeps them back"
+		if proto.Received > 0 {
+			how = fmt.Sprintf("though it has sent %d routes: this side's filter drops them", proto.Received)
+		}
+		wrong = append(wrong, fmt.Sprintf("none of its %d blocks is imported, %s", theirs, how))
+	}
+	if len(wrong) == 0 {
+		return probe.Result{}, false
+	}
+	saw, filters := strings.Join(wrong, "; "), peer.Attrs[probe.AttrFilters]
+	if filters != "" {
+		saw += "; its BGPPeer names BGPFilter " + filters
+	}
+	r := probe.Found(probe.Warn, "the session is established, and %s", saw)
+	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(FactOwnBlocks, own).With(FactTheirBlocks, theirs).
+		With(FactExported, proto.Exported).With(FactImported, proto.Imported).With(bgp.FactUpdates, proto.Received).
+		With(bgp.FactFilters, filters), true
+}
+
+// byBGP tells whether every pool of the family hands its blocks over by BGP and nothing else.
+func byBGP(d node.Daemon, p *probe.Pass) bool {
+	pools := 0
+	for _, t := range p.Of(probe.KindPool) {
+		cidr, err := netip.ParsePrefix(t.Name)
+		if err != nil || node.Family(cidr.Addr()) != d.Family {
+			continue
+		}
+		if t.Attrs[probe.AttrVXLAN] != "Never" || t.Attrs[probe.AttrNoExport] != "" {
+			return false
+		}
+		pools++
+	}
+	return pools > 0 && p.Gaps[probe.KindPool] == "" && p.Gaps[probe.KindBlock] == ""
+}

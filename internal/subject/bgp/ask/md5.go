@@ -1,0 +1,70 @@
+package ask
+
+import (
+	"context"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Facts of it.
+const FactMD5All probe.Fact = "md5_all" // how many since boot
+
+// Words of FactMD5, by what the kernel says it has dropped.
+const MD5Different = "different" // both have one, and not the same
+
+// md5Counters are the kernel's names (net/ipv4/proc.c, from 2.6.20; the third from 4.12).
+var md5Counters = []struct{ name, word, text string }{
+	{"TCPMD5Failure", MD5Different, "were signed with another password than this node's"},
+	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, and this node has no password for who sent them"},
+	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, and this node has a password for who sent them"},
+}
+
+// md5Counts are the counters of this network namespace, nil where they cannot be read.
+func md5Counts(h *probe.Host) map[string]int {
+	text, err := kernel.ReadProc(h, "net/netstat")
+	if err != nil {
+		return nil
+	}
+	out := map[string]int{}
+	for _, c := range md5Counters {
+		if n, ok := node.NetCounter(text, c.name); ok && n > 0 {
+			out[c.word] = n
+		}
+	}
+	return out
+}
+
+// md5Dropped waits for a moment whether a counter grows: peers try again within seconds. It is false
+// where the kernel never dropped a segment for a password.
+func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (probe.Result, bool) {
+	after := md5Counts(h)
+	if len(after) == 0 {
+		return probe.Result{}, false
+	}
+	ctx, _, cancel := node.Part(ctx, 3)
+	defer cancel()
+	for {
+		for _, c := range md5Counters {
+			if grew := after[c.word] - before[c.word]; grew > 0 {
+				return probe.Found(probe.Warn, "the kernel has just dropped %d TCP segments that %s", grew, c.text).
+					With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, grew).With(FactMD5All, after[c.word]), true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, c := range md5Counters {
+				if n := after[c.word]; n > 0 {
+					return probe.Found(probe.Info, "since boot the kernel has dropped %d TCP segments that %s; none in these seconds",
+						n, c.text).With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, 0).With(FactMD5All, n), true
+				}
+			}
+			return probe.Result{}, false
+		case <-time.After(200 * time.Millisecond):
+			after = md5Counts(h)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// BGPPort is bgp.BGPPort with what answers it.
+var BGPPort = bgp.BGPPort.By(bgpPort)
+
+func bgpPort(ctx context.Context, p *probe.Pass) {
+	port := node.BGPDefaultPort
+	if set := p.Of(probe.KindBackend); len(set) > 0 {
+		if set[0].Name != "bird" {
+			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which has no BGP", set[0].Name))
+			return
+		}
+		if set[0].Port > 0 {
+			port = set[0].Port
+		}
+	} else {
+		p.Report(node.Gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
+		return
+	}
+	peers := bgpPeers(ctx, p, port)
+	if len(peers) == 0 {
+		p.Report(node.Gap(p, probe.KindSession, "the API expects no BGP session for this node"))
+		return
+	}
+	reportListener(ctx, p, uint16(port))
+	ports := []int{port}
+	for _, t := range peers {
+		ports = append(ports, t.Port)
+	}
+	up, err := node.Speaking(ports...)
+	if err != nil {
+		p.Report(node.Unseen(err).On("peers"))
+		return
+	}
+	node.Each(peers, func(t probe.Target) {
+		var from netip.Addr
+		for _, own := range p.Of(probe.KindSelf) {
+			if node.Family(own.Addr) == node.Family(t.Addr) {
+				from = own.Addr
+			}
+		}
+		r := reach.DialBGP(ctx, up, from, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+		if t.Attrs[probe.AttrPassword] != "" {
+			r = r.With(probe.FactPassword, true)
+		}
+		p.Report(node.About(guessedPort(p, r), t).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node).
+			With(probe.FactPort, t.Port))
+	})
+}
+
+// bgpPeers are the peers to ask: what the API expects of this node, and where that
+// could not be read what BIRD is set to have, at this node's own port unless its
+// name for a peer has another.
+func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
+	expected := p.Of(probe.KindSession)
+	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
+		for _, d := range node.Daemons() {
+			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket says what is wrong with it
+			for _, b := range has {
+				expected = append(expected, probe.Target{Name: b.name, Addr: b.addr, Port: cmp.Or(b.port, port)})
+			}
+		}
+	}
+	byFamily := node.SplitByFamily(expected)
+	return append(mostTelling(byFamily[4]), mostTelling(byFamily[6])...)
+}
+
+// mostTelling picks a few peers of many, spread evenly: those that are no nodes
+// first, for they are few, and all depends on them; nodes that are not ready last.
+func mostTelling(peers []probe.Target) []probe.Target {
+	const most = 8
+	var groups [3][]probe.Target
+	for _, t := range peers {
+		i := 1
+		switch {
+		case t.Attrs[probe.AttrNode] != "":
+			i = 2
+		case t.Node == "":
+			i = 0
+		}
+		groups[i] = append(groups[i], t)
+	}
+	var out []probe.Target
+	for _, group := range groups {
+		n := min(len(group), most-len(out))
+		for i := range n {
+			out = append(out, group[i*len(group)/n])
+		}
+	}
+	return out
+}
+
+// guessedPort takes a fail back where the plan could not say which port BGP has.
+func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
+	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
+		r.Status = probe.Unknown
+		r.Saw += "; whether BGP has another port here is not known: " + why
+	}
+	return r
+}
+
+// reportListener says who holds the port on this node; a process that is no BIRD is named.
+func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
+	here := "port " + strconv.Itoa(int(port)) + " here"
+	at, err := node.Listening(port)
+	switch {
+	case err != nil:
+		p.Report(node.Unseen(err).On(here))
+	case len(at) == 0:
+		r := guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port))
+		if elsewhere := birdListens(ctx, p.Host); len(elsewhere) > 0 {
+			r.Saw += "; BIRD listens on " + strings.Join(elsewhere, ", ")
+			r = r.With(bgp.FactListensAt, elsewhere)
+		}
+		p.Report(r.On(here).With(probe.FactListening, at).With(probe.FactPort, int(port)))
+	default:
+		r := probe.Found(probe.OK, "listening on %s", strings.Join(at, ", "))
+		if who := holderOfTCP(ctx, p.Host, port); who != "" && !strings.HasPrefix(who, "bird") {
+			r.Saw += ": " + who
+			r = r.With(probe.FactHeldBy, who)
+		}
+		p.Report(r.On(here).With(probe.FactListening, at))
+	}
+}
+
+// birdListens are the addresses on which a BIRD of this node listens, at whichever port.
+func birdListens(ctx context.Context, h *probe.Host) (out []string) {
+	const most = 500
+	var sockets []kernel.Socket
+	if kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
+		return nil
+	}
+	one, _, cancel := node.Part(ctx, 2)
+	defer cancel()
+	sockets = sockets[:min(len(sockets), most)]
+	names, _ := kernel.Owners(one, h, sockets) // those that are seen
+	for _, s := range sockets {
+		if strings.HasPrefix(names[s.Inode], "bird") {
+			out = append(out, s.Near.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// holderOfTCP is the process that listens on a TCP port, "" where it is not seen.
+func holderOfTCP(ctx context.Context, h *probe.Host, port uint16) string {
+	var sockets []kernel.Socket
+	if kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
+		return ""
+	}
+	return node.Holder(ctx, h, sockets)
+}

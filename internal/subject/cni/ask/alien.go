@@ -1,0 +1,108 @@
+package ask
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// machines are the CPUs that a probe is built for, as an ELF header names them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// narrow are the 32-bit CPUs whose programs most kernels of these start too.
+var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
+
+// alienPlugins lists plugins that the kernel refuses to start ("exec format error", "permission denied"), each with
+// why. A file that cannot be read, and a script, are none of them.
+func alienPlugins(h *probe.Host, plugins, bins []string) []string {
+	var out []string
+	for _, plugin := range plugins {
+		for _, bin := range bins {
+			file := path.Join(bin, path.Base(plugin))
+			why, err := cannotStart(h, file)
+			if err != nil {
+				continue
+			}
+			if why != "" {
+				out = append(out, file+" "+why)
+			}
+			break // the runtime starts the first
+		}
+	}
+	return out
+}
+
+// cannotStart returns why the kernel does not start a file as a program, "" where it may.
+func cannotStart(h *probe.Host, file string) (string, error) {
+	f, err := h.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("checking %s: %w", file, err)
+	}
+	head := make([]byte, 20) // as many as an ELF header's machine needs
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return "", fmt.Errorf("reading %s: %w", file, err)
+	}
+	if why := alien(head[:n], info.Size()); why != "" {
+		return why, nil
+	}
+	if info.Mode()&0o111 == 0 {
+		return fmt.Sprintf("may not be executed (its mode is %04o)", info.Mode().Perm()), nil
+	}
+	if needs := loadedLength(f); needs > info.Size() {
+		return fmt.Sprintf("is cut short (it has %d bytes, and the kernel loads %d)", info.Size(), needs), nil
+	}
+	return "", nil
+}
+
+// loadedLength returns how long a program's file has to be for what the kernel loads of it, 0 where that is unknown.
+// It reads the program headers alone: a file that is cut short has no section headers.
+func loadedLength(f io.ReaderAt) int64 {
+	var head elf.Header64
+	if err := binary.Read(io.NewSectionReader(f, 0, 64), binary.LittleEndian, &head); err != nil ||
+		head.Ident[elf.EI_CLASS] != byte(elf.ELFCLASS64) || head.Phoff > maxFileEnd || head.Phnum > 128 {
+		return 0
+	}
+	parts := make([]elf.Prog64, head.Phnum)
+	size := int64(binary.Size(parts))
+	if err := binary.Read(io.NewSectionReader(f, int64(head.Phoff), size), binary.LittleEndian, parts); err != nil {
+		return 0
+	}
+	var end uint64
+	for _, part := range parts {
+		if part.Type == uint32(elf.PT_LOAD) && part.Off < maxFileEnd && part.Filesz < maxFileEnd {
+			end = max(end, part.Off+part.Filesz)
+		}
+	}
+	return int64(end)
+}
+
+// maxFileEnd is beyond the end of every program: a larger number is a broken header's.
+const maxFileEnd = 1 << 40
+
+// alien returns why a program cannot run on this CPU, "" where it may. The order of bytes is that of both CPUs.
+func alien(head []byte, size int64) string {
+	switch {
+	case size == 0:
+		return "is empty"
+	case len(head) >= 2 && string(head[:2]) == "#!":
+		return ""
+	case len(head) < 20 || string(head[:4]) != elf.ELFMAG:
+		return "is no program"
+	}
+	want, known := machines[runtime.GOARCH]
+	if is := elf.Machine(binary.LittleEndian.Uint16(head[18:])); known && is != want && is != narrow[want] {
+		return fmt.Sprintf("is for another CPU (%v instead of %v)", is, want)
+	}
+	return ""
+}

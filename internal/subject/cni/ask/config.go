@@ -1,0 +1,193 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/criconn"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// CNIConfig is cni.CNIConfig with what answers it.
+var CNIConfig = cni.CNIConfig.By(cniConfig)
+
+func cniConfig(ctx context.Context, p *probe.Pass) {
+	places, sure := slices.Clone(node.CNIPlaces), false
+	told, ok := askPlace(ctx, p)
+	if ok {
+		places, sure = []node.CNIPlace{told.CNIPlace}, true
+	}
+	for i := range places {
+		places[i].Calicos = len(p.Of(probe.KindBlock)) > 0
+	}
+	kind, _ := node.RuntimeOf(p)
+	r := networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker")
+	if sure {
+		r = told.unread(p.Host, foundElsewhere(p.Host, r, places[0]), time.Now())
+	}
+	p.Report(withPools(p, r))
+}
+
+// foundElsewhere looks where Calico writes for what is not where the runtime says that it reads
+// (projectcalico/calico#4308).
+func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Result {
+	for _, place := range node.CNIPlaces {
+		switch {
+		case r.Facts.Str(probe.FactReason) == cni.CNINone && place.Config != told.Config:
+			networks, err := node.NetworksIn(h, place.Config)
+			i := slices.IndexFunc(networks, func(n node.Network) bool { return slices.Contains(n.Plugins, "calico") })
+			if err != nil || i < 0 {
+				continue
+			}
+			return probe.Found(probe.Fail, "the runtime reads %s, where no network configuration is; Calico's is %s",
+				told.Config, networks[i].File).With(cni.FactFolder, told.Config).With(cni.FactBehind, networks[i].File).
+				With(probe.FactReason, cni.CNIElsewhere)
+		case r.Facts.Str(probe.FactReason) == cni.CNIPlugins && !slices.Contains(told.Plugins, place.Plugins[0]):
+			if _, err := h.ReadDir(place.Plugins[0]); err != nil {
+				continue
+			}
+			missing, _ := r.Facts[probe.FactMissing].([]string)
+			if len(missingPlugins(h, missing, place.Plugins)) > 0 {
+				continue
+			}
+			r.Saw += fmt.Sprintf("; they are in %s, where the runtime does not look", place.Plugins[0])
+			return r.With(cni.FactBinaries, place.Plugins[0])
+		}
+	}
+	return r
+}
+
+// cniTold is what containerd says of its network configuration.
+type cniTold struct {
+	node.CNIPlace
+	load    string // how its last look there ended: "OK", an error, "" = it does not say
+	without bool   // it has no network
+}
+
+// cniRead is how old a file, and the folder it is in, are at least by when containerd has read them: it does so
+// within a second of each change.
+const cniRead = 30 * time.Second
+
+// unread turns a good answer into a bad one where containerd says that it found no file there and has no network
+// since: its watch of a folder that was removed or renamed is not set up again (containerd/containerd#11209).
+func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Result {
+	if r.Status != probe.OK || !c.without || !strings.Contains(c.load, "no network config found in") {
+		return r
+	}
+	for _, name := range []string{r.Facts.Str(probe.FactFile), c.Config} {
+		if info, err := h.Stat(name); err != nil || now.Sub(info.ModTime()) < cniRead {
+			return r
+		}
+	}
+	out := probe.Found(probe.Fail, "%s is there, and the runtime has not read it: %s", r.Facts.Str(probe.FactFile), probe.Quoted(c.load))
+	out.Facts = r.Facts
+	return out.With(probe.FactReason, cni.CNIUnread)
+}
+
+// toldPlace asks containerd where it reads; false when it does not say.
+func toldPlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
+	told, ok := askPlace(ctx, p)
+	return told.CNIPlace, ok
+}
+
+// askPlace asks containerd where it reads, and what came of it; false when it does not say.
+func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
+	one, _, cancel := node.Part(ctx, 2)
+	defer cancel()
+	name, err := node.FindSocket(p.Host, node.CRISockets(p))
+	if err != nil {
+		return cniTold{}, false
+	}
+	client, hangUp, err := criconn.CRIAt(p.Host, name)
+	if err != nil {
+		return cniTold{}, false
+	}
+	defer hangUp()
+	a, err := client.Status(one, &cri.StatusRequest{Verbose: true})
+	if err != nil {
+		return cniTold{}, false // for cri-health to say
+	}
+	place, ok := placeIn([]byte(a.GetInfo()["config"]))
+	without := slices.ContainsFunc(a.GetStatus().GetConditions(),
+		func(c *cri.RuntimeCondition) bool { return c.GetType() == cri.NetworkReady && !c.GetStatus() })
+	return cniTold{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
+}
+
+// placeIn reads the directories out of containerd's configuration, which once
+// had one directory of plugins and now has several.
+func placeIn(config []byte) (node.CNIPlace, bool) {
+	var told struct {
+		CNI struct {
+			ConfDir string   `json:"confDir"`
+			BinDir  string   `json:"binDir"`
+			BinDirs []string `json:"binDirs"`
+			// UseInternalLoopback is of containerd v2: it then needs no plugin for a pod's loopback.
+			UseInternalLoopback bool `json:"useInternalLoopback"`
+		} `json:"cni"`
+	}
+	if json.Unmarshal(config, &told) != nil || !path.IsAbs(told.CNI.ConfDir) {
+		return node.CNIPlace{}, false
+	}
+	plugins := told.CNI.BinDirs
+	if len(plugins) == 0 {
+		plugins = []string{told.CNI.BinDir}
+	}
+	return node.CNIPlace{Config: told.CNI.ConfDir, Plugins: plugins, Told: true, Loopback: !told.CNI.UseInternalLoopback}, true
+}
+
+// networksAt judges the first place that has Calico's network or Multus, else the first that has any: CRI-O
+// comes with one of its own and reads elsewhere on OpenShift. That none has is a fault
+// only where these are sure to be all.
+func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
+	var odd error
+	var other func() probe.Result // of a place where nothing is Calico's
+	hidden := 0
+	for _, place := range places {
+		networks, err := node.NetworksIn(h, place.Config)
+		switch {
+		case errors.Is(err, probe.ErrNotVisible):
+			hidden++
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && odd == nil:
+			odd = err
+		}
+		if err != nil {
+			continue
+		}
+		judge := func() probe.Result { return judgeNetworks(h, networks, place) }
+		switch {
+		case slices.ContainsFunc(networks,
+			func(n node.Network) bool { return isMultus(n) || slices.Contains(n.Plugins, "calico") }):
+			return judge()
+		case len(networks) > 0 && other == nil: // CRI-O brings one of its own and may read elsewhere
+			other = judge
+		}
+	}
+	switch {
+	case other != nil:
+		return other()
+	case odd != nil:
+		return node.Unseen(odd)
+	case hidden == len(places):
+		return node.Unseen(fmt.Errorf("%s: %w", places[0].Config, probe.ErrNotVisible))
+	case !sure:
+		return probe.Found(probe.Unknown,
+			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].Config)
+	}
+	if aside := setAside(h, places[0].Config); aside != "" {
+		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: Calico's configuration was renamed to %s",
+			places[0].Config, aside).With(probe.FactReason, cni.CNINone)
+	}
+	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed",
+		places[0].Config).With(probe.FactReason, cni.CNINone)
+}

@@ -1,0 +1,173 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// IPAMFiles is cni.IPAMFiles with what answers it.
+var IPAMFiles = cni.IPAMFiles.By(ipamFiles)
+
+const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
+
+// lockPause is longer than host-local keeps the lock for one address.
+const lockPause = time.Second
+
+// pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
+// ipam_lock_linux.go).
+func pluginLock(h *probe.Host) string {
+	set, _ := node.PluginSettings(h)
+	return cmp.Or(set.LockFile, "/run/calico/ipam.lock")
+}
+
+// pluginSlow is how long one call of the plugin may hold its lock: its own calls to the API take seconds at most.
+const pluginSlow = 10 * time.Second
+
+func ipamFiles(ctx context.Context, p *probe.Pass) {
+	p.Report(leftAddresses(ctx, p))
+	if r, is := heldByOne(ctx, p.Host); is {
+		p.Report(r.On(cni.TargetPluginLock))
+	}
+}
+
+// heldByOne tells whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
+func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
+	lock := pluginLock(h)
+	held, first, err := node.LockHeld(h, lock)
+	if err != nil {
+		return probe.Result{}, false
+	}
+	if !held {
+		_, err := h.Stat(lock)
+		return probe.Found(probe.OK, "%s is free", lock), err == nil
+	}
+	select {
+	case <-ctx.Done():
+		return probe.Result{}, false
+	case <-time.After(lockPause):
+	}
+	held, holder, err := node.LockHeld(h, lock)
+	if err != nil || !held || holder != first {
+		return probe.Found(probe.OK, "%s is held for a moment by one after the other", lock), err == nil
+	}
+	name, age := node.WhoIs(h, holder)
+	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", lock, byWhom(h, holder)).
+		With(cni.FactHolder, holder)
+	switch {
+	case name == "":
+	case name != "calico" && name != "calico-ipam":
+		r.Status = probe.Fail
+	case age < pluginSlow:
+		r.Status = probe.OK
+	}
+	return r, true
+}
+
+func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
+	h := p.Host
+	names, err := h.ReadDir(hostLocal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return probe.Found(probe.OK, "no %s: upgrade-ipam has nothing to do", hostLocal).With(cni.FactAddresses, 0)
+	}
+	if err != nil {
+		return node.Unseen(err)
+	}
+	addresses := 0
+	for _, name := range names {
+		if _, err := netip.ParseAddr(name); err == nil {
+			addresses++
+		}
+	}
+	if slices.ContainsFunc(node.CNIPlaces,
+		func(at node.CNIPlace) bool { return slices.Contains(pluginsAt(h, at), "host-local") }) {
+		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal",
+			addresses, hostLocal).With(cni.FactAddresses, addresses)
+	}
+	const lock = hostLocal + "/lock"
+	held, holder, err := node.LockHeld(h, lock)
+	if held {
+		select {
+		case <-ctx.Done():
+			return probe.Failed(fmt.Errorf("asking again for the lock of %s: %w", hostLocal, ctx.Err()))
+		case <-time.After(lockPause):
+			held, holder, err = node.LockHeld(h, lock)
+		}
+	}
+	reason, why := unmovable(p)
+	r := probe.Found(probe.Info, "%s exists and has no address in it", hostLocal)
+	switch {
+	case err != nil:
+		r = probe.Failed(err)
+	case held:
+		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal,
+			byWhom(h, holder)).With(cni.FactHolder, holder).With(probe.FactReason, cni.IPAMLocked)
+	case addresses > 0 && reason != "":
+		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s",
+			addresses, hostLocal, why).With(probe.FactReason, reason)
+	case addresses > 0:
+		r = probe.Found(probe.Warn,
+			"%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start",
+			addresses, hostLocal)
+	}
+	return r.With(cni.FactAddresses, addresses)
+}
+
+// pluginsAt lists the plugins of the network that pods get by the files of a place:
+// the first one's, or that behind Multus.
+func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
+	networks, _ := node.NetworksIn(h, place.Config) // for cni-config to say
+	for _, n := range networks {
+		if !isMultus(n) {
+			return n.Plugins
+		}
+	}
+	return nil
+}
+
+// unmovable says why upgrade-ipam fails for ever, in a word and in a sentence, "" when
+// nothing known stands in its way. It takes the first address of the Node's podCIDR for the node's tunnel, so
+// that has to be in a pool (migrate.go; nodes that have a tunnel address are spared).
+func unmovable(p *probe.Pass) (reason, why string) {
+	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
+	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
+		return t.Attrs[probe.AttrOwn] != "" && t.Attrs[probe.AttrDevice] == "tunl0"
+	}) {
+		return "", ""
+	}
+	text, _, _ := strings.Cut(calico[0].Attrs[probe.AttrPodCIDRs], ",")
+	cidr, err := netip.ParsePrefix(text)
+	if err != nil {
+		return cni.IPAMNoPodCIDR, "the Kubernetes Node has no podCIDR"
+	}
+	if slices.ContainsFunc(pools, func(t probe.Target) bool {
+		pool, err := netip.ParsePrefix(t.Name)
+		return err == nil && t.Attrs[probe.AttrDisabled] == "" && pool.Contains(cidr.Addr())
+	}) {
+		return "", ""
+	}
+	return cni.IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
+}
+
+// byWhom names a process of the node, and says how old it is: a lock is held for
+// milliseconds, a backup runs for an hour.
+func byWhom(h *probe.Host, pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	name, age := node.WhoIs(h, pid)
+	if name == "" { // it has ended since
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	return fmt.Sprintf(" by process %d (%s, %v old)", pid, name, age)
+}

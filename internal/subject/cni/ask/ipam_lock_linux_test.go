@@ -1,0 +1,40 @@
+package ask
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+)
+
+// TestPluginLock wants the process named that keeps the plugin's lock, and nothing said where nobody does.
+func TestPluginLock(t *testing.T) {
+	t.Parallel()
+	h := checktest.Node(t, map[string]string{"run/calico/ipam.lock": ""})
+	h.Proc = "/proc"
+	if r, is := heldByOne(t.Context(), h); !is || r.Status != probe.OK {
+		t.Errorf("a free lock: %t %+v", is, r)
+	}
+	f, err := os.Open(filepath.Join(h.Root, "run/calico/ipam.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	r, is := heldByOne(t.Context(), h)
+	if holder, _ := r.Facts.Num(cni.FactHolder); !is || r.Status != probe.Fail || int(holder) != os.Getpid() ||
+		!strings.Contains(r.Saw, "ask.test") {
+		t.Errorf("this test holds it: %t %+v", is, r)
+	}
+	if _, is := heldByOne(t.Context(), checktest.Node(t, map[string]string{"run/calico/x": ""})); is {
+		t.Error("there is no lock, and something is said of it")
+	}
+}

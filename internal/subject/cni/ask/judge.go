@@ -1,0 +1,130 @@
+package ask
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// judgeNetworks judges the networks of a folder, of which the runtime uses the first. What a network of others names
+// is looked for only where the runtime says where its plugins are: CRI-O has them in several folders.
+func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) probe.Result {
+	first := networks[0]
+	needs := slices.Clone(first.Plugins)
+	if place.Loopback {
+		needs = append(needs, "loopback")
+	}
+	missing := missingPlugins(h, needs, place.Plugins)
+	r := judgeFirst(h, networks, place.Calicos)
+	if r.Status == probe.OK || r.Status == probe.Info && place.Told {
+		r = judgePlugins(h, r, first.File, needs, missing, place.Plugins)
+	}
+	if len(first.Assigns) > 0 {
+		r = r.With(cni.FactAssigns, first.Assigns)
+	}
+	return r.With(probe.FactFile, first.File).With(cni.FactPlugins, first.Plugins).With(probe.FactMissing, missing)
+}
+
+// judgeFirst tells whose network the first one is. A backup of Calico's file beside another network is a fault only
+// where Calico's is the network of the pods: else Calico may enforce policy only.
+func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.Result {
+	first := networks[0]
+	named := strings.Join(first.Plugins, ", ")
+	calicos := slices.IndexFunc(networks, func(n node.Network) bool { return slices.Contains(n.Plugins, "calico") })
+	aside := setAside(h, path.Dir(first.File))
+	switch {
+	case first.Unread:
+		return probe.Found(probe.Unknown, "could not read the runtime's first network configuration: %v", first.Err)
+	case first.Err != nil:
+		return probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.File,
+			first.Err).With(probe.FactReason, cni.CNIUnusable)
+	case isMultus(first):
+		return probe.Found(probe.Info, "%s is used: Multus, which delegates to other networks", first.File)
+	case calicos > 0:
+		return probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.File, named,
+			networks[calicos].File).With(cni.FactBehind, networks[calicos].File).With(probe.FactReason, cni.CNIShadowed)
+	case calicos < 0 && aside != "" && calicosPods:
+		return probe.Found(probe.Fail, "%s is used and names %s; Calico's configuration was renamed to %s, which the runtime does not read",
+			first.File, named, aside).With(cni.FactBehind, aside).With(probe.FactReason, cni.CNIShadowed)
+	case calicos < 0:
+		return probe.Found(probe.Info,
+			"%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone", first.File, named)
+	}
+	return probe.Found(probe.OK, "%s is used and names %s", first.File, named)
+}
+
+// judgePlugins tells of a network that is used whether the runtime can start all plugins that it needs.
+func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bins []string) probe.Result {
+	if len(missing) > 0 {
+		says := "%s names plugins that are not in %s: %s"
+		if slices.Equal(missing, []string{"loopback"}) {
+			says = "%s is used, and the plugin that the runtime runs for each pod beside it is not in %s: %s"
+		}
+		return probe.Found(probe.Fail, says, file, strings.Join(bins, ", "), strings.Join(missing, ", ")).
+			With(probe.FactReason, cni.CNIPlugins)
+	}
+	if bin, at := mountedNoExec(h, bins); bin != "" {
+		return probe.Found(probe.Fail, "%s is mounted noexec (%s), so no plugin in it can be executed", bin, at).
+			With(cni.FactFolder, bin).With(probe.FactReason, cni.CNINoExec)
+	}
+	if alien := alienPlugins(h, needs, bins); len(alien) > 0 {
+		return probe.Found(probe.Fail, "plugins that cannot run on this node: %s", strings.Join(alien, ", ")).
+			With(cni.FactAlien, alien).With(probe.FactReason, cni.CNIAlien)
+	}
+	return r
+}
+
+// isMultus tells whether a network is Multus, which calls those behind it.
+func isMultus(n node.Network) bool {
+	return slices.Contains(n.Plugins, "multus") || slices.Contains(n.Plugins, "multus-shim")
+}
+
+// missingPlugins lists the plugins that are in none of some directories; where
+// these are not visible, none is claimed to be missing.
+func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
+	missing, seen := append([]string{}, plugins...), false
+	for _, bin := range bins {
+		there, err := h.ReadDir(bin)
+		if errors.Is(err, probe.ErrNotVisible) {
+			return []string{}
+		}
+		if err != nil {
+			continue // elsewhere on GKE, OpenShift and others
+		}
+		seen = true
+		missing = slices.DeleteFunc(missing, func(p string) bool { return slices.Contains(there, path.Base(p)) })
+	}
+	if !seen {
+		return []string{}
+	}
+	return missing
+}
+
+// mountedNoExec is the first of some folders that is there, where the file system that it is on does not let
+// programs be executed, and where that is mounted; "" where it does, or that is not to be seen.
+func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
+	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
+	table, err := kernel.ReadProc(h, "1/mountinfo")
+	if err != nil || there < 0 {
+		return "", ""
+	}
+	folder = folders[there]
+	noexec := false
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[4] != "/" && f[4] != folder && !strings.HasPrefix(folder, f[4]+"/") || len(f[4]) < len(at) {
+			continue
+		}
+		at, noexec = f[4], slices.Contains(strings.Split(f[5], ","), "noexec") // a later one lies above
+	}
+	if !noexec {
+		return "", ""
+	}
+	return folder, at
+}

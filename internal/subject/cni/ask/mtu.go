@@ -1,0 +1,252 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// CNIMTU is cni.CNIMTU with what answers it.
+var CNIMTU = cni.CNIMTU.By(cniMTU)
+
+// Facts of cni-mtu, all in bytes.
+const (
+	FactPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
+	FactPodsMTU  probe.Fact = "pods_mtu" // map of MTU to how many pods' interfaces have it
+	FactHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
+	FactOverhead probe.Fact = "overhead" // the most a tunnel in use adds
+)
+
+// mtuWaste is how much smaller than what fits, in parts of a hundred, an MTU is
+// called too small: choosing for WireGuard over IPv6 on a network of 1500 costs
+// five, and Felix's 1460 for an interface it does not know is far below 9000.
+const mtuWaste = 10
+
+// leg is one way of a pod's packets off the node.
+type leg struct {
+	via      string // the tunnel device, "" without one
+	mtu      int    // of that device
+	name     string // of the encapsulation
+	overhead int
+	out      string // the interface with the node's address
+	outMTU   int
+}
+
+// room is the largest packet that fits after packing.
+func (l leg) room() int { return l.outMTU - l.overhead }
+
+// takes is the largest packet that this leg lets in.
+func (l leg) takes() int {
+	if l.via != "" {
+		return min(l.mtu, l.room())
+	}
+	return l.room()
+}
+
+func cniMTU(_ context.Context, p *probe.Pass) {
+	all, err := kernel.Links()
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	pods := map[int]int{}
+	for _, d := range all {
+		if node.IsPods(d) {
+			pods[d.MTU]++
+		}
+	}
+	setting, from := podMTU(p.Host)
+	if len(pods) == 0 && setting == 0 {
+		p.Report(probe.Found(probe.Skip, "there is no cali* interface on this node, and no MTU is set for one"))
+		return
+	}
+	self := p.Of(probe.KindSelf)
+	if len(self) == 0 {
+		p.Report(node.Gap(p, probe.KindSelf,
+			"which interface carries the node's traffic is not known: no address is registered"))
+		return
+	}
+	var legs []leg
+	var unsure error
+	for _, f := range []int{4, 6} {
+		ways, err := legsOf(p, all, f)
+		legs = append(legs, ways...)
+		if err != nil {
+			unsure = err
+		}
+	}
+	if len(legs) == 0 {
+		p.Report(probe.Found(probe.Skip, "no interface carries the registered %s", self[0].Addr))
+		return
+	}
+	r := judgeMTU(legs, pods, setting, from)
+	if unsure != nil && (r.Status == probe.Warn || r.Status == probe.Fail) {
+		r.Status = node.Unseen(unsure).Status
+		r.Saw += fmt.Sprintf("; %v", unsure)
+	}
+	p.Report(r)
+}
+
+// legsOf lists the ways of one family: through the interface with the node's
+// address, packed as the pools say, and as the devices suggest where it is not known
+// what the pools say, which is the error.
+func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) {
+	out, subnet := node.Uplink(p, all, f)
+	if out == nil {
+		return nil, nil
+	}
+	for _, e := range node.Encapsulations {
+		mode, err := e.Use(p)
+		_, others := e.Ends(p)
+		i := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == e.Device && d.Up })
+		if e.Family != f || i < 0 || mode == "" && err == nil {
+			continue
+		}
+		if err != nil {
+			unsure = err
+		}
+		if mode == "CrossSubnet" && !slices.ContainsFunc(others, func(t probe.Target) bool {
+			outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
+			return err == nil && !subnet.Masked().Contains(outer)
+		}) {
+			continue
+		}
+		legs = append(legs, leg{e.Device, all[i].MTU, e.Name, e.Overhead, out.Name, out.MTU})
+	}
+	if len(legs) == 0 {
+		legs = []leg{{out: out.Name, outMTU: out.MTU}}
+	}
+	return legs, unsure
+}
+
+// podMTU is what new pods get, and by what; 0 when that cannot be told.
+func podMTU(h *probe.Host) (mtu int, from string) {
+	for _, place := range node.CNIPlaces {
+		networks, err := node.NetworksIn(h, place.Config)
+		if err != nil {
+			continue
+		}
+		for _, n := range networks {
+			if !slices.Contains(n.Plugins, "calico") {
+				continue
+			}
+			if text, err := h.ReadFile(n.File); err == nil {
+				if mtu := mtuIn(text); mtu > 0 {
+					return mtu, n.File
+				}
+			}
+		}
+	}
+	file := h.Place(probe.PlaceLib) + "/mtu"
+	text, err := h.ReadFile(file)
+	if err != nil {
+		return 0, ""
+	}
+	mtu, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || mtu <= 0 {
+		return 0, ""
+	}
+	return mtu, file
+}
+
+// mtuIn is the MTU that a CNI configuration sets for Calico's plugin, 0 for none.
+func mtuIn(text []byte) int {
+	type plugin struct {
+		Type string `json:"type"`
+		MTU  any    `json:"mtu"` // anything but a number stops the plugin, not this
+	}
+	var file struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return 0
+	}
+	for _, p := range append([]plugin{file.plugin}, file.Plugins...) {
+		if n, ok := p.MTU.(float64); ok && p.Type == "calico" && n > 0 && n <= 65535 {
+			return int(n)
+		}
+	}
+	return 0
+}
+
+// judgeMTU judges what pods send (the MTU new ones get, and how many there are
+// with which) by the ways it has to fit through.
+func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Result {
+	tight := slices.MinFunc(legs, func(a, b leg) int { return a.takes() - b.takes() })
+	sizes := slices.Sorted(maps.Keys(pods))
+	what := fmt.Sprintf("new pods get MTU %d (%s)", setting, from)
+	send := setting
+	if setting == 0 {
+		send = sizes[len(sizes)-1]
+		what = fmt.Sprintf("pods have MTU %d", send)
+	}
+	var r probe.Result
+	older, oldest := 0, 0 // pods made at a larger MTU
+	for mtu, n := range pods {
+		if mtu > send {
+			older, oldest = older+n, max(oldest, mtu)
+		}
+	}
+	over := slices.IndexFunc(legs, func(l leg) bool { return send > l.room() && l.via != "" && l.mtu > l.room() })
+	wide := slices.IndexFunc(legs, func(l leg) bool { return l.via != "" && l.mtu > l.room() })
+	switch {
+	case over >= 0:
+		l := legs[over]
+		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d", what,
+			l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
+	case send > tight.takes():
+		r = probe.Found(probe.Warn, "%s, but %s carries at most %d: larger packets depend on path MTU discovery",
+			what, tight, tight.takes())
+	case oldest > tight.takes():
+		r = probe.Found(probe.Warn, "%d pod interfaces have an older MTU of up to %d, but %s carries at most %d; %s",
+			older, oldest, tight, tight.takes(), what)
+	case older > 0:
+		r = probe.Found(probe.Info, "%d pod interfaces have an older MTU of up to %d, which fits; %s", older, oldest,
+			what)
+	case wide >= 0:
+		l := legs[wide]
+		r = probe.Found(probe.Info,
+			"%s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d; pods send less: %s", l.via, l.mtu,
+			l.overhead, l.name, l.out, l.outMTU, what)
+	case send*100 < tight.room()*(100-mtuWaste):
+		r = probe.Found(probe.Info, "%s; %d would fit through %s", what, tight.room(), tight)
+	default:
+		r = probe.Found(probe.OK, "%s, and %s carries %d", what, tight, tight.takes())
+	}
+	count := map[string]int{}
+	for _, mtu := range sizes {
+		count[strconv.Itoa(mtu)] = pods[mtu]
+		r = r.Because(fmt.Sprintf("%d cali* interfaces: MTU %d", pods[mtu], mtu))
+	}
+	overhead := 0
+	for _, l := range legs {
+		overhead = max(overhead, l.overhead)
+		if l.via != "" {
+			r = r.Because(fmt.Sprintf("%s: MTU %d, and %d bytes of %s on %s with MTU %d", l.via, l.mtu, l.overhead,
+				l.name, l.out, l.outMTU))
+		} else {
+			r = r.Because(fmt.Sprintf("%s: MTU %d", l.out, l.outMTU))
+		}
+	}
+	return r.With(FactPodMTU, setting).With(FactPodsMTU, count).With(FactHostMTU, tight.outMTU).
+		With(FactOverhead, overhead).With(cni.FactRoom, tight.room())
+}
+
+// String names the narrowest part of a way.
+func (l leg) String() string {
+	if l.via == "" {
+		return l.out
+	}
+	return l.via
+}

@@ -1,0 +1,90 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// CNINodename is cni.CNINodename with what answers it.
+var CNINodename = cni.CNINodename.By(probe.Once(cniNodename))
+
+// factName is a name as it was read.
+const factName probe.Fact = "name"
+
+func cniNodename(_ context.Context, h *probe.Host) probe.Result {
+	set, from := node.PluginSettings(h)
+	file, kept := set.WhereNodename(), h.Place(probe.PlaceLib)+"/nodename"
+	text, written, err := nodename(h, file)
+	switch {
+	case errors.Is(err, probe.ErrNotVisible):
+		return node.Unseen(err)
+	case errors.Is(err, fs.ErrNotExist) && file != kept && set.Nodename == "":
+		return unlikePlaces(h, file, kept)
+	case errors.Is(err, fs.ErrNotExist):
+		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).
+			With(probe.FactReason, "missing")
+	case err != nil:
+		return probe.Failed(err)
+	}
+	name, told := strings.TrimSpace(string(text)), ""
+	if set.Nodename != "" && set.Nodename != name {
+		name, told = set.Nodename, " by "+from
+	}
+	r := probe.Found(probe.OK, "%q%s, the name Kubernetes uses", name, told)
+	switch {
+	case h.Node == "":
+		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is not known here", name)
+	case name != h.Node && isNodeRef(h, name):
+		r = probe.Found(probe.Info, "%q%s, and calico-node is set to take it for Kubernetes' %q (CALICO_K8S_NODE_REF)", name,
+			told, h.Node)
+	case name != h.Node:
+		r = probe.Found(probe.Fail,
+			"%q%s, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, told, h.Node).
+			With(probe.FactReason, "other")
+	}
+	age := time.Since(written).Round(time.Second)
+	r.Saw += ", written " + age.String() + " ago"
+	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
+}
+
+// unlikePlaces is the result where the CNI plugin's file is missing, and calico-node writes another one.
+func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
+	r := probe.Found(probe.Fail, "no %s, which the CNI plugin reads, and no %s, which calico-node writes: calico-node has not finished its start-up on this node", file, kept)
+	if _, err := h.Stat(kept); err == nil {
+		r = probe.Found(probe.Fail, "no %s, which the CNI plugin reads: calico-node writes %s", file, kept)
+	}
+	return r.With(probe.FactReason, "missing")
+}
+
+// isNodeRef tells whether calico-node is set to have another name than its Node in Kubernetes.
+func isNodeRef(h *probe.Host, name string) bool {
+	p, ok, err := node.CalicoProcess(h, "felix")
+	if err != nil || !ok {
+		return false
+	}
+	set, _ := node.EnvironmentOf(h, p.PID, "CALICO_K8S_NODE_REF", "NODENAME")
+	return set["CALICO_K8S_NODE_REF"] == h.Node && set["NODENAME"] == name
+}
+
+// nodename reads the file, and when it was written.
+func nodename(h *probe.Host, file string) (text []byte, written time.Time, err error) {
+	f, err := h.Open(file)
+	if err != nil {
+		return nil, written, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, written, fmt.Errorf("looking at %s: %w", file, err)
+	}
+	text, err = probe.ReadWhole(f, file, 1<<10)
+	return text, info.ModTime(), err
+}

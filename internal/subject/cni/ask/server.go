@@ -1,0 +1,192 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// CNIServer is cni.CNIServer with what answers it.
+var CNIServer = cni.CNIServer.By(cniServer)
+
+func cniServer(ctx context.Context, p *probe.Pass) {
+	file, config, missing := pluginConfigOf(ctx, p)
+	if missing != nil {
+		p.Report(*missing)
+		return
+	}
+	first, foreign := config.foreignNetwork(p.Host, file)
+	if foreign {
+		p.Report(probe.Found(probe.Skip, "%s names %s: the runtime does not use Calico's plugin", first.File,
+			strings.Join(first.Plugins, ", ")))
+		return
+	}
+	at, err := url.Parse(config.server)
+	if config.server == "" || err != nil || at.Hostname() == "" {
+		p.Report(probe.Found(probe.Unknown, "%s names no API server", file))
+		return
+	}
+	if _, proxy := pluginProxy(p.Host, config.server); proxy != "" {
+		p.Report(probe.Found(probe.Skip, "the plugin connects to %s through the proxy %s", at.Host, proxy))
+		return
+	}
+	r := config.connect(ctx, p, file, at)
+	if config.folder == path.Dir(file) && slices.Contains(first.Plugins, "calico") {
+		r = r.With(cni.FactActive, true)
+	}
+	p.Report(r.With(probe.FactFile, file).With(cni.FactServer, probe.Origin(config.server)))
+}
+
+// foreignNetwork returns the runtime's first network, and whether it is surely not Calico's: Multus may delegate to
+// Calico, and cni-config judges a file that cannot be read.
+func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, bool) {
+	networks, err := node.NetworksIn(h, cmp.Or(c.folder, path.Dir(file)))
+	if err != nil || len(networks) == 0 || networks[0].Err != nil {
+		return node.Network{}, false
+	}
+	first := networks[0]
+	return first, !isMultus(first) && !slices.Contains(first.Plugins, "calico")
+}
+
+// connect makes one connection, as the plugin would.
+func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, at *url.URL) probe.Result {
+	one, limit, cancel := node.Part(ctx, 4)
+	defer cancel()
+	config, verified, err := c.trust(p.Host, file, at)
+	if err != nil {
+		return node.Unseen(err)
+	}
+	found, err := node.Resolve(one, p.Host, at.Hostname())
+	if err != nil || len(found) == 0 {
+		if r, cut := node.CutShort(ctx, err); cut {
+			return r
+		}
+		return judged(p, at, nil, lookupFailure(at.Hostname(), err, limit))
+	}
+	began := time.Now()
+	conn, addr, err := dialEach(one, found, portOf(at))
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		if config != nil {
+			err = tls.Client(conn, config).HandshakeContext(one)
+		}
+	}
+	if err == nil {
+		took := time.Since(began).Round(100 * time.Microsecond)
+		return probe.Found(probe.OK, "%s answers in %v, %s", at.Host, took, verified)
+	}
+	if r, cut := node.CutShort(ctx, err); cut {
+		return r
+	}
+	if r, is := distrusted(err); is {
+		return r
+	}
+	return judged(p, at, found, node.NoAnswer(err, addr, limit))
+}
+
+// trust returns how the plugin verifies the server, nil where it connects without TLS, and words for what an answer
+// proves. As in client-go, authority data goes before a file, and a relative path starts at the kubeconfig's folder.
+func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Config, string, error) {
+	if at.Scheme == "http" {
+		return nil, "without TLS", nil
+	}
+	if c.authority == nil && c.authorityFile != "" {
+		name := c.authorityFile
+		if !path.IsAbs(name) {
+			name = path.Join(path.Dir(file), name)
+		}
+		text, err := h.ReadFile(name)
+		if err != nil {
+			return nil, "", err
+		}
+		c.authority = text
+	}
+	authority, verified := x509.NewCertPool(), "and the file's authority signed its certificate"
+	if c.untested || !authority.AppendCertsFromPEM(c.authority) {
+		c.untested, verified = true, "and its certificate was not verified, as the file has no authority"
+	}
+	return &tls.Config{ServerName: cmp.Or(c.serverName, at.Hostname()), RootCAs: authority,
+		InsecureSkipVerify: c.untested}, verified, nil
+}
+
+// portOf is the port of a URL.
+func portOf(at *url.URL) string {
+	if port := at.Port(); port != "" || at.Scheme != "http" {
+		return cmp.Or(port, "443")
+	}
+	return "80"
+}
+
+// dialEach connects to the first of some addresses that accepts, as client-go does, and gives each an equal share of
+// the time that is left. It returns the address of the last attempt.
+func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Conn, addr string, err error) {
+	end, _ := ctx.Deadline() // part sets it
+	for i, a := range addrs {
+		addr = net.JoinHostPort(a.String(), port)
+		dialer := net.Dialer{Timeout: time.Until(end) / time.Duration(len(addrs)-i)}
+		if conn, err = dialer.DialContext(ctx, "tcp", addr); err == nil {
+			return conn, addr, nil
+		}
+	}
+	return nil, addr, err
+}
+
+// lookupFailure is the result of a server's name without an address.
+func lookupFailure(name string, err error, limit time.Duration) probe.Result {
+	var lookup *net.DNSError
+	switch isLookup := errors.As(err, &lookup); {
+	case err == nil, isLookup && lookup.IsNotFound:
+		return probe.Found(probe.Fail, "%s: the node resolves no such name", name).With(probe.FactReason, cni.ReasonNoName)
+	case isLookup && lookup.IsTimeout, errors.Is(err, context.DeadlineExceeded):
+		return probe.Found(probe.Fail, "%s: no answer from the node's resolver within %v", name, limit).
+			With(probe.FactReason, cni.ReasonNoResolver)
+	}
+	return probe.Failed(err)
+}
+
+// distrusted is the result of a certificate that the plugin would refuse, or of an answer that has none.
+func distrusted(err error) (probe.Result, bool) {
+	var invalid x509.CertificateInvalidError
+	reason := ""
+	switch {
+	case errors.As(err, new(tls.RecordHeaderError)):
+		reason = cni.ReasonNotTLS
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		reason = cni.ReasonAuthority
+	case errors.As(err, new(x509.HostnameError)):
+		reason = cni.ReasonName
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		reason = cni.ReasonExpired
+	case errors.As(err, &invalid):
+		reason = cni.ReasonInvalid
+	default:
+		return probe.Result{}, false
+	}
+	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
+}
+
+// judged makes info of a failure about a server that datastore-latency connects to and judges.
+func judged(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
+	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
+		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)
+		return same && strconv.Itoa(t.Port) == portOf(at)
+	})
+	if known && r.Status == probe.Fail {
+		r.Status = probe.Info
+	}
+	return r
+}

@@ -1,0 +1,46 @@
+package ask
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// TestCNIUnread wants a file told that containerd says it does not find, once it has had the time to.
+func TestCNIUnread(t *testing.T) {
+	t.Parallel()
+	const none = "cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"
+	for name, c := range map[string]struct {
+		load    string
+		without bool
+		age     time.Duration
+		unread  bool
+	}{
+		"not read":           {none, true, time.Hour, true},
+		"just written":       {none, true, 10 * time.Second, false},
+		"read":               {"OK", false, time.Hour, false},
+		"it has a network":   {none, false, time.Hour, false},
+		"CRI-O says nothing": {"", true, time.Hour, false},
+		"it fails otherwise": {"cni config load failed: failed to load CNI config list file", true, time.Hour, false},
+	} {
+		h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "opt/cni/bin/calico": "#!",
+			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
+		written := time.Now().Add(-c.age)
+		for _, file := range []string{"etc/cni/net.d/10-calico.conflist", "etc/cni/net.d"} {
+			if err := os.Chtimes(filepath.Join(h.Root, file), written, written); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := cniTold{node.CNIPlaces[0], c.load, c.without}
+		r := told.unread(h, networksAt(h, node.CNIPlaces, true), time.Now())
+		if unread := r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == cni.CNIUnread; unread != c.unread {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package ask
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// DatastoreLatency is datastore.DatastoreLatency with what answers it.
+var DatastoreLatency = datastore.DatastoreLatency.By(datastoreLatency)
+
+// Facts of datastore-latency.
+const (
+	FactTLS probe.Fact = "tls_ms" // handshake, median
+
+	FactWorst    probe.Fact = "worst_ms" // all of it, worst
+	FactAnswered probe.Fact = "answered" // tries
+	FactTries    probe.Fact = "tries"    // tries
+)
+
+func datastoreLatency(ctx context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindDatastore)
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, probe.KindDatastore, "no address of the API server is known"))
+		return
+	}
+	now := p.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == node.NameEtcd }) {
+		etcdCertificates(p, now)
+	}
+	node.Each(targets, func(t probe.Target) {
+		one, limit, cancel := node.Part(ctx, 4)
+		defer cancel()
+		trips, tried, addr, err := node.Travels(one, p.Host, t)
+		r, cut := node.CutShort(ctx, err)
+		if err == nil || !cut {
+			r = distance(trips, tried, err, limit, addr)
+			if len(trips) > 0 {
+				last := trips[len(trips)-1]
+				if t.Name == node.NameEtcd {
+					r = etcdSays(r, last)
+				} else {
+					r = apiSays(r, trips)
+				}
+				r = dated(r, last.Server, now)
+			}
+		}
+		if by := t.Attrs[probe.AttrSetBy]; by != "" {
+			r.Saw += "; set by " + by
+			r = r.With(datastore.FactSetBy, by)
+		}
+		if slice := t.Attrs[probe.AttrSlice]; slice != "" {
+			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server made"
+			r = r.With(datastore.FactSlice, slice)
+		}
+		p.Report(node.About(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).
+			With(probe.FactRole, t.Name).With(probe.FactAddress, addr))
+	})
+}
+
+func distance(trips []node.Trip, tried int, last error, limit time.Duration, addr string) probe.Result {
+	if len(trips) == 0 {
+		if _, alert := node.AlertOf(last); alert != nil {
+			return alerted(alert)
+		}
+		return node.NoAnswer(last, addr, limit)
+	}
+	connect := node.Median(trips, func(t node.Trip) time.Duration { return t.Connect })
+	handshake := node.Median(trips, func(t node.Trip) time.Duration { return t.Handshake })
+	answer := node.Median(trips, func(t node.Trip) time.Duration { return t.Answer })
+	worst := slices.MaxFunc(trips, func(a, b node.Trip) int { return int(a.Whole() - b.Whole()) }).Whole()
+	ms := func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
+	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), slowest %s", ms(connect), ms(handshake),
+		ms(answer), len(trips), ms(worst))
+	if last != nil {
+		r.Status = probe.Warn
+		r.Saw += fmt.Sprintf("; %d of %d attempts failed: %s", tried-len(trips), tried, probe.Reason(last))
+	}
+	return r.With(probe.FactConnect, node.Milliseconds(connect)).With(FactTLS, node.Milliseconds(handshake)).
+		With(datastore.FactAnswer, node.Milliseconds(answer)).With(FactWorst, node.Milliseconds(worst))
+}
+
+// apiSays adds what an API server that answered, or what stands before it, says of
+// itself. That it wants to know who asks (401, 403) is an answer like another.
+func apiSays(r probe.Result, trips []node.Trip) probe.Result {
+	ill := slices.DeleteFunc(slices.Clone(trips),
+		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
+	if len(ill) == 0 {
+		return r
+	}
+	r.Status = probe.Warn
+	if len(ill) == len(trips) {
+		r.Status = probe.Fail
+	}
+	page := ill[len(ill)-1].Page
+	r.Saw += fmt.Sprintf("; %d of %d answers were %d: %.100s", len(ill), len(trips), page.Code,
+		complaint(string(page.Body)))
+	return r.With(probe.FactCode, page.Code).With(probe.FactReason, "unhealthy")
+}
+
+// complaint is the line of an answer that says what is wrong: of the API server's
+// list the first that begins with [-], of another the first.
+func complaint(body string) string {
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "[-]") {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
+	return first
+}
+
+// etcdSays adds what an etcd that answered says of itself.
+func etcdSays(r probe.Result, last node.Trip) probe.Result {
+	var health struct{ Health, Reason string }
+	switch err := json.Unmarshal(last.Page.Body, &health); {
+	case errors.Is(last.Refused, node.ErrNoCertificate):
+		r.Saw += "; it asks for a client certificate, which this probe cannot read"
+	case last.Refused != nil:
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; it rejects the certificate of Calico's CNI plugin: %v", last.Refused)
+		r = r.With(probe.FactReason, "certificate-refused")
+	case err == nil && health.Health == "false", last.Page.Code == http.StatusServiceUnavailable:
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; it reports that it is not healthy: %.100s", health.Reason)
+		r = r.With(probe.FactReason, "unhealthy")
+	case err == nil && health.Health == "true":
+		r.Saw += "; it reports that it is healthy"
+	}
+	return r
+}
+
+// dated judges the dates of the certificate a server showed.
+func dated(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
+	if c == nil {
+		return r
+	}
+	s, until := node.Lasts(c, now)
+	if s == probe.OK {
+		return r
+	}
+	if s == probe.Fail || r.Status == probe.OK {
+		r.Status = s
+	}
+	r.Saw += "; its certificate " + until
+	return r.With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// etcdCertificates reports on the files with which Calico's CNI plugin goes to
+// etcd, where they are.
+func etcdCertificates(p *probe.Pass, now time.Time) {
+	for _, name := range []string{"etcd-cert", "etcd-ca"} {
+		text, err := p.Host.ReadFile(node.EtcdFiles + name)
+		if err != nil {
+			continue // an etcd without TLS, or not to be seen from here
+		}
+		c, err := certificateIn(text)
+		if err != nil {
+			p.Report(probe.Failed(err).On(node.EtcdFiles + name))
+			continue
+		}
+		s, until := node.Lasts(c, now)
+		p.Report(probe.Found(s, "the certificate of Calico's CNI plugin for etcd %s", until).On(node.EtcdFiles+name).
+			With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339)))
+	}
+}
+
+// certificateIn gives the certificate of a file that ends last: a file of
+// authorities may keep some that are past.
+func certificateIn(text []byte) (*x509.Certificate, error) {
+	var last *x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate: %w", err)
+		}
+		if last == nil || c.NotAfter.After(last.NotAfter) {
+			last = c
+		}
+	}
+	if last == nil {
+		return nil, errors.New("the file holds no certificate")
+	}
+	return last, nil
+}
+
+// alerted is the result of a server that does not get as far as an answer.
+func alerted(alert error) probe.Result {
+	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
+		With(probe.FactReason, "alert")
+}

@@ -1,0 +1,97 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/miekg/dns"
+
+	dnsfacts "github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// DNSCluster is dnsfacts.DNSCluster with what answers it.
+var DNSCluster = dnsfacts.DNSCluster.By(dnsCluster)
+
+func dnsCluster(ctx context.Context, p *probe.Pass) {
+	k, err := node.ReadKubelet(p.Host)
+	domain, guessed := node.DomainOf(k, err)
+	servers := dnsServers(p, k)
+	if len(servers) == 0 {
+		p.Report(node.Gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
+		return
+	}
+	if err == nil && k.GivesNone() {
+		p.Report(probe.Found(probe.Fail, "the kubelet's configuration names no clusterDNS: new pods get the node's own name servers").
+			On(probe.RoleGiven).With(probe.FactRole, probe.RoleGiven).With(probe.FactReason, dnsfacts.ReasonUnset))
+	}
+	name := "kubernetes.default.svc." + domain + "."
+	node.Each(servers, func(t probe.Target) {
+		ask := func(network string) probe.Result {
+			r := reach.AskAddress(ctx, network, addrOf(t), name)
+			if guessed && r.Facts.Str(probe.FactRcode) == dns.RcodeToString[dns.RcodeNameError] {
+				r.Status = probe.Unknown
+				r.Saw += " (the kubelet's domain is not visible here)"
+			}
+			return oneZone(ctx, asServed(p, r), network, addrOf(t), name, domain)
+		}
+		var udp, tcp probe.Result
+		node.Each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
+		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
+			if t.Name == probe.RoleGiven {
+				r = r.With(dnsfacts.FactGiven, k.ClusterDNS)
+			}
+			if t.Node != "" {
+				r = r.With(probe.FactNode, t.Node)
+			}
+			p.Report(withEndpoints(node.About(r, t), t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
+				With(dnsfacts.FactQuestion, name).With(probe.FactTransport, network).With(probe.FactFamily, node.Family(t.Addr)).
+				With(probe.FactRole, t.Name))
+		}
+	})
+}
+
+// oneZone adds to an answer without an address that the same server knows the names of another namespace: then its
+// configuration has a part of its own for this one. The name is asked again after that: a server that could not reach
+// the API for a moment answers it now.
+func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
+	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
+		return r
+	}
+	other := "kube-dns.kube-system.svc." + domain + "."
+	if reach.AskAddress(ctx, network, addr, other).Status != probe.OK {
+		return r
+	}
+	again := reach.AskAddress(ctx, network, addr, name)
+	if again.Status != probe.Fail || again.Facts.Str(probe.FactRcode) == "" {
+		return r
+	}
+	r.Saw = fmt.Sprintf("it answers %s to this name of namespace default, and resolves %s", r.Facts.Str(probe.FactRcode), other)
+	return r.With(dnsfacts.FactOtherZone, other)
+}
+
+// withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
+func withEndpoints(r probe.Result, t probe.Target) probe.Result {
+	why := t.Attrs[probe.AttrEmpty]
+	if why == "" || r.Status != probe.Fail {
+		return r
+	}
+	r.Saw += "; " + why
+	return r.With(dnsfacts.FactUnserved, why)
+}
+
+// cutAnswer is what an answer by UDP is worth that did not fit: what TCP makes of
+// it, because a client asks again by TCP.
+func cutAnswer(udp, tcp probe.Result) probe.Result {
+	if udp.Facts[node.FactTruncated] != true {
+		return udp
+	}
+	udp.Status = tcp.Status
+	udp.Saw = "its UDP answer is truncated, and over TCP: " + tcp.Saw
+	if reason := tcp.Facts.Str(probe.FactReason); reason != "" {
+		udp = udp.With(probe.FactReason, reason)
+	}
+	return udp
+}

@@ -1,0 +1,32 @@
+package ask
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// dnsPort is where a server answers of which only the address is known.
+const dnsPort = 53
+
+// dnsServers are the cluster's DNS by the plan, and the addresses the kubelet
+// gives to pods where those are others: NodeLocal DNSCache answers at an address
+// that the API knows nothing of.
+func dnsServers(p *probe.Pass, k node.Kubelet) []probe.Target {
+	servers := p.Of(probe.KindDNS)
+	for _, text := range k.ClusterDNS {
+		a, err := netip.ParseAddr(strings.TrimSpace(text))
+		known := func(t probe.Target) bool { return t.Addr == a }
+		if err == nil && !slices.ContainsFunc(servers, known) {
+			servers = append(servers, probe.Target{Kind: probe.KindDNS, Name: probe.RoleGiven, Addr: a, Port: dnsPort})
+		}
+	}
+	return servers
+}
+
+func addrOf(t probe.Target) string { return net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)) }

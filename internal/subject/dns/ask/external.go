@@ -1,0 +1,230 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	dnsfacts "github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// DNSExternal is dnsfacts.DNSExternal with what answers it.
+var DNSExternal = dnsfacts.DNSExternal.By(dnsExternal)
+
+// factSearchCost is how many more questions an outside name costs a pod.
+const factSearchCost probe.Fact = "extra_questions"
+
+// hostResolvConf is what programs of the node resolve by, the container runtime among them.
+const hostResolvConf = "/etc/resolv.conf"
+
+// slowDNS is when an answer is called slow: resolvers wait five seconds, and a
+// look-up in a pod asks four or more times.
+const slowDNS = time.Second
+
+func dnsExternal(ctx context.Context, p *probe.Pass) {
+	k, err := node.ReadKubelet(p.Host)
+	domain, _ := node.DomainOf(k, err)
+	name := cmp.Or(k.ResolvConf, hostResolvConf)
+	text, err := p.Host.ReadFile(name)
+	own, search := reach.ResolvConf(text)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		p.Report(node.Unseen(err).On(name))
+	}
+	if text, err := p.Host.ReadFile(hostResolvConf); err == nil && name != hostResolvConf { // what the runtime asks
+		of, _ := reach.ResolvConf(text)
+		own = append(own, slices.DeleteFunc(of, func(a netip.Addr) bool { return slices.Contains(own, a) })...)
+	}
+	var servers []*outside
+	for _, a := range own {
+		// A server on the node's loopback is another one inside a pod, or nobody.
+		if !a.IsLoopback() || p.From == "" {
+			servers = append(servers,
+				&outside{target: probe.Target{Name: probe.RoleNode, Addr: a, Port: dnsPort}, own: true})
+		}
+	}
+	for _, t := range dnsServers(p, k) {
+		if t.Name != probe.RoleEndpoint {
+			servers = append(servers, &outside{target: t})
+		}
+	}
+	if len(servers) == 0 {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			p.Report(node.Gap(p, probe.KindDNS, "neither a name server of the node nor a DNS service is known"))
+		}
+		return
+	}
+	suffixes := []string{"default.svc." + domain, "svc." + domain, domain}
+	for _, s := range search {
+		if s = strings.TrimSuffix(s, "."); s != "" && len(suffixes) < maxSuffixes {
+			suffixes = append(suffixes, s)
+		}
+	}
+	node.Each(servers, func(o *outside) {
+		both := []func(){func() { o.root = askRoot(ctx, addrOf(o.target)) }}
+		if !o.own {
+			both = append(both, func() { o.search = askSearch(ctx, addrOf(o.target), suffixes) })
+		}
+		node.Each(both, func(f func()) { f() })
+	})
+	passed := slices.ContainsFunc(servers, func(o *outside) bool { return o.own && o.root.good() })
+	for _, o := range servers {
+		at := o.target.Name + " " + addrOf(o.target)
+		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(probe.FactFamily, node.Family(o.target.Addr)).
+			With(dnsfacts.FactQuestion, ".").With(probe.FactRole, o.target.Name))
+		if !o.own {
+			p.Report(searched(ctx, o.search).On("search list of "+at).With(probe.FactFamily, node.Family(o.target.Addr)))
+		}
+	}
+}
+
+// outside is one server and what it answered.
+type outside struct {
+	target probe.Target
+	own    bool // of the node's resolv.conf, not the cluster's
+	root   rootAnswer
+	search []searchAnswer
+}
+
+// rootAnswer is a server's answer about the root zone; by TCP where it did not
+// fit into UDP.
+type rootAnswer struct {
+	reach.DNSAnswer
+	cut bool
+}
+
+func askRoot(ctx context.Context, server string) rootAnswer {
+	const root = "."
+	a := rootAnswer{DNSAnswer: askTwice(ctx, server, root, dns.TypeNS)}
+	if a.Msg != nil && a.Msg.Truncated {
+		a = rootAnswer{reach.AskDNS(ctx, "tcp", server, root, dns.TypeNS), true}
+	}
+	return a
+}
+
+// askTwice asks by UDP, and again where the answer was slow: the server may have
+// had to ask others and knows now.
+func askTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
+	a := reach.AskDNS(ctx, "udp", server, name, record)
+	if a.Msg != nil && a.Took > slowDNS {
+		if again := reach.AskDNS(ctx, "udp", server, name, record); again.Msg != nil {
+			return again
+		}
+	}
+	return a
+}
+
+// good: it resolves names of the outside.
+func (a rootAnswer) good() bool { return a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess }
+
+// result judges an answer. Passed says that this is the cluster's DNS, and the
+// node's own servers answer the same question.
+func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
+	var r probe.Result
+	switch {
+	case a.Msg == nil:
+		r = a.Failure(ctx)
+		if a.cut && r.Status == probe.Fail {
+			r.Saw = "its UDP answer is truncated, and over TCP: " + r.Saw
+			return r.With(node.FactTruncated, true)
+		}
+		if r.Status == probe.Fail {
+			r.Status = probe.Info
+			r.Saw = "names outside the cluster do not resolve: " + r.Saw
+		}
+	case a.Msg.Rcode != dns.RcodeSuccess:
+		r = probe.Found(probe.Info, "names outside the cluster do not resolve: %s%s", a.Rcode(), reach.Rcodes[a.Msg.Rcode])
+	case a.Took > slowDNS:
+		r = probe.Found(probe.Warn, "names outside the cluster resolve, in %v", a.Took.Round(time.Millisecond))
+	default:
+		r = probe.Found(probe.OK, "names outside the cluster resolve, in %v", a.Took.Round(100*time.Microsecond))
+	}
+	// REFUSED is what a server says that is set not to forward: no fault.
+	silent := a.Msg == nil && r.Status == probe.Info
+	if failed := a.Msg != nil && a.Msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
+		r.Status = probe.Warn
+		r.Saw += "; the node's own name servers resolve them"
+	}
+	if a.Msg != nil {
+		r = r.With(probe.FactRcode, a.Rcode()).With(probe.FactTook, node.Milliseconds(a.Took))
+	}
+	return r
+}
+
+// maxSuffixes bounds how many domains of the search list are asked.
+const maxSuffixes = 8
+
+// searchAnswer is the answer about a name that does not exist in a domain of the
+// search list.
+type searchAnswer struct {
+	reach.DNSAnswer
+	suffix string
+}
+
+func askSearch(ctx context.Context, server string, suffixes []string) []searchAnswer {
+	out := make([]searchAnswer, len(suffixes))
+	var all probe.Workers
+	for i, s := range suffixes {
+		all.Go(func() { out[i] = searchAnswer{askTwice(ctx, server, "calico-probe.invalid."+s+".", dns.TypeA), s} })
+	}
+	all.Wait()
+	return out
+}
+
+// searched judges what the search list costs: each look-up of an outside name
+// waits for all of it, one after the other.
+func searched(ctx context.Context, answers []searchAnswer) probe.Result {
+	var whole time.Duration
+	var bad, wild, lines []string
+	for _, a := range answers {
+		line := a.suffix + ": "
+		switch {
+		case a.Msg == nil:
+			r, cut := node.CutShort(ctx, a.Err)
+			if cut {
+				return r
+			}
+			line += "no answer (" + probe.Reason(a.Err) + ")"
+			bad = append(bad, line)
+			whole += a.Waited
+		case a.Msg.Rcode == dns.RcodeServerFailure:
+			line += fmt.Sprintf("%s in %v", a.Rcode(), a.Took.Round(100*time.Microsecond))
+			bad = append(bad, line)
+			whole += a.Took
+		default:
+			line += fmt.Sprintf("%s in %v", a.Rcode(), a.Took.Round(100*time.Microsecond))
+			whole += a.Took
+			if a.Took > slowDNS {
+				bad = append(bad, line)
+			}
+			if len(a.Addresses()) > 0 {
+				wild = append(wild, a.suffix)
+			}
+		}
+		lines = append(lines, line)
+	}
+	r := probe.Found(probe.OK, "a name outside the cluster costs a pod (ndots:5) %d extra queries, %v in total",
+		len(answers), whole.Round(100*time.Microsecond))
+	switch {
+	case len(bad) > 0:
+		r.Status = probe.Warn
+		r.Saw += ": " + strings.Join(bad, ", ")
+	case len(wild) > 0:
+		r.Status = probe.Info
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
+			strings.Join(wild, ", "))
+	}
+	return r.With(factSearchCost, len(answers)).With(probe.FactTook, node.Milliseconds(whole)).Because(lines...)
+}

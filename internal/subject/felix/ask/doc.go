@@ -1,0 +1,2 @@
+// Package ask answers the checks of Felix: its health endpoints, on the node. The probe alone links it.
+package ask

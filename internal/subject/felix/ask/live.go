@@ -1,0 +1,11 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// FelixLive is felix.FelixLive with what answers it.
+var FelixLive = felix.FelixLive.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") })

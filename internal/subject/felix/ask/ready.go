@@ -1,0 +1,11 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// FelixReady is felix.FelixReady with what answers it.
+var FelixReady = felix.FelixReady.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") })

@@ -1,0 +1,143 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	felixfacts "github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/felix"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// felixHere is what the node shows of the Felix that runs.
+type felixHere struct {
+	listens    []netip.AddrPort // where it accepts connections; nil where that is not to be seen
+	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT as the process has them
+	known      bool             // its environment was read
+}
+
+// mostListens bounds at how many ports of a process Felix is asked: it has three at most.
+const mostListens = 8
+
+// runningFelix finds Felix's process, its sockets and its two variables. 'calico-node -felix-live', which
+// the kubelet runs in the same container, has the same.
+func runningFelix(h *probe.Host) felixHere {
+	var out felixHere
+	p, ok, err := node.CalicoProcess(h, "felix")
+	if err != nil || !ok {
+		return out
+	}
+	var set map[string]string
+	set, out.known = node.EnvironmentOf(h, p.PID, "FELIX_HEALTHHOST", "FELIX_HEALTHPORT")
+	out.host, out.port = set["FELIX_HEALTHHOST"], set["FELIX_HEALTHPORT"]
+	inodes := node.SocketsOf(h, p.PID)
+	if len(inodes) == 0 {
+		return out
+	}
+	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
+		if inodes[s.Inode] && len(out.listens) < mostListens {
+			out.listens = append(out.listens, s.Near)
+		}
+	})
+	if err != nil {
+		out.listens = nil
+	}
+	return out
+}
+
+// probed is where calico-node's own probe asks, which reads the environment alone.
+func (f felixHere) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
+	port, err := strconv.ParseUint(cmp.Or(f.port, strconv.Itoa(felix.DefaultPort)), 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	addrs, err := node.Resolve(ctx, h, cmp.Or(f.host, felix.DefaultHost))
+	if err != nil || len(addrs) == 0 {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), true
+}
+
+// next is where Felix answers from its next start on: the environment wins over what is configured.
+func (f felixHere) next(at probe.Target) (host string, port int) {
+	port, err := strconv.Atoi(f.port)
+	if err != nil || port == 0 {
+		port = at.Port
+	}
+	return cmp.Or(f.host, at.Host), port
+}
+
+// reachable is an address by which a listener is asked on this node.
+func reachable(a netip.AddrPort) netip.AddrPort {
+	switch addr := a.Addr().Unmap(); {
+	case addr == netip.IPv4Unspecified(), addr == netip.IPv6Unspecified():
+		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), a.Port())
+	default:
+		return netip.AddrPortFrom(addr, a.Port())
+	}
+}
+
+// whereItListens asks the Felix that runs where it really listens, when nothing does where it is configured
+// to: a setting may have changed since it started, and it keeps its port until it starts anew. False
+// where no Felix answers.
+func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked []netip.Addr, path string,
+) (probe.Result, bool) {
+	here := runningFelix(p.Host)
+	probed, ok := here.probed(ctx, p.Host)
+	if !ok {
+		return probe.Result{}, false
+	}
+	candidates := []netip.AddrPort{probed}
+	for _, l := range here.listens {
+		if l = reachable(l); !slices.Contains(candidates, l) {
+			candidates = append(candidates, l)
+		}
+	}
+	for _, addr := range candidates {
+		if int(addr.Port()) == at.Port && slices.Contains(asked, addr.Addr()) {
+			continue
+		}
+		one, _, cancel := node.Part(ctx, 1)
+		answer, err := felix.Get(one, addr, path)
+		cancel()
+		if err != nil || !answer.FromFelix() {
+			continue
+		}
+		r := answered(answer, addr, path)
+		if addr == probed {
+			return here.atNextStart(ctx, p.Host, r, at, probed), true
+		}
+		if here.known { // the kubelet asks where it does not listen
+			return probe.Found(probe.Fail, "calico-node's probe asks %s, but Felix answers at %s", probed, addr).
+				With(probe.FactAddress, probed.String()).With(probe.FactListening, []string{addr.String()}).
+				With(probe.FactReason, "refused"), true
+		}
+	}
+	return probe.Result{}, false
+}
+
+// atNextStart adds to a Felix that is asked rightly where it will answer after its next start, when
+// that is elsewhere.
+func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
+	probed netip.AddrPort,
+) probe.Result {
+	host, port := f.next(at)
+	addrs, err := node.Resolve(ctx, h, host)
+	if err == nil && port == int(probed.Port()) && slices.Contains(addrs, probed.Addr()) {
+		return r
+	}
+	next := net.JoinHostPort(host, strconv.Itoa(port))
+	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, and calico-node's probe will go on to ask %s",
+		next, probed)
+	if r.Status == probe.OK {
+		r.Status = probe.Warn
+	}
+	return r.With(felixfacts.FactNextStart, next)
+}

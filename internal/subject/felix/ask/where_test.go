@@ -1,0 +1,63 @@
+package ask
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// TestFelixWhereItListens has a Felix that runs elsewhere than FelixConfiguration says by now.
+func TestFelixWhereItListens(t *testing.T) {
+	t.Parallel()
+	at := felixAt(t, checktest.Says(204, ""))
+	running := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(at.Port))
+	var inode uint32
+	err := kernel.TCP(kernel.Listening, running.Port(), 0, func(s kernel.Socket) { inode = s.Inode })
+	if err != nil || inode == 0 {
+		t.Skipf("sockets are not to be seen: %v", err)
+	}
+	with := func(environment string) *probe.Host {
+		files := map[string]string{"var/lib/calico/nodename": "n", "proc/73/environ": "SECRET=x\x00" + environment}
+		checktest.Process(files, 73, 1, "calico-node", 109000, "", "calico-node", "-felix")
+		h := checktest.Node(t, files)
+		fd := filepath.Join(h.Proc, "73/fd")
+		if err := os.Mkdir(fd, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(fd, "3")); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	port := "FELIX_HEALTHPORT=" + strconv.Itoa(at.Port)
+
+	moved := at
+	moved.Host = "127.0.0.3"
+	r := checktest.Want(t, checktest.Run(t, FelixLive, with(port), moved), "", probe.Warn, "204 from 127.0.0.1:",
+		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, and calico-node's probe will go on to ask %s", at.Port, running))
+	if r.Facts.Str(felix.FactNextStart) != fmt.Sprintf("127.0.0.3:%d", at.Port) {
+		t.Errorf("%+v", r.Facts)
+	}
+	// The variables win over what is configured, and both the kubelet's probe and Felix read them.
+	got := checktest.Run(t, FelixLive, with(port+"\x00FELIX_HEALTHHOST=127.0.0.1"), moved)
+	if r = checktest.Want(t, got, "", probe.OK, "204 from 127.0.0.1:"); r.Facts[felix.FactNextStart] != nil {
+		t.Errorf("%+v", r.Facts)
+	}
+	// Nobody listens where the probe asks, and Felix is found by its socket.
+	moved.Port = 2
+	r = checktest.Want(t, checktest.Run(t, FelixLive, with("FELIX_HEALTHPORT=1"), moved), "", probe.Fail,
+		"calico-node's probe asks 127.0.0.1:1, but Felix answers at "+running.String())
+	if list, _ := r.Facts[probe.FactListening].([]string); len(list) != 1 || r.Facts.Str(probe.FactReason) != "refused" {
+		t.Errorf("%+v", r.Facts)
+	}
+	// Felix started anew where it is configured to, and the kubelet asks the old port.
+	checktest.Want(t, checktest.Run(t, FelixLive, with("FELIX_HEALTHPORT=1"), at), "localhost", probe.Fail, "asks 127.0.0.1:1")
+}

@@ -1,0 +1,140 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// NodeConntrack is firewall.NodeConntrack with what answers it.
+var NodeConntrack = firewall.NodeConntrack.By(nodeConntrack)
+
+// Facts of node-conntrack.
+const (
+	FactRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
+	FactDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
+	FactIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
+)
+
+// conntrackPause is between two readings of what was dropped: a node that takes ten
+// new connections a second shows it.
+const conntrackPause = 500 * time.Millisecond
+
+func nodeConntrack(ctx context.Context, p *probe.Pass) {
+	p.Report(conntrack(ctx, p.Host, p.Brief))
+	if r, short := shortLived(p.Host); short {
+		p.Report(r)
+	}
+}
+
+// How many seconds an idle TCP connection keeps its entry at least on a healthy node: programs send keepalives every
+// 15 s to 2 minutes, and some none. Below a minute even those that send them lose it. The kernel's default is 5 days,
+// and kube-proxy sets one day.
+const (
+	idleShort     = 300
+	idleVeryShort = 60
+)
+
+// shortLived reports whether idle connections lose their entries too soon. With nf_conntrack_tcp_loose, the kernel's
+// default, the next packet of a connection makes a new entry.
+func shortLived(h *probe.Host) (probe.Result, bool) {
+	const name = "net/netfilter/nf_conntrack_tcp_timeout_established"
+	seconds, err := kernel.Sysctl(h, name)
+	if err != nil || seconds < 1 || seconds >= idleShort {
+		return probe.Result{}, false
+	}
+	r := probe.Found(probe.Info, "net.netfilter.nf_conntrack_tcp_timeout_established is %d: an idle TCP connection loses its entry after %d s",
+		seconds, seconds)
+	loose, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_tcp_loose")
+	strict := err == nil && loose == 0
+	if strict || seconds < idleVeryShort {
+		r.Status = probe.Warn
+	}
+	if strict {
+		r.Saw += ", and what it sends next is dropped (nf_conntrack_tcp_loose is 0)"
+	}
+	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(FactIdle, seconds).With(firewall.FactLoose, !strict), true
+}
+
+func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
+	entries, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_count")
+	if errors.Is(err, fs.ErrNotExist) {
+		return probe.Found(probe.Skip, "connection tracking is not loaded here")
+	}
+	if err != nil {
+		return probe.Failed(err)
+	}
+	most, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_max")
+	if err != nil {
+		return probe.Failed(err)
+	}
+	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
+	before, counted := dropped(h)
+	near := most > 0 && entries*100 >= most*75
+	if counted && !brief || near {
+		select {
+		case <-ctx.Done():
+		case <-time.After(conntrackPause):
+		}
+	}
+	now, _ := dropped(h)
+	if counted && now.raced > before.raced && now.full == before.full {
+		raced := now.raced - before.raced
+		r.Saw += fmt.Sprintf("; within half a second %d entries could not be made, mostly because two packets of one connection came at once: such a packet is lost", raced)
+		r = r.With(FactRaced, raced)
+	}
+	if near {
+		r.Status = probe.Warn
+		if entries >= most {
+			r.Status = probe.Fail
+			r.Saw += ": it is full"
+		}
+		if counted && now.full > before.full && entries*100 >= most*95 {
+			r.Status = probe.Fail
+			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", now.full-before.full)
+		}
+		if now.all > 0 {
+			r.Saw += fmt.Sprintf("; %d since boot", now.all)
+		}
+	}
+	if counted {
+		r = r.With(FactDropped, now.all)
+	}
+	return r.With(probe.FactEntries, entries).With(probe.FactMax, most)
+}
+
+// dropCounts are packets since boot that were dropped or got no entry.
+type dropCounts struct {
+	all uint64 // for any reason
+	// for which there was no room, or of whose entries others were in want: as long as nobody has answered they may
+	// be thrown out
+	full  uint64
+	raced uint64 // whose entry could not be inserted, as where another packet had just made it
+}
+
+// dropped counts them; false where the kernel does not count.
+func dropped(h *probe.Host) (dropCounts, bool) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return dropCounts{}, false
+	}
+	stats, err := proc.ConntrackStat()
+	if err != nil {
+		return dropCounts{}, false
+	}
+	var out dropCounts
+	for _, s := range stats {
+		out.all += s.Drop + s.InsertFailed + s.EarlyDrop
+		out.full += s.Drop + s.EarlyDrop
+		out.raced += s.InsertFailed
+	}
+	return out, true
+}

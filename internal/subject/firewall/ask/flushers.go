@@ -1,0 +1,44 @@
+package ask
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// mostFlushers is how many of them are named.
+const mostFlushers = 4
+
+var (
+	// flushes is a command line that removes rules of others: nft flush or delete, iptables -F or -X, and the
+	// restore of a whole ruleset. A shell that loops has it as text.
+	flushes = regexp.MustCompile(`\bnft\b[^;|&]*\b(?:flush|delete table|destroy table)\b|\bnft (?:-\S+ )*-f\b|` +
+		`\bip6?tables(?:-nft|-legacy)?\b[^;|&]* (?:-F|--flush|-X|--delete-chain)\b|\bip6?tables(?:-nft|-legacy)?-restore\b`)
+	// keepsOthers is a restore that leaves the rules of others, as Felix and kube-proxy run it.
+	keepsOthers = regexp.MustCompile(` (?:--noflush|-n)\b`)
+)
+
+// firewallFlushers lists processes of the node that flush its firewall or load a whole one, as scripts of agents and
+// hardening tools do again and again; none where processes are not to be seen.
+func firewallFlushers(h *probe.Host) []string {
+	if !node.SeesProcesses(h) {
+		return nil
+	}
+	all, err := node.ProcessesOf(h, node.InNodesNetwork, func(string) bool { return true })
+	if err != nil {
+		return nil
+	}
+	out := []string{}
+	for _, p := range all {
+		line := strings.Join(p.Args, " ")
+		if flushes.MatchString(line) && !keepsOthers.MatchString(line) {
+			out = append(out, probe.Cut(probe.OneLine(probe.Masked("process "+strconv.Itoa(p.PID)+": "+line)), node.MostText))
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), mostFlushers)]
+}

@@ -1,0 +1,95 @@
+package ask
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// letPods leaves out those chains whose policy drops forwarded packets, and whose rules surely accept what a pod here
+// and one elsewhere send to each other; as far as these rules can be read and understood.
+func (w *walls) letPods(p *probe.Pass, family int) {
+	_, shut, _ := w.dropping()
+	flows := bothWays(podFlows(p), family)
+	if len(shut) == 0 || len(flows) == 0 {
+		return
+	}
+	all, err := kernel.Walls(p.Host, func(table, _ string) bool {
+		return slices.ContainsFunc(w.drops, func(c kernel.Chain) bool { return table == tableOf(c) })
+	})
+	if err != nil { // then they count as what they seem
+		return
+	}
+	for i := len(w.drops) - 1; i >= 0; i-- {
+		c, wall := w.drops[i], w.dropsIn[i]
+		at := slices.IndexFunc(all, func(o kernel.Wall) bool {
+			return o.Name == c.Name && o.Table == tableOf(c) && o.Hook == "forward" && o.Legacy == (wall == inLegacy) &&
+				(c.Family == 0 || o.Family == map[int]string{4: "ip", 6: "ip6"}[c.Family])
+		})
+		refused := func(f podFlow) bool { accepted, _ := f.passes(all, all[at], 0); return !accepted }
+		if at >= 0 && slices.Contains(shut, chainOf(c, wall)) && !slices.ContainsFunc(flows, refused) {
+			w.drops, w.dropsIn = slices.Delete(w.drops, i, i+1), slices.Delete(w.dropsIn, i, i+1)
+			w.passes = append(w.passes, chainOf(c, wall))
+		}
+	}
+}
+
+// tableOf is a chain's table; that of a chain of legacy iptables is always filter here.
+func tableOf(c kernel.Chain) string {
+	if c.Table == "" {
+		return "filter"
+	}
+	return c.Table
+}
+
+// bothWays are the flows of a family, and what comes back where a pod elsewhere begins.
+func bothWays(flows []podFlow, of int) []podFlow {
+	var out []podFlow
+	for _, f := range flows {
+		if node.Family(f.from) != of {
+			continue
+		}
+		out = append(out, f)
+		if way, known := node.LookupFrom(f.from, netip.Addr{}, ""); known {
+			out = append(out, podFlow{f.to, f.from, way.Device})
+		}
+	}
+	return out
+}
+
+// passes tells whether a chain, and those it leads to, surely accept the flow; over, whether nothing behind it is
+// sure any more.
+func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
+	for _, text := range w.Rules {
+		does, to, fits := f.meets(text)
+		if fits == no {
+			continue
+		}
+		switch does {
+		case "accept":
+			if fits == yes {
+				return true, true
+			}
+		case "drop", "reject":
+			return false, true
+		case "return":
+			return false, fits == maybe
+		case "jump", "goto":
+			i := chainNamed(all, w, to)
+			if i < 0 || depth == chainsDeep {
+				return false, true
+			}
+			accepted, over := f.passes(all, all[i], depth+1)
+			switch {
+			case accepted && fits == maybe:
+				continue // or not: then those behind it count
+			case accepted, over, does == "goto":
+				return accepted, true
+			}
+		}
+	}
+	return false, w.More > 0
+}

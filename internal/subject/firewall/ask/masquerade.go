@@ -1,0 +1,209 @@
+package ask
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// targetMasquerade is node-firewall's answer about rules of others that change the sender of pods' packets.
+const targetMasquerade = "masquerading"
+
+// foreignNAT looks for a rule of others that masquerades what a pod of this node sends to a pod of another; false where
+// there are none of these, or the rules cannot be read.
+func foreignNAT(p *probe.Pass) (probe.Result, bool) {
+	flows := podFlows(p)
+	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
+		return node.ForeignChain(table, chain) && !slices.Contains([]string{"filter", "mangle", "raw", "security"}, table)
+	})
+	if len(flows) == 0 || err != nil { // other checks say so
+		return probe.Result{}, false
+	}
+	for _, w := range all {
+		if w.Hook != "postrouting" {
+			continue
+		}
+		for _, f := range flows {
+			if rule, _ := f.through(all, w, 0); rule != "" {
+				text := probe.OneLine(w.Family + " " + w.Table + " " + rule)
+				r := probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
+					"pods the node's address: %s", text).With(firewall.FactNATRule, text)
+				return deniedByLabels(p, r), true
+			}
+		}
+	}
+	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
+}
+
+// deniedByLabels makes such a rule a warning where a policy admits pods by their labels: it does not know these.
+func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
+	for _, felix := range p.Of(probe.KindFelix) {
+		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {
+			r.Status = probe.Warn
+			r.Saw += "; " + policy + " admits pods by their labels, and these packets have the address of a node"
+			return r.With(firewall.FactByLabels, policy)
+		}
+	}
+	return r
+}
+
+// A podFlow is what a pod of this node sends to one of another.
+type podFlow struct {
+	from, to netip.Addr
+	device   string // it leaves by
+}
+
+// podFlows is one flow of each family that pods here and elsewhere have.
+func podFlows(p *probe.Pass) []podFlow {
+	var out []podFlow
+	for _, f := range []int{4, 6} {
+		of := func(t probe.Target) bool { return node.Family(t.Addr) == f }
+		here, there := p.Of(probe.KindLocal), node.Elsewhere(p.Of(probe.KindPod))
+		i := slices.IndexFunc(here, of)
+		j := slices.IndexFunc(there, func(t probe.Target) bool { return of(t) && t.Node != p.Host.Node })
+		if i < 0 || j < 0 {
+			continue
+		}
+		if way, known := node.LookupFrom(there[j].Addr, netip.Addr{}, ""); known {
+			out = append(out, podFlow{here[i].Addr.Unmap(), there[j].Addr.Unmap(), way.Device})
+		}
+	}
+	return out
+}
+
+// proxyMark is the mark of what kube-proxy masquerades (its masqueradeBit, 14 where nobody chose another).
+const proxyMark = "0x4000"
+
+// chainsDeep is how many chains one after the other are followed; the kernel allows 16.
+const chainsDeep = 16
+
+// through is the first rule of a chain, and of those it leads to, that surely masquerades the flow, with its chain; ""
+// where there is none. It tells as well whether nothing of the chains before sees the flow any more, or may not.
+func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule string, over bool) {
+	for _, text := range w.Rules {
+		is, to, fits := f.meets(text)
+		if fits == no {
+			continue
+		}
+		switch is {
+		case "masquerade", "snat", "nat":
+			if fits == yes {
+				return w.Name + ": " + text, true
+			}
+		case "return":
+			return "", fits == maybe
+		case "accept":
+			return "", true
+		case "jump", "goto":
+			i := chainNamed(all, w, to)
+			if i < 0 || depth == chainsDeep {
+				return "", true
+			}
+			rule, over = f.through(all, all[i], depth+1)
+			if rule != "" && fits == maybe {
+				continue // or not: then those behind it count
+			}
+			if rule != "" || over || is == "goto" {
+				return rule, true
+			}
+		}
+	}
+	return "", false
+}
+
+// chainNamed is the chain of that name beside another one, -1 where it was not read.
+func chainNamed(all []kernel.Wall, beside kernel.Wall, name string) int {
+	return slices.IndexFunc(all, func(o kernel.Wall) bool {
+		return o.Name == name && o.Table == beside.Table && o.Family == beside.Family && o.Legacy == beside.Legacy
+	})
+}
+
+// Whether a rule is one for the flow.
+type fits int
+
+const (
+	yes   fits = iota
+	no         // surely not
+	maybe      // it has conditions that are not understood
+)
+
+// meets reads a rule, in words as kernel.Walls has it: what it does, the chain it leads to, and whether it fits.
+func (f podFlow) meets(rule string) (does, to string, is fits) {
+	words := strings.Fields(rule)
+	next := func(i int) string {
+		if i+1 < len(words) {
+			return words[i+1]
+		}
+		return ""
+	}
+	for i := 0; i < len(words); i++ {
+		not := words[i] == "not"
+		if not {
+			i++
+		}
+		if i == len(words) {
+			return does, to, maybe
+		}
+		met := maybe
+		switch words[i] {
+		case "masquerade", "snat", "nat", "return", "accept", "drop", "reject":
+			does, met = words[i], yes
+		case "jump", "goto":
+			does, to, met = words[i], next(i), yes
+			i++
+		case "saddr":
+			met = within(f.from, next(i))
+			i++
+		case "daddr":
+			met = within(f.to, next(i))
+			i++
+		case "saddrtype", "daddrtype": // both ends are pods, and no address of this node
+			if next(i) == "local" {
+				met = no
+			}
+			i++
+		case "mark": // with kube-proxy's are packets for Services alone
+			if mark, _, _ := strings.Cut(next(i), "/"); mark == proxyMark {
+				met = no
+			}
+			i++
+		case "oif":
+			met = no
+			prefix, several := strings.CutSuffix(next(i), "+")
+			if next(i) == f.device || several && strings.HasPrefix(f.device, prefix) {
+				met = yes
+			}
+			i++
+		}
+		if not && met != maybe {
+			met = no - met
+		}
+		switch {
+		case met == no:
+			return does, to, no
+		case met == maybe:
+			is = maybe
+		}
+	}
+	return does, to, is
+}
+
+// within tells whether an address is in a range, or is one.
+func within(a netip.Addr, text string) fits {
+	if one, err := netip.ParseAddr(text); err == nil {
+		text = netip.PrefixFrom(one, one.BitLen()).String()
+	}
+	net, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return maybe
+	case net.Contains(a):
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,206 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/netns"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// PacketDrops is firewall.PacketDrops with what answers it.
+var PacketDrops = firewall.PacketDrops.By(packetDrops)
+
+// Facts of packet-drops.
+const (
+	factGrew    probe.Fact = "grew"    // packets that were counted there
+	factCounter probe.Fact = "counter" // what counted them
+	factBeyond  probe.Fact = "beyond"  // true: they left the node, and nothing here counts them as lost
+
+	factRuleWall probe.Fact = "rule_wall" // the firewall it is in
+)
+
+// What is searched for at most, from the node and from a pod.
+const (
+	mostSearches = 3
+	mostFromPod  = 2
+)
+
+func packetDrops(ctx context.Context, p *probe.Pass) {
+	targets := node.Elsewhere(node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal)))
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		return
+	}
+	node := drops.Space{Name: drops.Node, Host: p.Host}
+	s := searching{p: p, node: node, targets: targets}
+	s.from(ctx, node, nil, mostSearches)
+	if ctx.Err() != nil {
+		return // which was said
+	}
+	if pod, view := s.aPod(); view != nil {
+		defer view.Close()
+		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, mostFromPod)
+	}
+	if s.reported == 0 {
+		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
+	}
+}
+
+// searching is one run of the check.
+type searching struct {
+	p        *probe.Pass
+	node     drops.Space
+	targets  []probe.Target
+	asked    int
+	reported int
+	also     string
+}
+
+// aPod is the first pod of the node that can be looked into, a target for each of its addresses.
+func (s *searching) aPod() ([]probe.Target, *netns.View) {
+	local := s.p.Of(probe.KindLocal)
+	for _, pod := range local {
+		if view, err := (netns.Entry{Host: s.p.Host}).View(pod); err == nil {
+			s.also = ", of the node and of " + pod.Name
+			return slices.DeleteFunc(slices.Clone(local), func(t probe.Target) bool { return t.Name != pod.Name }), view
+		}
+	}
+	s.also = ", of the node; no pod could be asked from"
+	return nil, nil
+}
+
+func (s *searching) report(r probe.Result) {
+	s.reported++
+	s.p.Report(r)
+}
+
+// from looks which targets do not answer there, and searches for some of them. Nothing of a pod is the node itself.
+func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Target, most int) {
+	var ask []probe.Target
+	var addrs []netip.AddrPort
+	for _, t := range s.targets {
+		itself := slices.ContainsFunc(pod, func(own probe.Target) bool { return own.Addr == t.Addr })
+		if !itself && (len(pod) == 0 || ownAddr(pod, node.Family(t.Addr)).IsValid()) {
+			ask, addrs = append(ask, t), append(addrs, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)))
+		}
+	}
+	looked, err := drops.Look(ctx, space, addrs)
+	if err != nil {
+		s.report(askedFrom(node.Unseen(err), pod))
+		return
+	}
+	if ctx.Err() != nil { // what has not answered yet is not lost, and what has is not all
+		r, _ := node.CutShort(ctx, ctx.Err())
+		s.report(askedFrom(r, pod))
+		return
+	}
+	s.asked += looked.Sent
+	for _, i := range worstOf(ask, looked.Lost, most) {
+		s.search(ctx, space, pod, ask[i], looked.Lost[i], looked.Fine[node.Family(ask[i].Addr)])
+	}
+}
+
+// worstOf are the indices of some lost targets: one of each kind and family first.
+func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
+	var out, rest []int
+	seen := map[string]bool{}
+	for i, t := range targets {
+		if _, is := lost[i]; !is {
+			continue
+		}
+		kind := fmt.Sprint(t.Kind, node.Family(t.Addr))
+		if seen[kind] {
+			rest = append(rest, i)
+			continue
+		}
+		seen[kind] = true
+		out = append(out, i)
+	}
+	out = append(out, rest...)
+	return out[:min(len(out), most)]
+}
+
+// search looks for the place where packets to one target die.
+func (s *searching) search(ctx context.Context, from drops.Space, pod []probe.Target, t probe.Target, shape drops.Shape,
+	fine netip.Addr) {
+	q := drops.Question{From: from, Pod: ownAddr(pod, node.Family(t.Addr)), To: t.Addr.Unmap(), Shape: shape, Fine: fine,
+		Count: []drops.Space{s.node}}
+	if len(pod) > 0 {
+		q.Count = append(q.Count, from)
+	}
+	if t.Kind == probe.KindLocal {
+		if view, err := (netns.Entry{Host: s.p.Host}).View(t); err == nil {
+			defer view.Close()
+			q.Count = append(q.Count, drops.Space{Name: t.Name, Host: s.p.Host, View: view})
+		}
+	}
+	found, err := drops.Search(ctx, q)
+	r := diedAt(found, shape)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r, _ = node.CutShort(ctx, err)
+	case err != nil:
+		r = node.Unseen(err)
+	}
+	s.report(askedFrom(r, pod).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node))
+}
+
+func askedFrom(r probe.Result, pod []probe.Target) probe.Result {
+	if len(pod) > 0 {
+		r.From = pod[0].Name
+	}
+	return r
+}
+
+// ownAddr is a pod's address of a family, invalid where it has none.
+func ownAddr(pod []probe.Target, f int) netip.Addr {
+	for _, t := range pod {
+		if node.Family(t.Addr) == f {
+			return t.Addr.Unmap()
+		}
+	}
+	return netip.Addr{}
+}
+
+// diedAt is the result of a search.
+func diedAt(found drops.Found, shape drops.Shape) probe.Result {
+	lines := found.Lines(shape)
+	r := probe.Found(probe.Info, "%s", lines[0]).Because(lines[1:]...).With(probe.FactSent, found.Packets).
+		With(probe.FactReceived, found.Packets-found.Lost)
+	switch {
+	case found.Lost == 0:
+		r.Status = probe.OK
+	case len(found.Deaths) > 0:
+		d := found.Deaths[0]
+		r = r.With(firewall.FactPlace, d.Place).With(firewall.FactPlaceKind, d.Kind).With(firewall.FactPlaceIn, d.Where).With(factGrew, d.Count).
+			With(factCounter, d.Reason)
+		if r.Status = probe.Fail; d.Kind == drops.KindPolicy {
+			r.Status = probe.Info
+			r = r.With(probe.FactPolicy, d.Policy)
+		}
+		if d.Rule != nil {
+			r = r.With(firewall.FactRuleChain, d.Rule.Chain).With(firewall.FactRuleTable, d.Rule.Family+" "+d.Rule.Table).
+				With(factRuleWall, d.Rule.Wall).With(firewall.FactRuleHook, d.Rule.Hook)
+		}
+	case found.Unread != nil:
+		r.Status = probe.Unknown
+		if errors.Is(found.Unread, probe.ErrNotVisible) {
+			r.Status = probe.Skip
+		}
+	case found.Beyond():
+		r = r.With(factBeyond, true)
+	}
+	if found.Unread != nil && found.Lost > 0 {
+		first, _, _ := strings.Cut(found.Unread.Error(), "\n")
+		r.Saw += "; not all could be read: " + first
+	}
+	return r
+}

@@ -1,0 +1,84 @@
+//go:build e2e
+
+package ask
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealConntrack fills the connection tracking table of a namespace, whose
+// limit is the machine's and cannot be set there.
+func TestRealConntrack(t *testing.T) {
+	if !nstest.Enter(t, `
+ip link set lo up
+nft add table inet t
+nft add chain inet t out { type filter hook output priority 0 ; }
+nft add rule inet t out ct state new accept
+`) {
+		return
+	}
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most > 1<<20 {
+		t.Skipf("%d connections are too many for a test", most)
+	}
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	made := 0
+	upTo := func(entries int) {
+		for ; made < entries; made++ { // every packet is a connection to another port of 127.1.0.0/16
+			to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, 0, byte(made >> 15)}),
+				uint16(1<<15+made&(1<<15-1)))
+			// of one before, and of one too many
+			if _, err := c.WriteToUDPAddrPort([]byte("x"), to); err != nil && !errors.Is(err, syscall.ECONNREFUSED) &&
+				!errors.Is(err, syscall.EPERM) {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.OK, "entries")
+	upTo(most * 80 / 100)
+	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Warn, "of "+strconv.Itoa(most)+" entries")
+	upTo(most * 96 / 100)
+	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Warn, "entries")
+	upTo(most + 1000)
+	var ended atomic.Bool
+	var sender sync.WaitGroup
+	sender.Go(func() { // the table stays full only as long as somebody wants more
+		for !ended.Load() {
+			upTo(made + 1)
+			time.Sleep(time.Millisecond)
+		}
+	})
+	r := checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Fail, "because the table is full")
+	ended.Store(true)
+	sender.Wait()
+	if n, _ := r.Facts.Num(FactDropped); n < 900 {
+		t.Errorf("a thousand packets too many, and %+v", r)
+	}
+}

@@ -1,0 +1,93 @@
+//go:build e2e
+
+package ask
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealFirewall puts Calico's chains into each of Linux's firewalls, and into
+// two.
+func TestRealFirewall(t *testing.T) {
+	if !nstest.Enter(t, checktest.Furniture+"ip link add cali0123456789a type veth peer name pod1\n") {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	ask := func(settings ...string) []probe.Result {
+		return checktest.Run(t, NodeFirewall, h, checktest.FelixWith(settings...))
+	}
+	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but there are 1 pod interfaces")
+	checktest.Want(t, checktest.Run(t, NodeFirewall, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
+	checktest.Want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
+
+	checktest.Do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT",
+		"iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN",
+		"ip6tables-legacy -N cali-FORWARD")
+	got := ask()
+	checktest.Want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no rule of FORWARD leads to them")
+	checktest.Want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
+	checktest.Do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
+	got = ask()
+	r := checktest.Want(t, got, "IPv4", probe.OK, "in use only in legacy iptables")
+	if n, _ := r.Facts[FactChains].(map[string]int); n[inLegacy] != 2 {
+		t.Errorf("%+v", r.Facts)
+	}
+	checktest.Want(t, got, "IPv6", probe.OK, "in use only in legacy iptables")
+
+	// docker on the other backend
+	checktest.Do(t, "iptables-nft -P FORWARD DROP")
+	checktest.Want(t, ask(), "IPv4", probe.Warn,
+		"the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
+	checktest.Do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
+	checktest.Want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // what Calico accepts is accepted there
+	checktest.Do(t, "iptables-nft -t nat -N KUBE-SERVICES")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
+
+	checktest.Do(t, "iptables-nft -N cali-FORWARD")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones are left over in iptables-nft")
+	checktest.Do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
+	r = checktest.Want(t, ask(), "IPv4", probe.Fail,
+		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
+	if in, _ := r.Facts[firewall.FactInUse].([]string); len(in) != 2 {
+		t.Errorf("%+v", r.Facts)
+	}
+	checktest.Do(t, "ip6tables-legacy -F", "ip6tables-legacy -X")
+	six := checktest.Run(t, NodeFirewall, h, checktest.FelixWith(), checktest.At(probe.KindSelf, "a", "fd09::1"))
+	checktest.Want(t, six, "IPv6", probe.Fail, "no firewall has Calico's chains") // which Calico writes where it has IPv6
+	if got := ask(); len(got) != 1 {
+		t.Errorf("without IPv6: %+v", got)
+	}
+	checktest.Do(t, "iptables-legacy -F", "iptables-legacy -X", "iptables-legacy -P FORWARD ACCEPT")
+	checktest.Want(t, ask(), "IPv4", probe.OK, "in use only in iptables-nft")
+
+	// Felix's own table, as its nftables mode has it
+	checktest.Do(t, "iptables-nft -F", "iptables-nft -X", "iptables-nft -t nat -X", "nft add table ip calico",
+		"nft add chain ip calico filter-cali-FORWARD",
+		"nft add chain ip calico filter-FORWARD { type filter hook forward priority 0 ; policy accept ; }",
+		"nft add rule ip calico filter-FORWARD jump filter-cali-FORWARD")
+	checktest.Want(t, ask(), "IPv4", probe.OK, "in use only in nftables")
+	checktest.Do(t, "nft add table inet mine",
+		"nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
+	r = checktest.Want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
+	if drops, _ := r.Facts[firewall.FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
+		t.Errorf("%+v", r.Facts)
+	}
+}
+
+// TestRealFirewallWithoutNetAdmin wants the firewall skipped where it cannot be read.
+func TestRealFirewallWithoutNetAdmin(t *testing.T) {
+	if !checktest.WithoutNetAdmin(t) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	checktest.Want(t, checktest.Run(t, NodeFirewall, h, checktest.FelixWith()), "", probe.Skip, "without the capability NET_ADMIN")
+	if _, err := kernel.LegacyChains(h, "filter"); err == nil {
+		t.Error("legacy iptables could be read")
+	}
+}

@@ -1,0 +1,50 @@
+package ask
+
+import (
+	"context"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeClock is host.NodeClock with what answers it.
+var NodeClock = host.NodeClock.By(nodeClock)
+
+// Facts of node-clock.
+const FactSynchronised probe.Fact = "synchronised" // by the kernel's own account
+
+const skewWrong = time.Minute
+
+func nodeClock(_ context.Context, p *probe.Pass) {
+	synced, err := synchronised()
+	r := probe.Found(probe.Info, "no other clock to compare with")
+	if !p.Now.IsZero() {
+		skew := time.Since(p.Now).Round(time.Second)
+		r = probe.Found(probe.OK, "%v from the API server's clock", skew.Abs())
+		switch {
+		case skew.Abs() > skewWrong:
+			r.Status = probe.Fail
+		case skew.Abs() > node.SkewOdd:
+			r.Status = probe.Warn
+		case err == nil && !synced:
+			r.Status = probe.Info
+		}
+		if r.Status == probe.Warn || r.Status == probe.Fail {
+			way := "ahead of"
+			if skew < 0 {
+				way = "behind"
+			}
+			r.Saw = skew.Abs().String() + " " + way + " the API server's clock"
+		}
+		r = r.With(host.FactSkew, int(skew.Seconds()))
+	}
+	if err == nil {
+		r = r.With(FactSynchronised, synced)
+		if !synced {
+			r.Saw += "; the kernel calls it not synchronised"
+		}
+	}
+	p.Report(r)
+}

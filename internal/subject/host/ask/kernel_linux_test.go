@@ -1,0 +1,40 @@
+package ask
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// TestTCPSockets looks for its own sockets alone: other programs may have the same port at
+// another address.
+func TestTCPSockets(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		near, far := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
+		if at, err := node.Listening(far.Port()); err != nil || !slices.Contains(at, far.String()) {
+			t.Errorf("listening on %s: %v, %v", far, at, err)
+		}
+		if at, err := node.Listening(near.Port()); err != nil || slices.Contains(at, near.String()) {
+			t.Errorf("listening on %s: %v, %v", near, at, err)
+		}
+		for _, port := range []uint16{near.Port(), far.Port()} {
+			if to, err := node.Connected(port); err != nil || !to[far.Addr()] {
+				t.Errorf("connected by port %d: %v, %v", port, to, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// KernelLog is host.KernelLog with what answers it.
+var KernelLog = host.KernelLog.By(kernelLog)
+
+const (
+	kernelSince = 30 * time.Minute
+	kernelLines = 400
+	kernelRing  = 128 << 10 // bytes of its end
+	kernelSaid  = 12        // subjects that are told
+)
+
+// components are the processes whose end or standstill breaks a node, by their names in the kernel.
+var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
+	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
+
+// kernelFault is what the kernel said of one subject.
+type kernelFault struct {
+	logs.Kernel
+	subject string
+	times   int
+	last    podlog.Line
+}
+
+func kernelLog(ctx context.Context, p *probe.Pass) {
+	now := time.Now()
+	// Process 2 of a machine is the father of the kernel's threads; a container that is a node has none.
+	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
+		p.Report(probe.Found(probe.Skip, "the machine's own processes are not to be seen: the kernel's log may be another node's too"))
+		return
+	}
+	lines, where := ringLines(p.Host, now), "the kernel's ring"
+	if lines == nil {
+		where = "the journal"
+		entries, err := logs.JournalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel},
+			Since: now.Add(-kernelSince), Most: kernelLines})
+		if err != nil {
+			r := node.Unseen(err)
+			if r.Status == probe.Unknown { // a noisy journal does not reach back that far: daemon-log judges it
+				r.Status = probe.Info
+			}
+			p.Report(r)
+			return
+		}
+		if entries == nil {
+			p.Report(probe.Found(probe.Skip, "neither the kernel's ring (it takes the capability SYSLOG) nor a journal with its lines is to be read here"))
+			return
+		}
+		for _, e := range entries {
+			lines = append(lines, podlog.Line{Time: e.Time, Text: e.Text})
+		}
+	}
+	killed := killingsOf(slices.Concat(p.Of(probe.KindCalico), p.Of(probe.KindLogs)))
+	for _, r := range judgeKernel(lines, killed, now, where) {
+		p.Report(r)
+	}
+}
+
+// ringLine is a line of the kernel's ring as syslog(2) gives it: "<6>[ 1234.567890] text", with the thread or CPU
+// that said it where the kernel is so configured. What a program wrote has another facility than 0, and so a number
+// from 8 on.
+var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
+
+// ringLines are the kernel's own lines at the end of its ring, nil where it may not be read or has no times.
+func ringLines(h *probe.Host, now time.Time) []podlog.Line {
+	up, err := kernel.ReadProc(h, "uptime")
+	first, _, _ := strings.Cut(up, " ")
+	seconds, parseErr := strconv.ParseFloat(first, 64)
+	text, ringErr := readRing(kernelRing)
+	if err != nil || parseErr != nil || ringErr != nil {
+		return nil
+	}
+	return ringOf(string(text), now.Add(-time.Duration(seconds*float64(time.Second))))
+}
+
+func ringOf(text string, boot time.Time) []podlog.Line {
+	var out []podlog.Line
+	for line := range strings.Lines(text) {
+		m := ringLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		at, err := time.ParseDuration(m[2] + "." + m[3] + "s")
+		if err == nil {
+			out = append(out, podlog.Line{Time: boot.Add(at), Text: m[4]})
+		}
+	}
+	return out
+}
+
+// kernelSays recognises a line, with what it is about; false where it is nothing, or of no component.
+func kernelSays(text string, killed killings) (logs.Kernel, string, bool) {
+	s, subject, ok := logs.OfKernel(text)
+	if !ok {
+		return logs.Kernel{}, "", false
+	}
+	if s.Other != "" && (!slices.Contains(components, subject) || s.ID == logs.KernelKilled && !killed.ofNode(text)) {
+		s.ID, s.Info = s.Other, true
+	}
+	return s, subject, s.ID != "-"
+}
+
+// judgeKernel finds what names a fault among the kernel's lines, each subject once.
+func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where string) []probe.Result {
+	var faults []*kernelFault
+	read := 0
+	for _, l := range lines {
+		if l.Time.IsZero() || now.Sub(l.Time) > kernelSince {
+			continue
+		}
+		read++
+		killed.hear(l.Text)
+		s, subject, ok := kernelSays(l.Text, killed)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(faults, func(f *kernelFault) bool { return f.ID == s.ID && f.subject == subject })
+		if i < 0 {
+			faults = append(faults, &kernelFault{Kernel: s, subject: subject})
+			i = len(faults) - 1
+		}
+		faults[i].times++
+		faults[i].last = l
+	}
+	if len(faults) == 0 {
+		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}
+	}
+	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return cmp.Compare(a.rank(), b.rank()) })
+	var out []probe.Result
+	for _, f := range faults[:min(len(faults), kernelSaid)] {
+		out = append(out, f.result(now))
+	}
+	return out
+}
+
+// rank puts what is worth knowing behind what is a fault.
+func (f *kernelFault) rank() int {
+	if f.Info {
+		return 1
+	}
+	return 0
+}
+
+func (f *kernelFault) result(now time.Time) probe.Result {
+	status := probe.Warn
+	if f.Info {
+		status = probe.Info
+	}
+	ago := max(0, now.Sub(f.last.Time))
+	line := probe.Quoted(f.last.Text)
+	times := ""
+	if f.times > 1 {
+		times = fmt.Sprintf("%d times, the last ", f.times)
+	}
+	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
+		On(strings.TrimSpace(f.ID+" "+probe.OneLine(f.subject))).With(logs.FactSignature, f.ID).
+		With(probe.FactKernelOf, probe.OneLine(f.subject)).With(probe.FactTimes, f.times).
+		With(host.FactAgo, int(ago.Seconds())).With(logs.FactLine, line)
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package ask
+
+import (
+	"errors"
+	"os"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+)
+
+func usage(*os.File) (host.Disk, error) { return host.Disk{}, errors.ErrUnsupported }
+
+func synchronised() (bool, error) { return false, errors.ErrUnsupported }
+
+func readRing(int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,218 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeLimits is host.NodeLimits with what answers it.
+var NodeLimits = host.NodeLimits.By(nodeLimits)
+
+// Facts of node-limits.
+const (
+	FactLimit probe.Fact = "limit" // what: open-files, processes, inotify-instances
+
+	FactUsedOf probe.Fact = "used_n"
+)
+
+// Words of the fact limit.
+const (
+	LimitOpenFiles = "open-files"
+	LimitProcesses = "processes"
+	LimitInotify   = "inotify-instances"
+)
+
+// fewFiles are those that a program has to have left to start another one: pipes and sockets.
+const fewFiles = 4
+
+// bounded is one limit and how much of it is used.
+type bounded struct {
+	what, holder, words string
+	used, most          uint64
+	few                 uint64 // as good as none
+}
+
+func nodeLimits(_ context.Context, p *probe.Pass) {
+	found := append(limitsOfKernel(p.Host), limitsOfPrograms(p.Host)...)
+	if len(found) == 0 {
+		p.Report(node.Unseen(fmt.Errorf("the node's limits: %w", probe.ErrNotVisible)))
+		return
+	}
+	reported := false
+	for _, l := range found {
+		if r := l.result(); r.Status != probe.OK {
+			p.Report(r)
+			reported = true
+		}
+	}
+	if !reported {
+		p.Report(probe.Found(probe.OK, "less than 90 %% of %d limits is used", len(found)))
+	}
+}
+
+func (l bounded) result() probe.Result {
+	r := probe.Found(probe.OK, "%d of %d %s", l.used, l.most, l.words)
+	switch {
+	case l.used+l.few >= l.most:
+		r.Status = probe.Fail
+		r.Saw += ": none is left"
+		if l.used < l.most {
+			r.Saw = fmt.Sprintf("%d of %d %s: too few are left to start a process", l.used, l.most, l.words)
+		}
+	case l.used*100 >= l.most*90:
+		r.Status = probe.Warn
+	}
+	return r.On(l.what+" of "+l.holder).With(FactLimit, l.what).With(host.FactLimitOf, l.holder).
+		With(FactUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
+}
+
+// limitsOfKernel are those of the whole machine.
+func limitsOfKernel(h *probe.Host) []bounded {
+	var out []bounded
+	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
+		// 0.20 0.18 0.12 1/80 11206: running and all
+		if f := strings.Fields(text); len(f) > 3 {
+			_, all, _ := strings.Cut(f[3], "/")
+			used, err := strconv.ParseUint(all, 10, 63)
+			for _, name := range []string{"pid_max", "threads-max"} {
+				most, other := kernel.Sysctl(h, "kernel/"+name)
+				if err == nil && other == nil && most > 0 {
+					out = append(out, bounded{LimitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
+				}
+			}
+		}
+	}
+	if text, err := kernel.ReadProc(h, "sys/fs/file-nr"); err == nil {
+		if f := strings.Fields(text); len(f) == 3 {
+			used, err := strconv.ParseUint(f[0], 10, 63)
+			most, other := strconv.ParseUint(f[2], 10, 63)
+			if err == nil && other == nil && most > 0 {
+				out = append(out, bounded{LimitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+			}
+		}
+	}
+	if most, err := kernel.Sysctl(h, "fs/inotify/max_user_instances"); err == nil && most > 0 {
+		if used, err := inotifyOfRoot(h); err == nil {
+			out = append(out, bounded{LimitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
+				uint64(most), 0})
+		}
+	}
+	return out
+}
+
+// mostProcesses bounds the processes whose open files are looked at.
+const mostProcesses = 3000
+
+// inotifyOfRoot counts the inotify instances of root's processes.
+func inotifyOfRoot(h *probe.Host) (uint64, error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return 0, err
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return 0, err
+	}
+	used, seen := uint64(0), false
+	for _, p := range all[:min(len(all), mostProcesses)] {
+		if uid, err := node.UserOf(p); err != nil || uid != 0 {
+			continue
+		}
+		files, err := p.FileDescriptorTargets()
+		if err != nil {
+			continue
+		}
+		seen = true
+		for _, name := range files {
+			if strings.HasPrefix(name, "anon_inode:inotify") || name == "inotify" {
+				used++
+			}
+		}
+	}
+	if !seen {
+		return 0, errors.New("no process's open files are to be seen")
+	}
+	return used, nil
+}
+
+// limitsOfPrograms are those of the programs that a node with Calico needs, and of their cgroups.
+func limitsOfPrograms(h *probe.Host) []bounded {
+	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
+	pods := []string{"calico-node", "kube-proxy"}
+	all, _ := node.ProcessesOf(h, node.OutsidePods, func(comm string) bool { return slices.Contains(daemons, comm) })
+	inPods, _ := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool { return slices.Contains(pods, comm) })
+	var out []bounded
+	groups := map[string]bool{}
+	for _, p := range append(all, inPods...) {
+		comm, err := p.Comm()
+		if err != nil {
+			continue
+		}
+		holder := fmt.Sprintf("%s (process %d)", comm, p.PID)
+		most, err := p.Limits()
+		used, other := p.FileDescriptorsLen()
+		if err == nil && other == nil && most.OpenFiles > 0 && most.OpenFiles < 1<<40 {
+			out = append(out, bounded{LimitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
+		}
+		text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/cgroup")
+		if err != nil {
+			continue
+		}
+		for _, dir := range pidsGroups(text) {
+			if l, is := groupLimit(h, dir, comm); is && !groups[dir] {
+				groups[dir] = true
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// pidsGroups are the folders of a process's cgroup for the number of processes, and of those above it.
+func pidsGroups(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 || strings.Contains(f[2], "..") || f[1] != "" && f[1] != "pids" {
+			continue
+		}
+		root := "/sys/fs/cgroup"
+		if f[1] == "pids" {
+			root += "/pids"
+		}
+		for dir := path.Clean(f[2]); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			out = append(out, root+dir)
+		}
+	}
+	return out
+}
+
+// groupLimit reads the limit of one cgroup; false where it has none, or is not to be seen.
+func groupLimit(h *probe.Host, dir, comm string) (bounded, bool) {
+	most, err := h.ReadFile(dir + "/pids.max")
+	if err != nil || strings.TrimSpace(string(most)) == "max" {
+		return bounded{}, false
+	}
+	used, err := h.ReadFile(dir + "/pids.current")
+	if err != nil {
+		return bounded{}, false
+	}
+	m, err := strconv.ParseUint(strings.TrimSpace(string(most)), 10, 63)
+	u, other := strconv.ParseUint(strings.TrimSpace(string(used)), 10, 63)
+	if err != nil || other != nil || m == 0 {
+		return bounded{}, false
+	}
+	return bounded{LimitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
+}

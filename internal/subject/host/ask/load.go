@@ -1,0 +1,335 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeLoad is host.NodeLoad with what answers it.
+var NodeLoad = host.NodeLoad.By(nodeLoad)
+
+// Facts of node-load.
+const (
+	FactIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
+	FactMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
+	FactIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
+	FactMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
+	FactSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
+)
+
+// Load for each CPU from which a node is called slow or overloaded. The nodes of
+// the incident stood at more than ten, their peers below one.
+const (
+	loadSlow       = 4
+	loadOverloaded = 10
+)
+
+const (
+	loadPause = 500 * time.Millisecond // between two readings: 50 of the kernel's ticks on each CPU
+	// stealMuch is well above what a neighbour's burst takes in half a second; a
+	// virtual machine that has used up its CPU credits stands at 50 and more.
+	stealMuch = 30
+	// throttledMuch is what the Prometheus rules for Kubernetes alert at
+	// (CPUThrottlingHigh).
+	throttledMuch = 25
+	// throttledPeriods is the least that tells something: ten seconds of 100 ms.
+	throttledPeriods = 100
+)
+
+func nodeLoad(ctx context.Context, p *probe.Pass) {
+	p.Report(load(ctx, p.Host, p.Brief))
+	if r, limited := throttled(p.Host); limited {
+		p.Report(r.On("calico-node cpu"))
+	}
+}
+
+func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
+	}
+	load, err := proc.LoadAvg()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("reading /proc/loadavg: %w", err))
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("reading /proc/stat: %w", err))
+	}
+	cpus := len(stat.CPU)
+	if cpus == 0 {
+		return probe.Found(probe.Unknown, "load %.2f, and /proc/stat names no CPU", load.Load1)
+	}
+	each := load.Load1 / float64(cpus)
+	r := probe.Found(probe.OK, "load %.2f on %d CPUs", load.Load1, cpus)
+	switch {
+	case each >= loadOverloaded:
+		r.Status = probe.Fail
+	case each >= loadSlow:
+		r.Status = probe.Warn
+	}
+	if r.Status != probe.OK {
+		r.Saw += fmt.Sprintf(", %.0f per CPU", each)
+	}
+	r = r.With(host.FactLoad, load.Load1).With(host.FactCPUs, cpus)
+
+	if brief {
+		return pressures(proc, r)
+	}
+	waiting := uninterruptible(proc)
+	select {
+	case <-ctx.Done():
+		return r // what has been seen by now
+	case <-time.After(loadPause):
+	}
+	if later, err := proc.Stat(); err == nil {
+		r = withSteal(r, steal(stat.CPUTotal, later.CPUTotal))
+	}
+	if node.SeesProcesses(h) {
+		r = withStuck(h, r, waiting, uninterruptible(proc))
+	}
+	return pressures(proc, r)
+}
+
+// withSteal adds how much of the time the hypervisor gave to others, in percent.
+func withSteal(r probe.Result, stolen float64) probe.Result {
+	r = r.With(FactSteal, stolen)
+	if stolen >= stealMuch {
+		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
+		if r.Status == probe.OK {
+			r.Status = probe.Warn
+		}
+	}
+	return r
+}
+
+// withStuck adds the processes that were in uninterruptible sleep both before and now.
+func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.Result {
+	var stuck []string
+	for pid, name := range now {
+		if before[pid] == name {
+			stuck = append(stuck, stuckAt(h, pid, name))
+		}
+	}
+	slices.Sort(stuck)
+	r = r.With(host.FactStuck, len(stuck)).With(host.FactStuckIn, node.First(stuck))
+	if len(stuck) == 0 {
+		return r
+	}
+	r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s",
+		len(stuck), node.Some(stuck))
+	if r.Status == probe.OK {
+		r.Status = probe.Info
+	}
+	return r.Because(node.First(stuck)...)
+}
+
+// pressures adds the kernel's own measure of waiting, as evidence where something
+// is wrong. Kernels before 4.20, and those built without it, have no such files.
+func pressures(proc procfs.FS, r probe.Result) probe.Result {
+	var waits []string
+	for _, of := range []struct {
+		resource   string
+		some, full probe.Fact
+	}{{"cpu", host.FactCPUPressure, ""}, {"io", FactIOPressure, FactIOFull}, {"memory", FactMemPressure, FactMemFull}} {
+		psi, err := proc.PSIStatsForResource(of.resource)
+		if err != nil || psi.Some == nil {
+			continue
+		}
+		r = r.With(of.some, psi.Some.Avg10)
+		waits = append(waits, fmt.Sprintf("%s: some task waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
+		if psi.Full != nil && of.full != "" {
+			r = r.With(of.full, psi.Full.Avg10)
+			waits[len(waits)-1] += fmt.Sprintf(", all of them %.0f %%", psi.Full.Avg10)
+		}
+	}
+	if r.Status == probe.Warn || r.Status == probe.Fail {
+		r = r.Because(waits...)
+	}
+	return r
+}
+
+// steal is the percentage of the time between two readings that a hypervisor gave
+// to others.
+func steal(a, b procfs.CPUStat) float64 {
+	whole := func(c procfs.CPUStat) float64 { // guests' time is in the user's already
+		return c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal
+	}
+	passed := whole(b) - whole(a)
+	if passed <= 0 {
+		return 0
+	}
+	return max(0, (b.Steal-a.Steal)*100/passed)
+}
+
+// uninterruptible lists the processes that wait so, by their IDs.
+func uninterruptible(proc procfs.FS) map[int]string {
+	out := map[int]string{}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return out
+	}
+	for _, p := range all {
+		stat, err := p.Stat()
+		if err != nil {
+			continue
+		}
+		if stat.State == "D" {
+			out[p.PID] = stat.Comm
+		}
+		if stat.Comm == "kubelet" { // one of its threads waits while the others go on
+			maps.Copy(out, waitingThreads(proc, p.PID))
+		}
+	}
+	return out
+}
+
+// waitingThreads lists the threads of a process that wait so.
+func waitingThreads(proc procfs.FS, pid int) map[int]string {
+	out := map[int]string{}
+	threads, err := proc.AllThreads(pid)
+	if err != nil {
+		return out
+	}
+	for _, t := range threads {
+		if stat, err := t.Stat(); err == nil && stat.State == "D" {
+			out[t.PID] = stat.Comm
+		}
+	}
+	return out
+}
+
+// stuckAt adds to a process what it waits for in the kernel, where that may be seen.
+func stuckAt(h *probe.Host, pid int, name string) string {
+	at := fmt.Sprintf("%s (%d)", name, pid)
+	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
+		at += " in " + text
+	}
+	return at
+}
+
+// throttled tells how often calico-node's container was at its CPU limit; false
+// where it has none, or cannot be seen.
+func throttled(h *probe.Host) (probe.Result, bool) {
+	if !node.SeesProcesses(h) {
+		return probe.Result{}, false
+	}
+	felix, ok, err := node.CalicoProcess(h, "felix")
+	if err != nil || !ok {
+		return probe.Result{}, false
+	}
+	file, err := cgroupFile(h, felix.PID, "cpu", "cpu.stat")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible), errors.Is(err, errors.ErrUnsupported):
+		return probe.Result{}, false
+	case err != nil:
+		return probe.Failed(err), true
+	}
+	periods, times := limitsIn(file)
+	if periods <= 0 {
+		return probe.Result{}, false
+	}
+	share := float64(times) * 100 / float64(periods)
+	r := probe.Found(probe.OK, "throttled at its CPU limit in %.0f %% of %d periods since it started", share, periods)
+	if share >= throttledMuch && periods >= throttledPeriods {
+		r.Status = probe.Warn
+	}
+	return r.With(host.FactThrottled, share), true
+}
+
+// limitsIn reads how many periods there were, and in how many the limit was
+// reached.
+func limitsIn(stat string) (periods, throttled int) {
+	for line := range strings.Lines(stat) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case name == "nr_periods":
+			periods = n
+		case name == "nr_throttled":
+			throttled = n
+		}
+	}
+	return periods, throttled
+}
+
+// cgroupFile reads a file of the cgroup that a process is in, of either version.
+func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
+	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	hierarchy, dir := cgroupOf(text, controller)
+	// Out of a cgroup namespace a path begins at the nearest directory in common,
+	// which is the root or at most two levels below it (kubepods, its class).
+	dir = path.Clean("/" + dir)
+	const levels = 3
+	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
+	var odd error // the first that is not just the absence of it
+	for level := range levels {
+		var below []string
+		for _, top := range above {
+			text, err := h.ReadFile(path.Join(top, dir, file))
+			switch {
+			case err == nil || errors.Is(err, probe.ErrNotVisible):
+				return string(text), err
+			case !errors.Is(err, fs.ErrNotExist):
+				odd = cmp.Or(odd, err)
+			}
+			if level < levels-1 {
+				below = append(below, foldersIn(h, top)...)
+			}
+		}
+		above = below
+	}
+	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
+}
+
+// foldersIn are the cgroups in one, none where it has just ended.
+func foldersIn(h *probe.Host, top string) []string {
+	names, err := h.ReadDir(top)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, name := range names {
+		if info, err := h.Stat(path.Join(top, name)); err == nil && info.IsDir() {
+			out = append(out, path.Join(top, name))
+		}
+	}
+	return out
+}
+
+// cgroupOf finds the directory that a process's cgroup file names for a
+// controller: that controller's own hierarchy, or the one there is (version 2).
+func cgroupOf(text, controller string) (hierarchy, dir string) {
+	for line := range strings.Lines(text) {
+		// 4:cpu,cpuacct:/kubepods/burstable/pod1/abc    0::/kubepods.slice/a.scope
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(f) < 3:
+		case slices.Contains(strings.Split(f[1], ","), controller):
+			return f[1], f[2]
+		case f[1] == "":
+			dir = f[2]
+		}
+	}
+	return "", dir
+}

@@ -1,0 +1,39 @@
+package ask
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+)
+
+// TestWaitingThreads wants a thread of the kubelet's that waits in the kernel while its first thread goes on, with
+// where it waits, and of no other program.
+func TestWaitingThreads(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"proc/71/wchan": "rpc_wait_bit_killable"}
+	for pid, name := range map[int]string{70: "kubelet", 80: "mysqld"} {
+		checktest.Process(files, pid, 1, name, 0, "", name)
+		stat := files[fmt.Sprintf("proc/%d/stat", pid)]
+		files[fmt.Sprintf("proc/%d/task/%d/stat", pid, pid)] = stat
+		files[fmt.Sprintf("proc/%d/task/%d/stat", pid, pid+1)] = strings.Replace(
+			strings.Replace(stat, " S ", " D ", 1), fmt.Sprint(pid), fmt.Sprint(pid+1), 1)
+	}
+	h := checktest.Node(t, files)
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := uninterruptible(proc)
+	r := withStuck(h, probe.Found(probe.OK, "load 0.10"), waiting, waiting)
+	in, _ := r.Facts[host.FactStuckIn].([]string)
+	if !slices.Equal(in, []string{"kubelet (71) in rpc_wait_bit_killable"}) || r.Status != probe.Info {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,129 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeMemory is host.NodeMemory with what answers it.
+var NodeMemory = host.NodeMemory.By(nodeMemory)
+
+// Facts of node-memory.
+const FactOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started
+
+func nodeMemory(_ context.Context, p *probe.Pass) {
+	p.Report(memory(p.Host))
+	if kills, limited, known := killedInside(p.Host); known {
+		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
+		if kills > 0 {
+			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
+				kills)
+			if limited {
+				r.Saw += "; it has a memory limit of its own"
+			}
+		}
+		p.Report(r.On(host.TargetCalicoMemory).With(FactOOMKills, kills).With(host.FactLimited, limited))
+	}
+}
+
+func memory(h *probe.Host) probe.Result {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
+	}
+	m, err := proc.Meminfo()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("reading /proc/meminfo: %w", err))
+	}
+	if m.MemAvailableBytes == nil || m.MemTotalBytes == nil || *m.MemTotalBytes == 0 {
+		return probe.Found(probe.Unknown, "/proc/meminfo does not say how much is available")
+	}
+	available, total := *m.MemAvailableBytes, *m.MemTotalBytes
+	r := host.JudgeMemory(available, total)
+	kills, known := oomKills(h)
+	if kills > 0 && r.Status == probe.OK {
+		r.Status = probe.Info
+	}
+	if known {
+		r = r.With(FactOOMKills, kills)
+	}
+	if kills > 0 {
+		r.Saw += fmt.Sprintf("; %d OOM kills since boot", kills)
+	}
+	return r
+}
+
+// oomKills is the kernel's count since boot (from Linux 4.13).
+func oomKills(h *probe.Host) (int, bool) {
+	text, err := kernel.ReadProc(h, "vmstat")
+	if err != nil {
+		return 0, false
+	}
+	return oomKill(text)
+}
+
+// killedInside is the kernel's count for calico-node's container, which has those
+// that were killed for the whole node's want too, and whether it has a limit.
+func killedInside(h *probe.Host) (kills int, limited, known bool) {
+	if !node.SeesProcesses(h) {
+		return 0, false, false
+	}
+	one, ok := insideCalico(h)
+	if !ok {
+		return 0, false, false
+	}
+	// of cgroup v2 and v1
+	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} {
+		if text, err := cgroupFile(h, one, "memory", file[0]); err == nil {
+			kills, known = oomKill(text)
+			limit, _ := cgroupFile(h, one, "memory", file[1])
+			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 says "max"
+			return kills, err == nil && n < noLimit, known
+		}
+	}
+	return 0, false, false
+}
+
+// insideCalico is a process in calico-node's container: Felix, or another where Felix is killed again and again.
+func insideCalico(h *probe.Host) (pid int, found bool) {
+	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
+		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
+			return p.PID, true
+		}
+	}
+	birds, err := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool { return strings.HasPrefix(comm, "bird") })
+	if err != nil {
+		return 0, false
+	}
+	for _, p := range birds {
+		if slices.ContainsFunc(p.Args, func(a string) bool { return strings.HasPrefix(a, "/var/run/calico/bird") }) {
+			return p.PID, true
+		}
+	}
+	return 0, false
+}
+
+// noLimit is where the numbers begin with which cgroup v1 says that there is none:
+// the biggest there is, less a page, whose size differs.
+const noLimit = 1 << 62
+
+// oomKill finds the count in a file of names and numbers.
+func oomKill(text string) (int, bool) {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(v))
+			return n, err == nil
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,90 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Facts of node-disk about a server of file systems.
+const FactMountedOn probe.Fact = "mounted_on" // where the first of them is
+
+const (
+	storageServers = 8               // that are asked
+	storageWait    = 2 * time.Second // twice what a new connection takes where its first packet is lost
+)
+
+// storagePorts are those of the file systems whose mounts name the address of their server.
+var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
+
+// storage is a server, and what is mounted of it.
+type storage struct {
+	kind, at, path string
+	mounts         int
+}
+
+// askStorage asks the servers of the node's network file systems for a connection. The mounts themselves are left
+// alone: who touches one whose server is gone waits with it.
+func askStorage(ctx context.Context, p *probe.Pass) {
+	servers := storageOf(p.Host)
+	for _, s := range servers[:min(len(servers), storageServers)] {
+		one, cancel := context.WithTimeout(ctx, storageWait)
+		c, err := (&net.Dialer{}).DialContext(one, "tcp", s.at)
+		cancel()
+		what := "1 mount"
+		if s.mounts > 1 {
+			what = "mounts"
+		}
+		r := probe.Found(probe.OK, "the server answers; %s %s of it, the first on %s", s.kind, what, s.path)
+		switch {
+		case err == nil:
+			c.Close()
+		case ctx.Err() != nil:
+			r = probe.Found(probe.Unknown, "there was no time left to ask the server")
+		default:
+			r = probe.Found(probe.Warn, "the server does not answer (%s), and who touches its %s %s waits: the first is %s", probe.OneLine(err.Error()), s.kind, what, s.path).
+				With(probe.FactReason, host.StorageSilent)
+		}
+		p.Report(r.On("server "+s.at).With(host.FactMounts, s.mounts).With(FactMountedOn, s.path))
+	}
+}
+
+// storageOf lists the servers of the network file systems that the node's first process sees.
+func storageOf(h *probe.Host) []storage {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil
+	}
+	first, err := proc.Proc(1)
+	if err != nil {
+		return nil
+	}
+	mounts, err := first.MountInfo()
+	if err != nil {
+		return nil
+	}
+	var out []storage
+	for _, m := range mounts {
+		port := storagePorts[m.FSType]
+		address, err := netip.ParseAddr(m.SuperOptions["addr"])
+		if port == "" || err != nil || !strings.HasPrefix(cmp.Or(m.SuperOptions["proto"], "tcp"), "tcp") {
+			continue // by UDP and RDMA there is no connection to ask for
+		}
+		at := net.JoinHostPort(address.String(), cmp.Or(m.SuperOptions["port"], port))
+		if i := slices.IndexFunc(out, func(s storage) bool { return s.at == at }); i >= 0 {
+			out[i].mounts++
+			continue
+		}
+		out = append(out, storage{m.FSType, at, probe.Quoted(m.MountPoint), 1})
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package ask
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/url"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Reasons of an API server that the kubelet does not believe.
+const (
+	authorityOther   = "authority"      // its certificate is of another CA than the kubeconfig has
+	authorityName    = "name"           // its certificate is not for the name or address in the kubeconfig
+	authorityExpired = "server-expired" // its certificate has expired by this node's clock
+)
+
+// authorityTime is for how long the API server may take: a handshake is one round trip more than a connection.
+const authorityTime = 4 * time.Second
+
+// apiOf is the API server of a kubeconfig, and the CA that it is to have.
+type apiOf struct {
+	Server string `yaml:"server"`
+	File   string `yaml:"certificate-authority"`
+	Data   string `yaml:"certificate-authority-data"`
+	Name   string `yaml:"tls-server-name"`
+	Proxy  string `yaml:"proxy-url"`
+	Skip   bool   `yaml:"insecure-skip-tls-verify"`
+}
+
+// kubeletAuthority asks the API server that the kubelet's kubeconfig names for its certificate, and judges it as
+// the kubelet does. False where the file does not say both, or no handshake comes about: that is another check's.
+func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
+	api, roots, ok := authorityIn(h, k)
+	if !ok {
+		return probe.Result{}, false
+	}
+	u, err := url.Parse(api.Server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return probe.Result{}, false
+	}
+	address, name := u.Host, u.Hostname()
+	if u.Port() == "" {
+		address = net.JoinHostPort(name, "443")
+	}
+	if api.Name != "" {
+		name = api.Name
+	}
+	ctx, stop := context.WithTimeout(ctx, authorityTime)
+	defer stop()
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+		return probe.Found(probe.OK, "%s has a certificate of the CA in %s", address, k.Access), true
+	}
+	var (
+		unknown x509.UnknownAuthorityError
+		named   x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	reason := ""
+	switch {
+	case errors.As(err, &unknown):
+		reason = authorityOther
+	case errors.As(err, &named):
+		reason = authorityName
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		reason = authorityExpired
+	default:
+		return probe.Result{}, false
+	}
+	return probe.Found(probe.Fail, "the kubelet does not accept the certificate of %s, by the CA in %s: %v", address,
+		k.Access, err).With(probe.FactReason, reason), true
+}
+
+// authorityIn reads API server and CA from the kubelet's kubeconfig, which has one cluster.
+func authorityIn(h *probe.Host, k node.Kubelet) (apiOf, *x509.CertPool, bool) {
+	text, err := h.ReadFile(k.Access)
+	if err != nil {
+		return apiOf{}, nil, false
+	}
+	var kubeconfig struct {
+		Clusters []struct {
+			Cluster apiOf `yaml:"cluster"`
+		} `yaml:"clusters"`
+	}
+	if err := yaml.Unmarshal(text, &kubeconfig); err != nil || len(kubeconfig.Clusters) != 1 {
+		return apiOf{}, nil, false
+	}
+	api := kubeconfig.Clusters[0].Cluster
+	if api.Skip || api.Proxy != "" {
+		return apiOf{}, nil, false
+	}
+	ca, err := base64.StdEncoding.DecodeString(api.Data)
+	if api.File != "" && len(ca) == 0 {
+		ca, err = h.ReadFile(api.File)
+	}
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(ca) {
+		return apiOf{}, nil, false
+	}
+	return api, roots, true
+}

@@ -1,0 +1,156 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// KubeletHealth is kubelet.KubeletHealth with what answers it.
+var KubeletHealth = kubelet.KubeletHealth.By(kubeletHealth)
+
+func kubeletHealth(ctx context.Context, p *probe.Pass) {
+	k, err := node.ReadKubelet(p.Host)
+	if err != nil {
+		p.Report(probe.Failed(err))
+		return
+	}
+	node.Each([]func(){
+		func() {
+			addr, on := k.Healthz()
+			if !on {
+				p.Report(probe.Found(probe.Skip, "the kubelet's configuration turns healthz off").On("healthz"))
+				return
+			}
+			p.Report(guess(k, askKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))
+		},
+		func() {
+			addr := k.Api()
+			// Without credentials the good answer is a refusal.
+			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden,
+				http.StatusOK)).On("api"))
+		},
+		func() {
+			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
+				p.Report(r.On(kubelet.TargetCertificate))
+			}
+		},
+		func() {
+			if r, ok := savedState(p.Host, k); ok {
+				p.Report(r.On(kubelet.TargetState))
+			}
+		},
+		func() {
+			if r, ok := kubeletAuthority(ctx, p.Host, k); ok {
+				p.Report(r.On(kubelet.TargetAuthority))
+			}
+		},
+	}, func(f func()) { f() })
+}
+
+// kubeletCertificate judges the certificate with which the kubelet goes to the API
+// server; false where none is visible: the kubelet may use a token.
+func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Result, bool) {
+	text, err := h.ReadFile(k.Access)
+	if err != nil {
+		return notRead(err)
+	}
+	var kubeconfig struct {
+		Users []struct {
+			User struct {
+				File string `yaml:"client-certificate"`
+				Data string `yaml:"client-certificate-data"`
+			} `yaml:"user"`
+		} `yaml:"users"`
+	}
+	if err := yaml.Unmarshal(text, &kubeconfig); err != nil || len(kubeconfig.Users) == 0 {
+		return probe.Result{}, false
+	}
+	user := kubeconfig.Users[0].User
+	where := cmp.Or(user.File, k.Access)
+	text, err = base64.StdEncoding.DecodeString(user.Data)
+	if user.File != "" {
+		text, err = h.ReadFile(user.File)
+	}
+	if err != nil {
+		return notRead(err)
+	}
+	c := leafIn(text)
+	if c == nil {
+		return probe.Result{}, false
+	}
+	status, until := node.Lasts(c, now)
+	r := probe.Found(status, "%s of %s %s", where, c.Subject.CommonName, until).
+		With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
+	if status == probe.Fail {
+		r = r.With(probe.FactReason, kubelet.CertificateExpired)
+	}
+	return r, true
+}
+
+// notRead is the result about a certificate whose file cannot be read; false where there
+// is none, or this probe may not see it.
+func notRead(err error) (probe.Result, bool) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
+		return probe.Result{}, false
+	}
+	return probe.Failed(err), true
+}
+
+// leafIn is the first certificate of a file that may hold a key and a chain too, nil
+// without one.
+func leafIn(text []byte) *x509.Certificate {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil
+			}
+			return c
+		}
+	}
+	return nil
+}
+
+// guess takes back a refusal where only the kubelet's defaults say where to ask.
+func guess(k node.Kubelet, r probe.Result) probe.Result {
+	if !k.Seen() && r.Facts.Str(probe.FactReason) == "refused" {
+		r.Status = probe.Unknown
+		r.Saw += "; the kubelet's configuration is not visible here"
+	}
+	return r
+}
+
+func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
+	one, limit, cancel := node.Part(ctx, 3) // a healthy kubelet needs milliseconds
+	defer cancel()
+	answer, err := httpget.Get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), httpget.Way{})
+	if r, cut := node.CutShort(ctx, err); err != nil && cut {
+		return r
+	}
+	if err != nil {
+		return node.NoAnswer(err, addr.String(), limit).With(probe.FactAddress, addr.String())
+	}
+	r := probe.Found(probe.Fail, "%d from %s: %.200s", answer.Code, addr, answer.Body)
+	for _, code := range good {
+		if answer.Code == code {
+			r = probe.Found(probe.OK, "%d from %s", answer.Code, addr)
+		}
+	}
+	return r.With(probe.FactAddress, addr.String()).With(probe.FactCode, answer.Code)
+}

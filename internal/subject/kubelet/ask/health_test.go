@@ -1,0 +1,110 @@
+package ask
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// kubeletAt is a node whose kubelet is configured to answer where servers of the
+// test do.
+func kubeletAt(t *testing.T, healthz, api http.HandlerFunc) *probe.Host {
+	t.Helper()
+	plain, secure := httptest.NewServer(healthz), httptest.NewTLSServer(api)
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	port := func(s *httptest.Server) uint16 { return netip.MustParseAddrPort(s.Listener.Addr().String()).Port() }
+	config := fmt.Sprintf("healthzPort: %d\nport: %d\n", port(plain), port(secure))
+	return checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": config})
+}
+
+func TestKubeletHealth(t *testing.T) {
+	t.Parallel()
+	got := checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(200, "ok"), checktest.Says(401, "Unauthorized")))
+	checktest.Want(t, got, "healthz", probe.OK, "200")
+	checktest.Want(t, got, "api", probe.OK, "401")
+	got = checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(500, "[-]syncloop failed"), checktest.Says(500, "no")))
+	checktest.Want(t, got, "healthz", probe.Fail, "500", "syncloop failed")
+	checktest.Want(t, got, "api", probe.Fail, "500")
+
+	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n"})
+	got = checktest.Run(t, KubeletHealth, h)
+	checktest.Want(t, got, "healthz", probe.Skip, "turns healthz off")
+	checktest.Want(t, got, "api", probe.Fail, "127.0.0.1:1", "refused")
+}
+
+func TestKubeletFrozen(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	frozen := func(http.ResponseWriter, *http.Request) { <-stop }
+	h := kubeletAt(t, frozen, frozen)
+	t.Cleanup(func() { close(stop) }) // before the servers are closed
+	got := checktest.Run(t, KubeletHealth, h)
+	checktest.Want(t, got, "healthz", probe.Fail, "no answer", "within ")
+	checktest.Want(t, got, "api", probe.Fail, "no answer", "within ")
+}
+
+// TestKubeletCertificate wants the certificate judged that kubeadm and the kubelet
+// keep in one file with the key, and the one inside a kubeconfig.
+func TestKubeletCertificate(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(-time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:worker-3"},
+		NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
+	}, &x509.Certificate{}, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Bytes: private})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	const file = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	h := checktest.Node(t, map[string]string{
+		"etc/kubernetes/kubelet.conf": "users: [{name: worker-3, user: {client-certificate: " + file + ", client-key: " + file + "}}]\n",
+		file:                          both,
+		"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n",
+	})
+	r := checktest.Want(t, checktest.Run(t, KubeletHealth, h), "client certificate", probe.Fail,
+		file+" of system:node:worker-3 expired on ")
+	if r.Facts.Str(probe.FactReason) != kubelet.CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
+		t.Errorf("%+v", r)
+	}
+	inside := "users: [{name: worker-3, user: {client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(both)) + "}}]\n"
+	k := node.Kubelet{Access: "/etc/kubernetes/kubelet.conf"}
+	r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), k,
+		end.AddDate(0, -2, 0))
+	if !ok || r.Status != probe.OK || !strings.Contains(r.Saw, "kubelet.conf of system:node:worker-3 is valid until") {
+		t.Errorf("%v %+v", ok, r)
+	}
+	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{",
+		"users: [{user: {client-certificate: /none}}]\n"} {
+		if r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), k, end); ok {
+			t.Errorf("%q: %+v", config, r)
+		}
+	}
+}

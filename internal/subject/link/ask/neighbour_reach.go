@@ -1,0 +1,277 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// NeighbourReach is link.NeighbourReach with what answers it.
+var NeighbourReach = link.NeighbourReach.By(neighbourReach)
+
+func neighbourReach(ctx context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindOutside)
+	if len(targets) == 0 {
+		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can start"))
+		return
+	}
+	var bgp []int
+	for _, t := range targets {
+		if t.Attrs[probe.AttrScope] != "" {
+			bgp = append(bgp, t.Port)
+		}
+	}
+	up, err := node.Speaking(bgp...)
+	got := askedOutside(ctx, p, targets, up, err)
+	alive := slices.ContainsFunc(got, func(s seenFrom) bool {
+		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && answers(s.r)
+	})
+	for f, pinged := range node.SplitByFamily(pingable(targets)) {
+		table := onLink(ctx, pinged, f, alive)
+		for i, s := range got {
+			if s.t.Port == 0 && node.Family(s.t.Addr) == f {
+				got[i].r = linked(s.r, stateOf(table, s.t.Addr))
+			}
+		}
+	}
+	for _, t := range targets { // in the plan's order
+		i := slices.IndexFunc(got, func(s seenFrom) bool {
+			return s.t.Kind == t.Kind && s.t.Name == t.Name && s.t.Addr == t.Addr && s.t.Port == t.Port
+		})
+		r := excused(t, got[i].r, alive)
+		if t.Port > 0 {
+			r = r.With(probe.FactPort, t.Port)
+		}
+		if t.Attrs[probe.AttrReference] != "" {
+			r = r.With(link.FactReference, true)
+		}
+		p.Report(r.On(outsideName(t, targets)))
+	}
+}
+
+// pingable are the targets without a port.
+func pingable(targets []probe.Target) []probe.Target {
+	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
+}
+
+// askedOutside asks all targets at once; up is whom this node speaks BGP with, unless
+// that could not be told.
+func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
+	err error) []seenFrom {
+	var mu sync.Mutex
+	var got []seenFrom
+	note := func(t probe.Target, r probe.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, seenFrom{t, r.With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node)})
+	}
+	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
+	defer cancel()
+	var all probe.Workers
+	for _, pinged := range node.SplitByFamily(pingable(targets)) {
+		all.Go(func() {
+			pingOutside(asking, pinged, func(t probe.Target, r probe.Result) { note(t, fullSize(asking, t, r)) })
+		})
+	}
+	for _, t := range targets {
+		switch {
+		case t.Port == 0:
+		case t.Port == node.PortKubelet:
+			all.Go(func() { note(t, reachKubelet(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
+		case t.Attrs[probe.AttrScope] == "":
+			all.Go(func() { note(t, reach.Connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).Result(asking)) })
+		case err != nil: // then a session may stand
+			note(t, node.Unseen(err))
+		case up[t.Addr]:
+			// It stands until its hold time is over, whether the node lives or not.
+			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
+		default:
+			all.Go(func() {
+				r := reach.DialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+				note(t, unsigned(r, p.Of(probe.KindSession), p.Gaps[probe.KindSession], t.Addr))
+			})
+		}
+	}
+	all.Wait()
+	return got
+}
+
+// fullSize measures which packets reach a node that a ping reaches, and adds that to the ping's result where full-size
+// ones are lost: then connections open and hang, those of the API server to the kubelet too.
+func fullSize(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
+	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
+		return r
+	}
+	m := reach.PathMTU(ctx, t.Addr)
+	if m.Status != probe.Fail {
+		return r
+	}
+	r.Saw += "; " + m.Saw
+	for _, fact := range []probe.Fact{probe.FactPasses, probe.FactPromised, node.FactSmallest, node.FactDevice} {
+		r = r.With(fact, m.Facts[fact])
+	}
+	return r
+}
+
+// reachKubelet connects to a kubelet and asks it, without credentials: the kernel accepts connections for a
+// kubelet that is frozen, and only one that works refuses the request.
+func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
+	r := reach.Connect(ctx, to).Result(ctx)
+	if r.Status != probe.OK {
+		return r
+	}
+	one, limit, cancel := node.Part(ctx, 3)
+	defer cancel()
+	page, err := httpget.Get(one, fmt.Sprintf("https://%s/healthz", to), httpget.Way{Most: 1 << 10})
+	switch {
+	case err == nil:
+		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)
+		return r.With(link.FactSpeaks, true).With(probe.FactCode, page.Code)
+	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotTaken):
+		r.Saw += fmt.Sprintf(", and nobody answers a request within %v", limit)
+		return r.With(link.FactSpeaks, false)
+	}
+	return r
+}
+
+// unsigned takes a fail back that a password may have made: a kernel drops a connection
+// without the signature (TCP MD5) its BGP daemon asked for, and says nothing. sessions
+// are those the node asked from is to have, unless gap says why they are not known.
+func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
+	secret := slices.ContainsFunc(sessions,
+		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
+	if secret {
+		r = r.With(probe.FactPassword, true)
+	}
+	if r.Status != probe.Fail || r.Facts.Str(probe.FactReason) != "timeout" {
+		return r
+	}
+	switch {
+	case secret:
+		r.Status, r.Saw = probe.Unknown,
+			r.Saw+"; the session has a password, and a connection without it times out in the same way"
+	case gap != "":
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
+	}
+	return r
+}
+
+// seenFrom is what was seen of a target from here.
+type seenFrom struct {
+	t probe.Target
+	r probe.Result
+}
+
+// selfOf is the address Calico registered for the node that is asked from, which
+// peers expect its connections from.
+func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
+	for _, own := range p.Of(probe.KindSelf) {
+		if node.Family(own.Addr) == node.Family(to) {
+			return own.Addr
+		}
+	}
+	return netip.Addr{}
+}
+
+// answers tells whether the machine itself was heard: a refusal is an answer too.
+func answers(r probe.Result) bool {
+	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
+}
+
+// portSSH is where sshd listens unless it is told otherwise.
+const portSSH = 22
+
+// excused takes back a fail that alone means nothing: not every node has an sshd,
+// and not every network lets a ping through.
+func excused(t probe.Target, r probe.Result, alive bool) probe.Result {
+	if r.Status == probe.Fail && alive && t.Name == t.Node && (t.Port == 0 || t.Port == portSSH) {
+		r.Status = probe.Info
+	}
+	return r
+}
+
+// outsideName names what was asked: "node-b icmp", "node-b tcp 22", "node-b pod
+// default/web-1"; the address too where the node has several that were asked.
+func outsideName(t probe.Target, all []probe.Target) string {
+	what := t.Name
+	if slices.ContainsFunc(all, func(o probe.Target) bool { return o.Name == t.Name && o.Addr != t.Addr }) {
+		what = t.String()
+	}
+	switch {
+	case t.Name != t.Node:
+		return fmt.Sprintf("%s pod %s", t.Node, what)
+	case t.Port == 0:
+		return what + " icmp"
+	}
+	return fmt.Sprintf("%s tcp %d", what, t.Port)
+}
+
+// pingOutside pings targets of one family.
+func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Target, probe.Result)) {
+	addrs := make([]netip.Addr, len(targets))
+	for i, t := range targets {
+		addrs[i] = t.Addr
+	}
+	stats, err := icmp.Ping(ctx, addrs, icmp.Usual)
+	for i, t := range targets {
+		if err != nil {
+			note(t, probe.Failed(err))
+			continue
+		}
+		r := reach.Pinged(stats[i], icmp.Usual)
+		if r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "" {
+			reason := "timeout"
+			if stats[i].Bounced != "" {
+				reason = "host-unreachable"
+			}
+			r = r.With(probe.FactReason, reason)
+		}
+		note(t, r.Under(t, probe.DeniesIngress))
+	}
+}
+
+// onLink is the table of who is on the link. An address that was heard of lately is
+// first trusted for five seconds and then asked for three times, a second apart
+// (delay_first_probe_time, ucast_solicit: neighbour states delay and probe): of a node
+// of which nothing else is heard, that is waited for.
+func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
+	for {
+		// Without the table there is less to tell and nothing amiss.
+		table, err := neighbours(f)
+		undecided := slices.ContainsFunc(targets, func(t probe.Target) bool {
+			return slices.Contains([]string{"delay", "probe"}, stateOf(table, t.Addr))
+		})
+		late, bounded := ctx.Deadline()
+		if err != nil || alive || !undecided || bounded && time.Until(late) < time.Second {
+			return table
+		}
+		select {
+		case <-ctx.Done():
+			return table
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// linked adds to what became of a ping what the link says of the address.
+func linked(r probe.Result, state string) probe.Result {
+	if state == "" {
+		return r
+	}
+	if r.Status == probe.Fail && (state == "failed" || state == "incomplete") {
+		r.Saw += fmt.Sprintf("; no answer to ARP or NDP on the link (neighbour entry %s)", state)
+	}
+	return r.With(link.FactNeighbour, state)
+}

@@ -1,0 +1,136 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeNeighbours is link.NodeNeighbours with what answers it.
+var NodeNeighbours = link.NodeNeighbours.By(nodeNeighbours)
+
+func nodeNeighbours(ctx context.Context, p *probe.Pass) {
+	for _, f := range []int{4, 6} {
+		table, err := neighbours(f)
+		target := fmt.Sprintf("IPv%d table", f)
+		if err != nil {
+			p.Report(node.Unseen(err).On(target))
+			continue
+		}
+		// Permanent entries, such as Felix writes for tunnels, do not count.
+		counted := slices.DeleteFunc(slices.Clone(table), func(n kernel.Neighbour) bool { return n.State == "permanent" })
+		p.Report(full(p.Host, f, len(counted)).On(target).With(probe.FactFamily, f))
+		failed := slices.DeleteFunc(node.Unique(p.Of(probe.KindNode, probe.KindPeer)),
+			func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
+		for _, r := range append(stillFailed(ctx, failed, f), odd(p, table)...) {
+			p.Report(r.With(probe.FactFamily, f))
+		}
+	}
+	twins(ctx, p)
+}
+
+// odd are the entries for other nodes that no answer on the link makes: permanent ones, and such with the
+// MAC of this node's own interface. Calico writes permanent ones for its tunnels, whose addresses are no node's.
+func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
+	links, err := kernel.Links()
+	if err != nil {
+		return nil // node-uplink says so
+	}
+	macs := map[string]string{}
+	for _, l := range links {
+		macs[l.Name] = l.MAC
+	}
+	var out []probe.Result
+	for _, t := range node.Unique(p.Of(probe.KindNode, probe.KindPeer)) {
+		i := slices.IndexFunc(table, func(n kernel.Neighbour) bool { return n.Addr == t.Addr && n.MAC != "" })
+		if i < 0 {
+			continue
+		}
+		if r, is := oddEntry(table[i], macs[table[i].Device]); is {
+			out = append(out, r.On(t.String()).With(probe.FactNode, t.Node))
+		}
+	}
+	return out
+}
+
+// oddEntry judges the entry for another node by the MAC of the interface it is on; false = it is as others.
+func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
+	r := probe.Found(probe.Info, "a permanent entry, which somebody made, sends its packets to MAC %s on %s", n.MAC, n.Device)
+	switch {
+	case n.MAC == own:
+		r = probe.Found(probe.Fail, "ARP or NDP says that it has MAC %s, which is that of %s here", n.MAC, n.Device)
+	case n.State != "permanent":
+		return probe.Result{}, false
+	}
+	return r.With(link.FactNeighbour, n.State).With(link.FactMAC, n.MAC).With(probe.FactInterface, n.Device).
+		With(link.FactOwnMAC, n.MAC == own), true
+}
+
+// neighbours lists the kernel's table of a family, without the entries that are
+// about no neighbour (multicast, loopback).
+func neighbours(family int) ([]kernel.Neighbour, error) {
+	all, err := kernel.Neighbours(family)
+	return slices.DeleteFunc(all, func(n kernel.Neighbour) bool { return n.State == "" || n.State == "noarp" }), err
+}
+
+// stateOf is a neighbour's state, "" when the table does not have it.
+func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
+	for _, n := range table {
+		if n.Addr == addr {
+			return n.State
+		}
+	}
+	return ""
+}
+
+// stillFailed makes the kernel ask the link again for those that once did not
+// answer, by a ping: such an entry may be as old as the node's last packet to it.
+func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
+	addrs := make([]netip.Addr, len(failed))
+	for i, t := range failed {
+		addrs[i] = t.Addr
+	}
+	_, unasked := icmp.Ping(ctx, addrs, icmp.Usual)
+	table, err := neighbours(f)
+	var out []probe.Result
+	for _, t := range failed {
+		var r probe.Result
+		switch state := stateOf(table, t.Addr); {
+		case err != nil:
+			r = node.Unseen(err)
+		case unasked != nil:
+			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v",
+				unasked).With(link.FactNeighbour, state)
+		case state == "failed", state == "incomplete":
+			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(link.FactNeighbour, state)
+		default:
+			r = probe.Found(probe.OK, "answers ARP or NDP now, after it once did not").With(link.FactNeighbour, state)
+		}
+		out = append(out, node.About(r, t).On(t.String()).With(probe.FactNode, t.Node))
+	}
+	return out
+}
+
+func full(h *probe.Host, family, entries int) probe.Result {
+	most, err := kernel.Sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
+	if err != nil {
+		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).
+			With(probe.FactEntries, entries)
+	}
+	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
+	switch {
+	case entries >= most:
+		r.Status = probe.Fail
+		r.Saw += ": neighbour table overflow"
+	case entries*100 >= most*80:
+		r.Status = probe.Warn
+	}
+	return r.With(probe.FactEntries, entries).With(probe.FactMax, most)
+}

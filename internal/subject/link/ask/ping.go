@@ -1,0 +1,15 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// NodePing is link.NodePing with what answers it.
+var NodePing = link.NodePing.By(func(ctx context.Context, p *probe.Pass) {
+	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
+})

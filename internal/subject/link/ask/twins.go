@@ -1,0 +1,109 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/arp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// mostTwins is for how many addresses a link is asked: each request is a broadcast.
+const mostTwins = 16
+
+// twinsWait is how long answers are waited for; a link answers within milliseconds.
+const twinsWait = 600 * time.Millisecond
+
+// twins asks the link who has the node's own IPv4 address and those of other nodes on it, and reports each that more
+// than one machine answers for. The kernel asks too, and keeps the first answer.
+func twins(ctx context.Context, p *probe.Pass) {
+	links, err := kernel.Links()
+	if err != nil {
+		return // node-uplink says so
+	}
+	var macs []string
+	for _, l := range links {
+		macs = append(macs, l.MAC)
+	}
+	ctx, cancel := context.WithTimeout(ctx, twinsWait)
+	defer cancel()
+	own := node.SplitByFamily(p.Of(probe.KindSelf))[4]
+	for _, self := range own[:min(len(own), 1)] {
+		i := slices.IndexFunc(links, func(l kernel.Link) bool { return l.MAC != "" && l.Up && l.Has(self.Addr) })
+		if i < 0 {
+			continue
+		}
+		others := beside(links[i], self.Addr, node.SplitByFamily(node.Unique(p.Of(probe.KindNode, probe.KindPeer)))[4])
+		addrs := []netip.Addr{self.Addr}
+		for _, t := range others {
+			addrs = append(addrs, t.Addr)
+		}
+		link, err := net.InterfaceByIndex(links[i].Index)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		heard, err := arp.Who(ctx, link, addrs)
+		if err != nil {
+			p.Report(probe.Found(probe.Info, "who answers on the link could not be asked: %v", err).On("answers on " + link.Name))
+			continue
+		}
+		for _, r := range judgeTwins(heard, self, others, macs) {
+			p.Report(r.With(probe.FactFamily, 4).With(probe.FactInterface, link.Name))
+		}
+	}
+}
+
+// beside are the other nodes whose addresses are in the prefix of this node's own.
+func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target {
+	var out []probe.Target
+	for _, t := range nodes {
+		near := slices.ContainsFunc(l.Addrs, func(a netip.Prefix) bool { return a.Contains(own) && a.Contains(t.Addr) })
+		if near && t.Addr != own && len(out) < mostTwins {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// withoutProxies leaves out the MACs that answer for more than one address: a router with proxy ARP, or a cloud's
+// virtual switch that answers for every machine. A twin has one address.
+func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
+	answers := map[string]int{}
+	for _, macs := range heard {
+		for _, m := range macs {
+			answers[m]++
+		}
+	}
+	out := map[netip.Addr][]string{}
+	for a, macs := range heard {
+		out[a] = slices.DeleteFunc(slices.Clone(macs), func(m string) bool { return answers[m] > 1 })
+	}
+	return out
+}
+
+// judgeTwins reports the addresses that too many answer for. A machine with two NICs on one link may answer by both.
+func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.Target, macs []string) []probe.Result {
+	var out []probe.Result
+	heard = withoutProxies(heard)
+	strange := slices.DeleteFunc(slices.Clone(heard[own.Addr]), func(m string) bool { return slices.Contains(macs, m) })
+	if len(strange) > 0 {
+		out = append(out, probe.Found(probe.Fail, "another machine answers ARP for the node's own address %v: MAC %s",
+			own.Addr, strings.Join(strange, ", ")).With(link.FactTwins, strange).On(fmt.Sprintf("own %v", own.Addr)))
+	}
+	for _, t := range others {
+		if all := heard[t.Addr]; len(all) > 1 {
+			slices.Sort(all)
+			r := probe.Found(probe.Info, "%d MACs answer ARP for it: %s", len(all), strings.Join(all, ", "))
+			out = append(out, node.About(r, t).With(link.FactTwins, all).With(probe.FactNode, t.Node).On(t.String()+" answers"))
+		}
+	}
+	return out
+}

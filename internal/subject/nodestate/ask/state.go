@@ -1,0 +1,113 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// NodeState is nodestate.NodeState with what answers it.
+var NodeState = nodestate.NodeState.By(nodeState)
+
+// items are what one area has: name → value.
+type items map[string]string
+
+// look is what the areas are read with.
+type look struct {
+	ctx   context.Context
+	p     *probe.Pass
+	h     *probe.Host
+	links []kernel.Link
+	out   string // the uplink's name
+	own   neutral
+	net   neutral // the uplink's name is left out too
+}
+
+// area is one part of a node's state.
+type area struct {
+	name string
+	read func(look) (items, error)
+}
+
+var areas = []area{
+	{nodestate.AreaSystem, systemState}, {nodestate.AreaSysctls, sysctlState}, {nodestate.AreaInterfaces, linkState}, {nodestate.AreaRoutes, routeState},
+	{nodestate.AreaNeighbours, neighbourState}, {nodestate.AreaRules, ruleState}, {nodestate.AreaIPsec, policyState}, {nodestate.AreaFirewall, wallState},
+	{nodestate.AreaQueues, queueState}, {nodestate.AreaKubelet, kubeletState}, {nodestate.AreaRuntime, runtimeState}, {nodestate.AreaContainerd, containerdState},
+	{nodestate.AreaProxy, proxyState}, {nodestate.AreaLimits, limitState}, {nodestate.AreaPaths, pathState}, {nodestate.AreaProcesses, processState},
+	{nodestate.AreaCalico, calicoState}, {nodestate.AreaResolver, resolverState},
+}
+
+func nodeState(ctx context.Context, p *probe.Pass) {
+	links, _ := kernel.Links() // the area of interfaces says it
+	l := look{ctx: ctx, p: p, h: p.Host, links: links}
+	if d, _ := node.Uplink(p, links, 4); d != nil {
+		l.out = d.Name
+	} else if d, _ := node.Uplink(p, links, 6); d != nil {
+		l.out = d.Name
+	}
+	l.own = neutralFor(p, links)
+	l.net = l.own.with(l.out, "<uplink>")
+	node.Each(areas, func(a area) {
+		got, err := a.read(l)
+		if err != nil {
+			// Not every node has every area, and nothing is judged: no answer is none that is missing.
+			p.Report(probe.Found(probe.Skip, "not read: %v", err).On(a.name).With(nodestate.FactArea, a.name))
+			return
+		}
+		for _, r := range inParts(a.name, got) {
+			p.Report(r)
+		}
+	})
+}
+
+// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its
+// result.
+const (
+	mostParts = 5
+	mostPart  = 3000
+)
+
+// inParts are the results of an area: its items in order, as many as there is room for.
+func inParts(name string, all items) []probe.Result {
+	parts, sizes := []map[string]string{{}}, []int{0}
+	left := 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		shortKey, value := shortened(key), shortened(all[key])
+		b, err := json.Marshal([]string{shortKey, value})
+		last := len(parts) - 1
+		switch {
+		case err != nil:
+			left++
+			continue
+		case sizes[last]+len(b) > mostPart && len(parts) == mostParts:
+			left++
+			continue
+		case sizes[last]+len(b) > mostPart:
+			parts, sizes = append(parts, map[string]string{}), append(sizes, 0)
+			last++
+		}
+		parts[last][shortKey] = value
+		sizes[last] += len(b)
+	}
+	var out []probe.Result
+	for i, part := range parts {
+		target := name
+		if i > 0 {
+			target = fmt.Sprintf("%s %d", name, i+1)
+		}
+		r := probe.Found(probe.Info, "%d values", len(part)).On(target).With(nodestate.FactArea, name).With(nodestate.FactItems, part)
+		if left > 0 {
+			r.Saw += fmt.Sprintf("; %d of this area are left out", left)
+			r = r.With(nodestate.FactLeftOut, left)
+		}
+		out = append(out, r)
+	}
+	return out
+}

@@ -1,0 +1,335 @@
+package ask
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Settings of the kernel that are compared: those of each interface, and others.
+var (
+	confs4 = strings.Fields(`forwarding rp_filter proxy_arp arp_ignore arp_announce arp_filter send_redirects accept_redirects
+		accept_local accept_source_route route_localnet log_martians disable_policy disable_xfrm src_valid_mark`)
+	confs6 = strings.Fields(`forwarding disable_ipv6 accept_ra proxy_ndp accept_redirects accept_source_route accept_dad
+		disable_policy addr_gen_mode`)
+	sysctls = strings.Fields(`net/ipv4/ip_forward net/ipv4/ip_local_port_range net/ipv4/ip_local_reserved_ports
+		net/ipv4/ip_nonlocal_bind net/ipv4/ip_no_pmtu_disc net/ipv4/icmp_echo_ignore_all net/ipv4/icmp_ratelimit
+		net/ipv4/fib_multipath_hash_policy net/ipv4/tcp_mtu_probing net/ipv4/tcp_timestamps net/ipv4/tcp_tw_reuse
+		net/ipv4/tcp_syncookies net/ipv4/tcp_keepalive_time net/ipv4/tcp_retries2 net/ipv4/tcp_congestion_control
+		net/ipv4/neigh/default/gc_thresh1 net/ipv4/neigh/default/gc_thresh2 net/ipv4/neigh/default/gc_thresh3
+		net/ipv4/tcp_l3mdev_accept net/ipv4/raw_l3mdev_accept
+		net/ipv6/ip_nonlocal_bind net/ipv6/icmp/echo_ignore_all net/ipv6/route/max_size
+		net/ipv6/neigh/default/gc_thresh1 net/ipv6/neigh/default/gc_thresh2 net/ipv6/neigh/default/gc_thresh3
+		net/bridge/bridge-nf-call-iptables net/bridge/bridge-nf-call-ip6tables net/bridge/bridge-nf-call-arptables
+		net/core/somaxconn net/core/netdev_max_backlog net/core/rmem_max net/core/wmem_max net/core/default_qdisc
+		net/core/bpf_jit_enable net/core/bpf_jit_harden net/netfilter/nf_conntrack_max net/netfilter/nf_conntrack_buckets
+		net/netfilter/nf_conntrack_tcp_be_liberal net/netfilter/nf_conntrack_tcp_loose net/netfilter/nf_conntrack_checksum
+		net/netfilter/nf_conntrack_tcp_timeout_established net/netfilter/nf_conntrack_udp_timeout
+		fs/file-max fs/nr_open fs/inotify/max_user_instances fs/inotify/max_user_watches
+		kernel/pid_max kernel/threads-max kernel/modules_disabled kernel/unprivileged_bpf_disabled kernel/keys/root_maxkeys
+		kernel/keys/maxkeys user/max_user_namespaces user/max_net_namespaces vm/max_map_count vm/overcommit_memory`)
+)
+
+// mostDevices bounds how many interfaces of pods are looked at one by one.
+const mostDevices = 64
+
+func sysctlState(l look) (items, error) {
+	if _, err := kernel.ReadProc(l.h, "sys/net/ipv4/conf/all/forwarding"); err != nil {
+		return nil, err
+	}
+	out := items{}
+	folderSysctls(l.h, out, l.own)
+	for _, name := range sysctls {
+		if text, err := kernel.ReadProc(l.h, "sys/"+name); err == nil {
+			out[name] = l.own.value(name, strings.Join(strings.Fields(text), " "))
+		}
+	}
+	groups := map[string][]string{"all": {"all"}, "default": {"default"}}
+	if l.out != "" {
+		groups["<uplink>"] = []string{l.out}
+	}
+	for _, d := range l.links {
+		if node.IsPods(d) && len(groups["cali*"]) < mostDevices {
+			groups["cali*"] = append(groups["cali*"], d.Name)
+		}
+	}
+	for group, devices := range groups {
+		for _, of := range []struct {
+			tree  string
+			names []string
+		}{{"net/ipv4/conf/", confs4}, {"net/ipv6/conf/", confs6}} {
+			for _, name := range of.names {
+				var values []string
+				for _, device := range devices {
+					if text, err := kernel.ReadProc(l.h, "sys/"+of.tree+device+"/"+name); err == nil {
+						values = append(values, strings.TrimSpace(text))
+					}
+				}
+				if value := mostOften(values); value != "" {
+					out[of.tree+group+"/"+name] = value
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// mostOften is the value that most of a group have, and those that some have.
+func mostOften(values []string) string {
+	count := map[string]int{}
+	var kinds []string
+	for _, v := range values {
+		if count[v]++; count[v] == 1 {
+			kinds = append(kinds, v)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b string) int {
+		if n := count[b] - count[a]; n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	if len(kinds) < 2 {
+		return strings.Join(kinds, "")
+	}
+	return kinds[0] + ", on some " + strings.Join(kinds[1:], " and ")
+}
+
+// linkState are the interfaces that are not pods', with what all of a kind should have alike.
+func linkState(l look) (items, error) {
+	if len(l.links) == 0 {
+		return nil, fmt.Errorf("interfaces of the node: %w", probe.ErrNotVisible)
+	}
+	out := items{}
+	var mtus []string
+	for _, d := range l.links {
+		switch {
+		case node.IsPods(d):
+			mtus = append(mtus, fmt.Sprint(d.MTU))
+			continue
+		case d.Kind == "veth" || d.Loopback:
+			continue
+		}
+		value := fmt.Sprintf("%s, MTU %d", d.Kind, d.MTU)
+		if !d.Up {
+			value += ", down"
+		}
+		if d.VXLAN != nil {
+			value += fmt.Sprintf(", VNI %d, port %d", d.VXLAN.VNI, d.VXLAN.Port)
+		}
+		if d.Master != "" {
+			value += ", part of " + d.Master
+		}
+		out[l.net.text(d.Name)] = value
+	}
+	if mtu := mostOften(mtus); mtu != "" {
+		out["cali*"] = "veth, MTU " + mtu
+	}
+	return out, nil
+}
+
+// routeState are the routes that no daemon that all nodes have keeps: special ones, and those somebody wrote. Of a
+// route to other nodes' pods, by way of such a node, each node has another.
+func routeState(l look) (items, error) {
+	others := map[netip.Addr]bool{}
+	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
+		others[t.Addr] = true
+	}
+	pods := podDevices(l.links, l.out)
+	out := items{}
+	for _, f := range []int{4, 6} {
+		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return oddRoute(r, others, pods) })
+		if err != nil && len(routes) == 0 {
+			return nil, err
+		}
+		for _, r := range routes {
+			if r.To.Bits() == 0 && r.TypeName() == "" { // each rack has another gateway
+				for i := range r.Hops {
+					r.Hops[i].Gateway = netip.Addr{}
+				}
+				r.Source, r.Metric = netip.Addr{}, 0
+			}
+			out[l.net.text(r.String())] = ""
+		}
+	}
+	return out, nil
+}
+
+// podDevices are those behind which pods are, by name: of whatever CNI plugin those of the node's own pods, which
+// have no network of their own, and tunnels to those of other nodes, to which routes lead by Felix' protocol or, as
+// with VXLAN, by none. out is the node's uplink.
+func podDevices(links []kernel.Link, out string) map[string]bool {
+	pods := map[string]bool{}
+	for _, d := range links {
+		tunnel := d.VXLAN != nil || d.Kind == "ipip" || d.Name == "wireguard.cali" || d.Name == "wg-v6.cali"
+		pods[d.Name] = tunnel || (d.Kind == "veth" || d.Kind == "netkit") && d.Name != out &&
+			!slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return !a.IsSingleIP() && a.Addr().IsGlobalUnicast() })
+	}
+	return pods
+}
+
+// oddRoute tells routes that are worth comparing: not those to other nodes, nor to this node's own pods.
+func oddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
+	made := kernel.ProtocolName(r.Proto)
+	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
+	switch r.TypeName() {
+	case "blackhole", "unreachable", "prohibit", "throw":
+		// IPv6 has some of the kernel's own; BIRD and Felix drop what is for no pod of a block.
+		return made != "bird" && made != "felix" && made != "kernel" && (r.Proto != 80)
+	case "":
+		return !toOther && made != "kernel" && made != "bird" && made != "felix" && made != "ra" &&
+			(made != "dhcp" || r.To.Bits() == 0) &&
+			!slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return pods[h.Device] })
+	}
+	return false
+}
+
+// neighbourState are the entries that somebody wrote. Those of tunnels are Felix's or another network's.
+func neighbourState(l look) (items, error) {
+	out := items{}
+	for _, f := range []int{4, 6} {
+		all, err := kernel.Neighbours(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range all {
+			at := slices.IndexFunc(l.links, func(d kernel.Link) bool { return d.Name == n.Device })
+			if n.State != "permanent" || n.Addr.IsMulticast() || at < 0 || l.links[at].VXLAN != nil ||
+				slices.Contains([]string{"wireguard", "ipip", "tun", "vxlan"}, l.links[at].Kind) {
+				continue
+			}
+			out[l.net.text(fmt.Sprintf("%s dev %s", n.Addr, n.Device))] = "permanent " + l.net.text(n.MAC)
+		}
+	}
+	return out, nil
+}
+
+func ruleState(l look) (items, error) {
+	out := items{}
+	for _, f := range []int{4, 6} {
+		rules, err := kernel.Rules(f)
+		if err != nil && f == 6 {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rules {
+			if !r.Own() {
+				name := l.net.text(r.String())
+				if f == 6 {
+					name = "IPv6 " + name
+				}
+				out[name] = ""
+			}
+		}
+	}
+	return out, nil
+}
+
+// policyState are IPsec's policies. In a mesh each node has those for all others.
+func policyState(l look) (items, error) {
+	hide := l.net
+	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
+		if t.Addr.IsValid() {
+			hide = hide.with(t.Addr.String(), "<other node>")
+		}
+	}
+	out := items{}
+	all, err := kernel.XFRMPolicies()
+	for _, p := range all {
+		out[hide.text(p.String())] = ""
+	}
+	return out, err
+}
+
+// mostRules is how many rules of a chain are said one by one.
+const mostRules = 12
+
+func wallState(l look) (items, error) {
+	walls, err := kernel.Walls(l.h, node.ForeignChain)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	out := items{}
+	for _, w := range walls {
+		name := fmt.Sprintf("%s %s %s", w.Family, w.Table, w.Name)
+		if w.Legacy {
+			name = "legacy " + name
+		}
+		if w.Hook == "" {
+			out[name] = "chain: " + verdictsOf(w.Rules)
+		} else if w.Policy != "accept" || len(w.Rules) > 0 || w.Table != "filter" && !usual(w.Table) {
+			out[name] = fmt.Sprintf("hook %s, policy %s, %s", w.Hook, w.Policy, verdictsOf(w.Rules))
+		}
+		if w.Hook == "" && !slices.Contains(w.Rules, "notrack") && len(w.Rules) > mostRules {
+			continue
+		}
+		for i, rule := range w.Rules {
+			if i < mostRules || strings.Contains(rule, "notrack") {
+				out[name+": "+l.net.text(rule)] = ""
+			}
+		}
+	}
+	return out, nil
+}
+
+// usual tells tables that iptables-nft makes by being looked at.
+func usual(table string) bool {
+	return slices.Contains([]string{"nat", "mangle", "raw", "security"}, table)
+}
+
+// verdictsOf is what the rules of a chain come to, each once.
+func verdictsOf(rules []string) string {
+	var out []string
+	for _, rule := range rules {
+		words := strings.Fields(rule)
+		for _, verdict := range []string{"accept", "drop", "reject", "notrack", "return", "jump", "goto", "queue",
+			"dnat", "snat",
+			"masquerade", "redirect", "nat", "tproxy"} {
+			if slices.Contains(words, verdict) && !slices.Contains(out, verdict) {
+				out = append(out, verdict)
+			}
+		}
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return "no verdicts"
+	}
+	return strings.Join(out, " ")
+}
+
+// queueState is how the uplink and the interfaces of pods queue, and the programs on them.
+func queueState(l look) (items, error) {
+	wanted := slices.DeleteFunc(slices.Clone(l.links), func(d kernel.Link) bool {
+		return d.Name != l.out && !node.IsPods(d) && !slices.ContainsFunc(node.Encapsulations,
+			func(e node.Encapsulation) bool { return e.Device == d.Name })
+	})
+	queues, err := kernel.Queues(wanted[:min(len(wanted), mostDevices)])
+	if err != nil {
+		return nil, err
+	}
+	values := map[string][]string{}
+	for _, q := range queues {
+		name := l.net.text(q.Device)
+		values[name+" queue"] = append(values[name+" queue"], strings.Join(q.Kinds, " "))
+		for _, f := range q.Filters {
+			values[name+" filter "+f] = []string{"there"}
+		}
+		if q.XDP {
+			values[name+" XDP program"] = []string{"there"}
+		}
+	}
+	out := items{}
+	for name, of := range values {
+		out[name] = mostOften(of)
+	}
+	return out, nil
+}

@@ -1,0 +1,194 @@
+package ask
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// neutral replaces what belongs to one node alone, so that two nodes that are set alike say the same. Its keys
+// are names and addresses as they are written.
+type neutral map[string]string
+
+// neutralFor knows the node's name, its addresses and those of its interfaces.
+func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
+	n := neutral{}
+	host, _ := kernel.ReadProc(p.Host, "sys/kernel/hostname")
+	for _, name := range []string{p.Host.Node, strings.TrimSpace(host)} {
+		n.add(name, "<node>")
+		short, _, _ := strings.Cut(name, ".")
+		n.add(short, "<node>")
+	}
+	for _, t := range p.Of(probe.KindSelf, probe.KindTunnel) {
+		if t.Addr.IsValid() && (t.Kind == probe.KindSelf || t.Attrs[probe.AttrOwn] == "true") {
+			n[t.Addr.String()] = "<address>"
+		}
+	}
+	for _, l := range links {
+		if l.Loopback || l.Kind == "dummy" { // addresses of services, which all nodes have
+			continue
+		}
+		for _, a := range l.Addrs {
+			n[a.Addr().String()] = "<address>"
+		}
+		if l.MAC != "" && !node.IsPods(l) { // those of pods' interfaces are all the same
+			n[strings.ToLower(l.MAC)] = "<mac>"
+		}
+	}
+	return n
+}
+
+// shortestName is the fewest letters that a node's name must have to be looked for in other texts.
+const shortestName = 2
+
+func (n neutral) add(name, word string) {
+	if len(name) >= shortestName && name != "localhost" {
+		n[strings.ToLower(name)] = word
+	}
+}
+
+// with is the same with one more name.
+func (n neutral) with(name, word string) neutral {
+	out := maps.Clone(n)
+	out.add(name, word)
+	return out
+}
+
+var (
+	colonWord  = regexp.MustCompile(`[0-9a-fA-F]*(?::[0-9a-fA-F]*){2,}`)
+	wordOfText = regexp.MustCompile(`[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?`)
+	podDevice  = regexp.MustCompile(`\bcali[0-9a-f]{9,11}\b`)
+	uidText    = regexp.MustCompile(`[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}`)
+	idText     = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+)
+
+// text is a text of the node without what is its own.
+func (n neutral) text(s string) string {
+	s = podDevice.ReplaceAllString(s, "cali*")
+	s = uidText.ReplaceAllString(s, "<uid>")
+	s = idText.ReplaceAllString(s, "<id>")
+	s = colonWord.ReplaceAllStringFunc(s, func(word string) string {
+		if a, err := netip.ParseAddr(word); err == nil && n[a.String()] != "" {
+			return n[a.String()]
+		}
+		if known := n[strings.ToLower(word)]; known != "" {
+			return known
+		}
+		return word
+	})
+	return wordOfText.ReplaceAllStringFunc(s, func(word string) string {
+		if known := n[strings.ToLower(word)]; known != "" {
+			return known
+		}
+		return word
+	})
+}
+
+// value is a value of a name as it may leave the node.
+func (n neutral) value(name, value string) string {
+	if secretName.MatchString(name) {
+		return "(left out)"
+	}
+	const between = "="
+	masked := probe.Masked(name + between + n.text(value))
+	if _, rest, ok := strings.Cut(masked, between); ok && strings.HasPrefix(masked, name+between) {
+		return rest
+	}
+	return strings.TrimPrefix(masked, name+between)
+}
+
+// secretName is a name with a value that nobody is to read, besides what probe.Masked knows.
+var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
+
+// shortened is a text that is not longer than mostText; the sum of the whole tells it from another
+// that begins alike.
+func shortened(text string) string {
+	text = probe.OneLine(text)
+	if len(text) <= node.MostText {
+		return text
+	}
+	return probe.Cut(text, node.MostText-10) + " " + sumOf([]byte(text))
+}
+
+// sumOf is a short sum of a text or a file.
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:4])
+}
+
+// mostFlat bounds how many values of a configuration are looked at, and how deep.
+const (
+	mostFlat = 600
+	deepest  = 12
+)
+
+// flat puts the values of a decoded configuration into a map: "evictionHard.memory.available" → "100Mi".
+func flat(into items, n neutral, name string, value any) {
+	flatten(into, n, name, value, 0)
+}
+
+func flatten(into items, n neutral, name string, value any, depth int) {
+	if len(into) >= mostFlat || depth > deepest {
+		return
+	}
+	within := func(key string) string { return strings.TrimPrefix(name+"."+key, ".") }
+	switch v := value.(type) {
+	case nil:
+	case map[string]any:
+		for key, one := range v {
+			flatten(into, n, within(key), one, depth+1)
+		}
+	case []any:
+		var words []string
+		for i, one := range v {
+			switch one.(type) {
+			case map[string]any, []any:
+				flatten(into, n, within(fmt.Sprint(i)), one, depth+1)
+			default:
+				words = append(words, fmt.Sprint(one))
+			}
+		}
+		if len(words) > 0 {
+			into[name] = n.value(name, strings.Join(words, ", "))
+		}
+	default:
+		into[name] = n.value(name, fmt.Sprint(v))
+	}
+}
+
+// tomlItems reads the settings of a file of TOML by its lines: sections, and values as they are written. It is for
+// comparing, not for understanding.
+func tomlItems(into items, n neutral, file string) {
+	section, open := "", ""
+	for line := range strings.Lines(file) {
+		line = strings.TrimSpace(line)
+		if open != "" {
+			open += " " + line
+		} else if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		} else if strings.HasPrefix(line, "[") && !strings.Contains(line, "=") {
+			section = strings.NewReplacer("[", "", "]", "", `"`, "", "'", "").Replace(line)
+			continue
+		} else {
+			open = line
+		}
+		if strings.Count(open, "[") > strings.Count(open, "]") && len(open) < 4096 {
+			continue // a list over several lines
+		}
+		key, value, ok := strings.Cut(open, "=")
+		open = ""
+		if !ok || len(into) >= mostFlat {
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimSpace(section)+"."+strings.Trim(strings.TrimSpace(key), `"'`), ".")
+		into[name] = n.value(name, strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSpace(value)))
+	}
+}

@@ -1,0 +1,99 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// IPSetHosts is overlay.IPSetHosts with what answers it.
+var IPSetHosts = overlay.IPSetHosts.By(ipsetHosts)
+
+// hostSets are the sets of peers, and the tunnel whose packets they are for.
+var hostSets = []struct {
+	name   string
+	family int
+	device string
+}{
+	{"cali40all-hosts-net", 4, "tunl0"},
+	{"cali40all-vxlan-net", 4, "vxlan.calico"},
+	{"cali60all-vxlan-net", 6, "vxlan-v6.calico"},
+}
+
+func ipsetHosts(_ context.Context, p *probe.Pass) {
+	silent := true
+	for _, set := range hostSets {
+		e := node.Encapsulations[slices.IndexFunc(node.Encapsulations,
+			func(e node.Encapsulation) bool { return e.Device == set.device })]
+		if mode, err := e.Use(p); mode == "" && err == nil {
+			continue // a set from other days may be left, and nobody keeps it
+		}
+		_, others := e.Ends(p)
+		members, err := hostSet(set.family, set.name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			p.Report(node.Unseen(err).On(set.name))
+		case len(others) == 0:
+			p.Report(node.Gap(p, probe.KindTunnel, "no other node has an end of this tunnel").On(set.name))
+		default:
+			p.Report(judgeMembers(set.name, others, members).On(set.name))
+		}
+		silent = false
+	}
+	if silent {
+		p.Report(node.Gap(p, probe.KindPool, "no pool uses a tunnel, or Felix keeps no set of peers here"))
+	}
+}
+
+// hostSet reads a set where Felix keeps it. After a change of mode a dead copy may
+// be left in the other place, and which is which does not show: a peer must be
+// in neither to be called absent.
+func hostSet(family int, name string) ([]kernel.Span, error) {
+	inNFT, err := kernel.NFTSet(family, "calico", name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	inSet, err2 := kernel.IPSet(name)
+	if err2 != nil && !errors.Is(err2, fs.ErrNotExist) {
+		return nil, err2
+	}
+	if err != nil && err2 != nil {
+		return nil, err
+	}
+	return append(inNFT, inSet...), nil
+}
+
+func judgeMembers(set string, others []probe.Target, members []kernel.Span) probe.Result {
+	total := 0
+	var absent []string
+	for _, t := range others {
+		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
+		if err != nil {
+			continue
+		}
+		total++
+		if !slices.ContainsFunc(members,
+			func(s kernel.Span) bool { return s.First.Compare(outer) <= 0 && outer.Compare(s.Last) <= 0 }) {
+			absent = append(absent, fmt.Sprintf("%s %s", cmp.Or(t.Node, t.Name), outer))
+		}
+	}
+	r := probe.Found(probe.OK, "all %d other nodes are in %s", total, set)
+	switch {
+	case total == 0:
+		r = probe.Found(probe.Skip, "no other node has a registered address")
+	case len(absent) > 0:
+		r = probe.Found(probe.Fail, "tunnelled packets from %s are dropped here: not in %s", node.Some(absent), set)
+	}
+	return r.With(overlay.FactSet, set).With(FactVTEPs, total).With(overlay.FactAbsent, node.First(absent))
+}

@@ -1,0 +1,253 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// OverlayTunnels is overlay.OverlayTunnels with what answers it.
+var OverlayTunnels = overlay.OverlayTunnels.By(overlayTunnels)
+
+// Facts of overlay-tunnels.
+const (
+	FactVNI   probe.Fact = "vni"   // of the VXLAN device
+	FactLocal probe.Fact = "local" // the address its packets leave from, "" when it has none set
+
+	FactVTEPs probe.Fact = "vteps" // count of other nodes at the tunnel
+)
+
+// forwarding is what a VXLAN device knows about the other ends.
+type forwarding struct {
+	fdb  map[string][]netip.Addr // MAC -> where packets to it are sent
+	macs map[netip.Addr]string   // tunnel address -> MAC
+}
+
+// vteps reads what a VXLAN device of a family knows about the other ends.
+func vteps(d kernel.Link, family int) (forwarding, error) {
+	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
+	known, sentTo, err := kernel.NeighboursOn(d, family)
+	if err != nil {
+		return f, err
+	}
+	for _, n := range sentTo {
+		f.fdb[n.MAC] = append(f.fdb[n.MAC], n.Addr)
+	}
+	for _, n := range known {
+		if n.MAC != "" && n.State != "failed" && n.State != "incomplete" {
+			f.macs[n.Addr] = n.MAC
+		}
+	}
+	return f, nil
+}
+
+func overlayTunnels(ctx context.Context, p *probe.Pass) {
+	all, err := kernel.Links()
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	silent := true
+	say := func(r probe.Result) { silent = false; p.Report(node.HeldTunnel(ctx, p, r)) }
+	for _, e := range node.Encapsulations {
+		i := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == e.Device })
+		var d *kernel.Link
+		if i >= 0 {
+			d = &all[i]
+		}
+		mode, err := e.Use(p)
+		own, others := e.Ends(p)
+		switch {
+		case mode == "" && err == nil:
+			// The kernel makes a tunl0 of its own, down and without an address; the eBPF data
+			// plane uses VXLAN whatever the pools say.
+			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
+				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s",
+					d.Name, d.Addrs[0].Addr(), e.Name).On(e.Device))
+			}
+		case err != nil && own == nil && d == nil:
+		case err != nil && own == nil:
+			say(node.Unseen(fmt.Errorf("%s exists, but its intended configuration is not known: %w", e.Device, err)).
+				On(e.Device))
+		case own == nil && p.Gaps[probe.KindTunnel] != "":
+			say(node.Gap(p, probe.KindTunnel, "").On(e.Device))
+		case own == nil && e.Name == "WireGuard" && d != nil && d.Up && node.FelixSetting(p, "wireguardHostEncryptionEnabled") != "true":
+			say(probe.Found(probe.Warn, "%s is on and %s is up, but Calico has no address for this node's end: pods' packets to other nodes go unencrypted, or nowhere",
+				e.Name, e.Device).On(e.Device).With(probe.FactFaults, []string{"address"}))
+		case own == nil:
+			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.Name,
+				mode, e.Device).On(e.Device))
+		case d == nil && e.Device == "vxlan-v6.calico" && node.EBPF(p, all):
+			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families",
+				e.Device).On(e.Device))
+		default:
+			set := node.SettingsOf(p, e)
+			say(withOffload(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.Device))
+			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
+				f, err := vteps(*d, e.Family)
+				if err != nil {
+					say(node.Unseen(err).On(e.Device + " peers"))
+					continue
+				}
+				say(judgeVTEPs(others, f).On(e.Device + " peers"))
+			}
+		}
+	}
+	if silent {
+		p.Report(node.Gap(p, probe.KindPool, "no pool of Calico's uses a tunnel, and WireGuard is off"))
+	}
+}
+
+// withOffload adds who fills in the checksums of what a VXLAN device sends, where the kernel says so.
+func withOffload(r probe.Result, d *kernel.Link) probe.Result {
+	if d == nil || d.VXLAN == nil {
+		return r
+	}
+	later, err := kernel.OffloadsChecksums(d.Name)
+	if err != nil {
+		return r
+	}
+	return r.With(overlay.FactSumsLater, later)
+}
+
+// inTheWay names the device of another CNI that keeps Calico's from being made, or from being up: the
+// kernel makes no second one with the same VNI and port, and none beside one that takes every VNI of a port.
+func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
+	if r.Status != probe.Fail || e.Name != "VXLAN" {
+		return r
+	}
+	vni, port := cmp.Or(set.Vni, node.VXLANVNI), cmp.Or(set.Port, node.VXLANPort)
+	for _, d := range all {
+		if v := d.VXLAN; v != nil && !strings.HasSuffix(d.Name, ".calico") && v.Port == port && (v.External || v.VNI == vni) {
+			what := fmt.Sprintf("has the same VNI %d and UDP port %d", vni, port)
+			if v.External {
+				what = fmt.Sprintf("takes every VNI of UDP port %d", port)
+			}
+			r.Saw += fmt.Sprintf("; %s, which is not Calico's, %s", d.Name, what)
+			return r.With(overlay.FactForeign, d.Name)
+		}
+	}
+	return r
+}
+
+// judgeTunnel judges a device, nil when there is none, by its end in Calico's
+// datastore. IPIP and WireGuard are judged on what every interface has.
+func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Target, set node.TunnelSettings) probe.Result {
+	if d == nil {
+		return probe.Found(probe.Fail,
+			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",
+			e.Device, e.Name, mode, own.Addr).With(probe.FactFaults, []string{"missing"})
+	}
+	faults, wrong := []string{}, []string{}
+	bad := func(fault, format string, args ...any) {
+		faults = append(faults, fault)
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	}
+	if !d.Up {
+		bad("down", "it is down")
+	}
+	if !slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
+		bad("address", "it has %s, but Calico registered %s for it", addresses(d, e.Family), own.Addr)
+	}
+	saw := []string{fmt.Sprintf("%s is up with %s", e.Device, own.Addr), fmt.Sprintf("MTU %d", d.MTU)}
+	local := ""
+	if v := d.VXLAN; v != nil {
+		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
+		if v.External {
+			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.Port))
+		} else {
+			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.VNI, v.Port))
+			if set.Vni != 0 && v.VNI != set.Vni {
+				bad("vni", "its VNI is %d, not %d", v.VNI, set.Vni)
+			}
+		}
+		if set.Port != 0 && v.Port != set.Port {
+			bad("port", "its UDP port is %d, not %d", v.Port, set.Port)
+		}
+		if v.Local.IsValid() && !v.Local.IsUnspecified() {
+			local = v.Local.String()
+			saw = append(saw, "from "+local)
+			if outer.IsValid() && v.Local != outer {
+				bad("local", "it sends from %s, but Calico registered %s for this node", v.Local, outer)
+			}
+		}
+		if mac := own.Attrs[probe.AttrMAC]; mac != "" && !strings.EqualFold(mac, d.MAC) {
+			bad("mac", "its MAC is %s, but the other nodes use %s", d.MAC, mac)
+		}
+	}
+	if e.Name == "WireGuard" {
+		saw = append(saw, "its peers not checked")
+	}
+	r := probe.Found(probe.OK, "%s", strings.Join(saw, ", "))
+	switch {
+	case len(wrong) > 0:
+		r = probe.Found(probe.Fail, "%s: %s", e.Device, strings.Join(wrong, "; "))
+	case set.MTU != 0 && d.MTU != set.MTU:
+		faults = append(faults, "mtu")
+		r = probe.Found(probe.Warn, "the MTU of %s is %d, and %s is set to %d", e.Device, d.MTU, e.MTU, set.MTU)
+	}
+	r = r.With(probe.FactFaults, faults).With(probe.FactMTU, d.MTU)
+	if d.VXLAN != nil {
+		r = r.With(FactVNI, d.VXLAN.VNI).With(probe.FactPort, d.VXLAN.Port).With(FactLocal, local)
+	}
+	return r
+}
+
+// addresses names what an interface has of one family, without what the kernel
+// gives every interface.
+func addresses(d *kernel.Link, f int) string {
+	var out []string
+	for _, a := range d.Addrs {
+		if node.Family(a.Addr()) == f && !a.Addr().IsLinkLocalUnicast() {
+			out = append(out, a.Addr().String())
+		}
+	}
+	if len(out) == 0 {
+		return "no address"
+	}
+	return strings.Join(out, ", ")
+}
+
+// judgeVTEPs compares a VXLAN device's tables with the other nodes' ends.
+func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
+	total := 0
+	var cut []string
+	for _, t := range others {
+		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
+		if err != nil {
+			continue // Felix writes nothing for such a node either
+		}
+		total++
+		name := fmt.Sprintf("%s %s", t.Name, outer)
+		mac, registered := f.macs[t.Addr], t.Attrs[probe.AttrMAC]
+		switch leads := f.fdb[mac]; {
+		case mac == "":
+			cut = append(cut, fmt.Sprintf("%s has no neighbour entry for its tunnel address %s", name, t.Addr))
+		case registered != "" && !strings.EqualFold(mac, registered):
+			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac,
+				registered))
+		case len(leads) == 0:
+			cut = append(cut, fmt.Sprintf("%s has no forwarding entry for its MAC %s", name, mac))
+		case !slices.Contains(leads, outer):
+			cut = append(cut, fmt.Sprintf("%s: packets to its MAC %s are sent to %s", name, mac, leads[0]))
+		}
+	}
+	r := probe.Found(probe.OK, "all %d other nodes have a neighbour entry and a forwarding entry that leads to them",
+		total)
+	switch {
+	case total == 0:
+		r = probe.Found(probe.Skip, "no other node has a tunnel address and an address of its own")
+	case len(cut) > 0:
+		r = probe.Found(probe.Fail, "%d of %d other nodes are not reached through the tunnel: %s", len(cut), total,
+			node.Some(cut))
+	}
+	return r.With(FactVTEPs, total).With(overlay.FactCutOff, node.First(cut))
+}

@@ -1,0 +1,129 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// PodGateway is pod.PodGateway with what answers it.
+var PodGateway = pod.PodGateway.By(podGateway)
+
+// Facts of pod-gateway.
+const (
+	FactLooked probe.Fact = "interface_n" // count of those that were looked at
+	FactOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
+)
+
+// linkSetting is a setting of one interface, and what does not work where it is wrong.
+type linkSetting struct {
+	family int
+	name   string
+	wanted int
+	either bool // that of "all" makes up for it
+	pods   bool // of pods' interfaces, else of those by which packets come to the node
+	means  string
+}
+
+var linkSettings = []linkSetting{
+	{4, "proxy_arp", 1, true, true, "the node does not answer their pods at the gateway 169.254.1.1"},
+	{4, "forwarding", 1, false, true, "what comes from their pods is not forwarded"},
+	{4, "forwarding", 1, false, false, "what comes in by it for pods is not forwarded"},
+	{6, "disable_ipv6", 0, false, true, "their pods have no gateway for IPv6"},
+	{6, "disable_ipv6", 0, false, false, "no IPv6 packet comes in or goes out by it"},
+}
+
+func podGateway(ctx context.Context, p *probe.Pass) {
+	all, err := kernel.Links()
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	var pods, ways []string
+	for _, d := range all {
+		tunnel := slices.ContainsFunc(node.Encapsulations,
+			func(e node.Encapsulation) bool { return e.Device == d.Name && e.Family == 4 })
+		switch {
+		case node.IsPods(d) && d.Up && d.Carrier:
+			pods = append(pods, d.Name)
+		case d.Up && (tunnel || d.Name == node.UplinkName(p)):
+			ways = append(ways, d.Name)
+		}
+	}
+	if len(pods) == 0 {
+		p.Report(probe.Found(probe.Skip, "no interface of a pod (cali*) is up here"))
+		return
+	}
+	six := slices.ContainsFunc(p.Of(probe.KindSelf), func(t probe.Target) bool { return node.Family(t.Addr) == 6 })
+	look := func() []probe.Result { return linksSet(p.Host, pods, ways, six) }
+	found := look()
+	if slices.ContainsFunc(found, func(r probe.Result) bool { return r.Status == probe.Fail }) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+			found = look()
+		}
+	}
+	for _, r := range found {
+		p.Report(r)
+	}
+}
+
+// linksSet reads each setting of the interfaces of pods, and of those by which packets for them come.
+func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
+	var out []probe.Result
+	forwards, err := kernel.Sysctl(h, "net/ipv4/ip_forward")
+	for _, s := range linkSettings {
+		names := ways
+		if s.pods {
+			names = pods
+		}
+		if s.family == 6 && !six || s.name == "forwarding" && (err != nil || forwards == 0) {
+			continue
+		}
+		if r, is := wronglySet(h, s, names); is {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 {
+		r := probe.Found(probe.OK, "%d interfaces of pods are set as Felix sets them", len(pods))
+		if _, err := kernel.Sysctl(h, "net/ipv4/conf/"+pods[0]+"/proxy_arp"); err != nil {
+			r = node.Unseen(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// wronglySet is the answer about one setting; false where no interface has it wrong.
+func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
+	of := func(name string) string { return fmt.Sprintf("net/ipv%d/conf/%s/%s", s.family, name, s.name) }
+	if value, err := kernel.Sysctl(h, of("all")); s.either && err == nil && value == s.wanted {
+		return probe.Result{}, false
+	}
+	var wrong []string
+	for _, name := range names {
+		if value, err := kernel.Sysctl(h, of(name)); err == nil && value != s.wanted {
+			wrong = append(wrong, name)
+		}
+	}
+	if len(wrong) == 0 {
+		return probe.Result{}, false
+	}
+	slices.Sort(wrong)
+	about := strings.Join(names, ", ")
+	if s.pods {
+		about = "cali*"
+	}
+	return probe.Found(probe.Fail, "%s is %d on %d of %d interfaces (%s): %s", s.name, 1-s.wanted, len(wrong), len(names),
+		node.Some(wrong), s.means).On(fmt.Sprintf("%s of %s", s.name, about)).
+		With(probe.FactSysctl, of(wrong[0])).With(pod.FactSetting, s.name).With(pod.FactWanted, s.wanted).With(probe.FactFamily, s.family).
+		With(pod.FactWrongOn, node.First(wrong)).With(FactLooked, len(names)).With(FactOfPods, s.pods), true
+}

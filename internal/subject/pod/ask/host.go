@@ -1,0 +1,63 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// settingToHost is Felix' setting, and kubeletAPI the port of the kubelet's own API.
+const (
+	settingToHost = "defaultEndpointToHostAction"
+	kubeletAPI    = 10250
+)
+
+// ownNode asks the kubelet of the node that the pod is on, as a program in the host's network is asked.
+func ownNode(ctx context.Context, p *probe.Pass) {
+	if p.From == "" {
+		return
+	}
+	k, _ := node.ReadKubelet(p.Host)
+	node.Each(p.Of(probe.KindSelf), func(t probe.Target) {
+		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(k.Port, kubeletAPI)))
+		c := reach.Connect(ctx, to)
+		p.Report(fromPod(p, podAnswers(c.Result(ctx), c, false)).On(pod.RoleOwnNode+" "+to.String()).
+			With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort, int(to.Port())).With(probe.FactRole, pod.RoleOwnNode))
+	})
+}
+
+// fromPod judges what came of it. A node may keep its pods out for good reasons, so alone it is no finding:
+// it is one where Felix is set to, and no policy holds for the pod.
+func fromPod(p *probe.Pass, r probe.Result) probe.Result {
+	if r.Status != probe.Fail {
+		return r
+	}
+	r.Status = probe.Info
+	held := slices.ContainsFunc(p.Of(probe.KindLocal), func(t probe.Target) bool {
+		return t.Name == p.From && (t.Attrs[probe.AttrPolicy] != "" || t.Attrs[probe.AttrUnread] != "")
+	})
+	felix := p.Of(probe.KindFelix)
+	reason := r.Facts.Str(probe.FactReason)
+	if held || len(felix) == 0 || p.Gaps[probe.KindFelix] != "" || reason != "timeout" && reason != "rejected" {
+		return r
+	}
+	switch set := felix[0].Attrs[settingToHost]; strings.ToLower(set) {
+	case "":
+		r.Saw += "; Felix drops what pods send to their own node unless " + settingToHost + " is set, and it is not"
+		r = r.With(pod.FactToHost, "drop")
+	case "drop", "reject":
+		r.Saw += "; Felix is set to that: " + settingToHost + " is " + probe.Quoted(set)
+		r = r.With(pod.FactToHost, strings.ToLower(set))
+	default:
+		return r
+	}
+	r.Status = probe.Warn
+	return r
+}

@@ -1,0 +1,25 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// PodMTU is pod.PodMTU with what answers it.
+var PodMTU = pod.PodMTU.By(podMTUs)
+
+func podMTUs(ctx context.Context, p *probe.Pass) {
+	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod)))
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, probe.KindPod, "no running workload pod on another node is known"))
+		return
+	}
+	node.Each(targets, func(t probe.Target) {
+		r := reach.PathMTU(ctx, t.Addr)
+		p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node))
+	})
+}

@@ -1,0 +1,16 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// PodPing is pod.PodPing with what answers it.
+var PodPing = pod.PodPing.By(func(ctx context.Context, p *probe.Pass) {
+	reach.Ping(ctx, p, node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
+		"no other running workload pod is known")
+})

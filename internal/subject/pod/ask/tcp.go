@@ -1,0 +1,56 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// PodTCP is pod.PodTCP with what answers it.
+var PodTCP = pod.PodTCP.By(podTCP)
+
+// unusedPort is TCP port multiplexing (RFC 1078), which nobody serves.
+const unusedPort = 1
+
+func podTCP(ctx context.Context, p *probe.Pass) {
+	node.Each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(ask func(context.Context, *probe.Pass)) {
+		ask(ctx, p)
+	})
+}
+
+func otherPods(ctx context.Context, p *probe.Pass) {
+	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal)))
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, probe.KindPod, "no other running workload pod is known"))
+		return
+	}
+	node.Each(targets, func(t probe.Target) {
+		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(t.Port, unusedPort)))
+		c := reach.Connect(ctx, to)
+		r := podAnswers(c.Result(ctx), c, t.Port != 0)
+		p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node).
+			With(probe.FactPort, int(to.Port())).With(pod.FactDeclared, t.Port != 0))
+	})
+}
+
+// podAnswers takes a refusal for what it is to a path: an answer.
+func podAnswers(r probe.Result, c reach.Connection, declared bool) probe.Result {
+	if r.Status != probe.Fail || c.Reason() != "refused" {
+		return r
+	}
+	r.Status = probe.OK
+	r.Saw = fmt.Sprintf("reachable in %v (reset from unused port %d)", c.Took.Round(10*time.Microsecond), c.To.Port())
+	if declared {
+		r.Status = probe.Info
+		r.Saw = fmt.Sprintf("reachable in %v, but nothing listens on its port %d", c.Took.Round(10*time.Microsecond),
+			c.To.Port())
+	}
+	return r
+}

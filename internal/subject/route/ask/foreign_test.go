@@ -1,0 +1,137 @@
+package ask
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	nodepkg "github.com/calico-probe/calico-probe/probe/node"
+)
+
+// TestOwnedBy finds another node's address on this one, and no pod's.
+func TestOwnedBy(t *testing.T) {
+	t.Parallel()
+	links := []kernel.Link{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}}}
+	at := func(kind, addr string) probe.Target { return probe.Target{Kind: kind, Addr: netip.MustParseAddr(addr)} }
+	for want, target := range map[string]probe.Target{"eth0": at(probe.KindNode, "10.0.0.2"),
+		"": at(probe.KindNode, "10.0.0.3")} {
+		if got := ownedBy(links, target); got != want {
+			t.Errorf("%v: %q", target, got)
+		}
+	}
+	if got := ownedBy(links, at(probe.KindPod, "10.0.0.2")); got != "" {
+		t.Errorf("a pod: %q", got)
+	}
+}
+
+// TestDiverted wants the rule named that sends packets another way, by the kernel's own answers.
+func TestDiverted(t *testing.T) {
+	t.Parallel()
+	own := netip.MustParseAddr("10.88.0.11")
+	pod := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}
+	rules := []kernel.Rule{{Priority: 30400, Table: 30400, From: netip.PrefixFrom(own, 32)}}
+	gateway := netip.MustParseAddr("10.88.0.1")
+	for name, c := range map[string]struct {
+		with nodepkg.Leads
+		want probe.Status
+		saw  string
+	}{
+		"recorded":                {nodepkg.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"near: the same way":      {nodepkg.Leads{Device: "cali1", Gateway: netip.Addr{}, Table: 30400, Calicos: true}, probe.OK, "none of which"},
+		"near: by the main table": {nodepkg.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain, Calicos: false}, probe.OK, "none of which"},
+	} {
+		// The rule catches the second of the node's addresses.
+		node := []probe.Target{{Addr: own.Next()}, {Addr: own}}
+		ask := func(_, from netip.Addr, _ string) (nodepkg.Leads, bool) {
+			if from == own {
+				return c.with, true
+			}
+			return nodepkg.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
+		}
+		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, asker{ask, noWay})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestDivertedByACloud has rules of a cloud's CNI, which sends its own pods by them: Calico makes no routes there.
+func TestDivertedByACloud(t *testing.T) {
+	t.Parallel()
+	own := netip.MustParseAddr("10.0.0.1")
+	node, pods := []probe.Target{{Addr: own}}, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}}
+	rules := []kernel.Rule{{Priority: 1536, Table: 2}}
+	ask := func(_, from netip.Addr, _ string) (nodepkg.Leads, bool) {
+		if from.IsValid() {
+			return nodepkg.Leads{Device: "eth1", Table: 2}, true
+		}
+		return nodepkg.Leads{Device: "eth0", Table: kernel.TableMain}, true
+	}
+	if got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, noWay}); err != nil || got.Status != probe.OK {
+		t.Error(got, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	pods[0].Kind = probe.KindLocal
+	always := func(netip.Addr, netip.Addr, string) (nodepkg.Leads, bool) {
+		return nodepkg.Leads{Device: "cali1", Calicos: true}, true
+	}
+	if _, err := divertedBy(ended, rules, node, pods, asker{always, noWay}); err == nil {
+		t.Error("what was not asked is called fine")
+	}
+}
+
+// noWay is a main table without a route of Calico's.
+func noWay(netip.Addr) (nodepkg.Leads, bool) { return nodepkg.Leads{}, false }
+
+// TestClosest wants no way told by the blackhole of the node's own block.
+func TestClosest(t *testing.T) {
+	t.Parallel()
+	routes := []kernel.Route{
+		{To: netip.MustParsePrefix("10.244.1.0/26"), Hops: []kernel.Hop{{}}},
+		{To: netip.MustParsePrefix("10.244.1.3/32"), Hops: []kernel.Hop{{Device: "cali1"}}},
+		{To: netip.MustParsePrefix("10.244.0.0/16"), Hops: []kernel.Hop{{Device: "eth0"}}},
+	}
+	for addr, want := range map[string]string{
+		"10.244.1.3": "cali1", "10.244.1.4": "", "10.244.2.1": "eth0", "10.1.1.1": "",
+	} {
+		if got, ok := closest(routes, netip.MustParseAddr(addr)); got.Device != want || ok != (want != "") {
+			t.Errorf("%s: %+v %v", addr, got, ok)
+		}
+	}
+}
+
+// TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
+func TestDivertedWhoeverSends(t *testing.T) {
+	t.Parallel()
+	node := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
+	pods := []probe.Target{{Kind: probe.KindPod, Name: "default/w", Addr: netip.MustParseAddr("10.244.2.1")}}
+	rules := []kernel.Rule{{Priority: 5270, Table: 52}}
+	ask := func(netip.Addr, netip.Addr, string) (nodepkg.Leads, bool) {
+		return nodepkg.Leads{Device: "tailscale0", Table: 52}, true
+	}
+	calicos := func(netip.Addr) (nodepkg.Leads, bool) {
+		return nodepkg.Leads{Device: "eth0", Gateway: netip.MustParseAddr("10.88.0.12"), Table: kernel.TableMain, Calicos: true}, true
+	}
+	for name, c := range map[string]struct {
+		calicos func(netip.Addr) (nodepkg.Leads, bool)
+		want    probe.Status
+		saw     string
+	}{
+		"recorded": {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"recorded: no route now": {func(netip.Addr) (nodepkg.Leads, bool) { return nodepkg.Leads{}, true }, probe.Fail,
+			"for the rule \"5270: from all lookup 52\", and Calico, of whose blocks the address is, has no route to it now"},
+		"near: no route of Calico": {noWay, probe.OK, "none of which"},
+	} {
+		got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, c.calicos})
+		if err != nil || got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
+			t.Errorf("%s: %v %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+//go:build e2e
+
+package ask
+
+import (
+	"net"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealUntracked has NodeLocal DNSCache's rules and its interface left over: nothing listens there any more.
+func TestRealUntracked(t *testing.T) {
+	if !nstest.Enter(t, `ip link set lo up
+ip link add nodelocaldns type veth peer name other
+ip addr add 10.96.0.10/32 dev nodelocaldns
+ip link set nodelocaldns up
+iptables-nft -t raw -A PREROUTING -d 10.96.0.10 -p udp --dport 53 -j NOTRACK
+`) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	dns := checktest.At(probe.KindDNS, "service", "10.96.0.10")
+	dns.Port = 53
+	checktest.Want(t, checktest.Run(t, Untracked, h, dns), "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack", probe.Fail,
+		"which nodelocaldns of this node has, and where nothing listens")
+	l, err := net.Listen("tcp", "10.96.0.10:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	checktest.Want(t, checktest.Run(t, Untracked, h, dns), "", probe.OK, "no rule of others")
+}

@@ -1,0 +1,219 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// RouteRules is route.RouteRules with what answers it.
+var RouteRules = route.RouteRules.By(routeRules)
+
+// What is asked for at most: ways, and routes of Calico's.
+const (
+	mostAsked  = 40
+	mostRoutes = 10000
+)
+
+func routeRules(ctx context.Context, p *probe.Pass) {
+	said := saidMainless(p)
+	asked := len(said) > 0
+	for _, f := range []int{4, 6} {
+		targets := node.SplitByFamily(node.Unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
+		own := node.SplitByFamily(p.Of(probe.KindSelf))[f]
+		if len(targets) == 0 || len(own) == 0 {
+			continue
+		}
+		asked = true
+		if said[f] {
+			continue
+		}
+		rules, err := kernel.Rules(f)
+		if err != nil {
+			p.Report(node.Unseen(err).On(node.FamilyText(f)))
+			continue
+		}
+		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
+		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
+		if len(rules) > 0 {
+			ways := asker{node.LookupFrom, calicosWays(f, p.Of(probe.KindBlock))}
+			if r, err = divertedBy(ctx, rules, own, targets, ways); err != nil {
+				r = probe.Failed(err)
+			}
+		}
+		p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(probe.FactRules, len(rules)))
+	}
+	if !asked {
+		p.Report(node.Gap(p, probe.KindPod, "no workload pod is known"))
+	}
+}
+
+// saidMainless reports the families, 4 or 6, of which no rule leads to the main table, and whose packets do not take
+// its routes: IPv6 takes them without a rule as long as nobody has made rules of their own.
+func saidMainless(p *probe.Pass) map[int]bool {
+	said := map[int]bool{}
+	for _, f := range []int{4, 6} {
+		rules, err := kernel.Rules(f)
+		if err != nil || !mainless(rules) { // an error is told where somebody is asked about
+			continue
+		}
+		routes, err := kernel.Routes(f, kernel.TableMain, mostAsked, func(r kernel.Route) bool {
+			return r.Type == 0 && len(r.Hops) > 0 && r.Hops[0].Device != "" && r.Hops[0].Device != "lo"
+		})
+		switch {
+		case len(routes) == 0 && err != nil:
+			p.Report(node.Unseen(err).On(node.FamilyText(f)))
+		case !unrouted(routes):
+			continue
+		default:
+			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
+				"rule (32766: from all lookup main) is gone, and no route of that table is taken by %s", node.FamilyText(f))
+			p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(route.FactMainless, true).With(probe.FactRules, len(rules)))
+		}
+		said[f] = true
+	}
+	return said
+}
+
+// unrouted tells whether the kernel says that it has no way for a packet that one of some routes is for. The node's own
+// addresses are in another table, and tell nothing; nor does a question that failed.
+func unrouted(routes []kernel.Route) bool {
+	for _, r := range routes {
+		to := r.To.Addr()
+		if gateway := r.Hops[0].Gateway; r.To.Bits() == 0 && gateway.IsValid() {
+			to = gateway
+		} else if r.To.Bits() < to.BitLen() {
+			to = to.Next()
+		}
+		found, _, err := kernel.RouteOf(kernel.Packet{To: to})
+		switch {
+		case errors.Is(err, syscall.ENETUNREACH):
+			return true
+		case err == nil && found.Type != kernel.Local:
+			return false
+		}
+	}
+	return false
+}
+
+// mainless tells whether no rule leads every packet to the whole main table.
+func mainless(rules []kernel.Rule) bool {
+	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
+		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" &&
+			r.Out == "" && !r.Partly
+	})
+}
+
+// sender is who sends a packet: a local pod, by its interface, or the node itself.
+type sender struct {
+	addr netip.Addr
+	in   string
+	name string
+}
+
+// asker tells the ways of packets.
+type asker struct {
+	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be nothing
+	calicos func(to netip.Addr) (node.Leads, bool)                  // by Calico's route in the main table, where it has one
+}
+
+// calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table; where it has none
+// to an address of one of its own blocks, as when its BGP is down, the way has no device.
+func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
+	// A table that cannot be read has no route of Calico's: then nothing is claimed.
+	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
+		made := kernel.ProtocolName(r.Proto)
+		return made == "bird" || made == "felix"
+	})
+	return func(to netip.Addr) (node.Leads, bool) {
+		if way, has := closest(all, to); has {
+			return way, true
+		}
+		return node.Leads{}, slices.ContainsFunc(blocks, func(b probe.Target) bool {
+			block, err := netip.ParsePrefix(b.Name)
+			return err == nil && b.Attrs[probe.AttrOwn] == "" && block.Contains(to)
+		})
+	}
+}
+
+// closest is the way of the route with the longest prefix, where it leads to an interface: the blackhole of the
+// node's own block leads nowhere.
+func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
+	best := kernel.Route{}
+	for _, r := range all {
+		if r.To.Contains(to) && (!best.To.IsValid() || r.To.Bits() > best.To.Bits()) {
+			best = r
+		}
+	}
+	if len(best.Hops) == 0 || best.Hops[0].Device == "" {
+		return node.Leads{}, false
+	}
+	return node.Leads{Device: best.Hops[0].Device, Gateway: best.Hops[0].Gateway, Table: kernel.TableMain, Calicos: true}, true
+}
+
+// divertedBy finds the first packet that goes another way with its sender's address than without. What is
+// not asked because ctx ended is its error.
+func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask asker) (
+	probe.Result, error) {
+	var node, pods []sender
+	for _, t := range own {
+		node = append(node, sender{addr: t.Addr, name: "this node"})
+	}
+	for _, t := range targets {
+		if at, ok := ask.kernel(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < mostAsked {
+			pods = append(pods, sender{t.Addr, at.Device, t.Name})
+		}
+	}
+	for _, t := range targets[:min(len(targets), mostAsked)] {
+		plain, ok := ask.kernel(t.Addr, netip.Addr{}, "")
+		if i := ruleOf(rules, plain); ok && !plain.Calicos && i >= 0 {
+			if meant, has := ask.calicos(t.Addr); has {
+				return diverted(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
+			}
+		}
+		if !ok || !plain.Calicos { // a cloud's own CNI sends its pods by rules
+			continue
+		}
+		senders := node
+		if t.Kind == probe.KindPod {
+			senders = slices.Concat(node, pods)
+		}
+		for _, from := range senders {
+			if ctx.Err() != nil {
+				return probe.Result{}, context.Cause(ctx)
+			}
+			got, ok := ask.kernel(t.Addr, from.addr, from.in)
+			if !ok || got.Device == plain.Device && got.Gateway == plain.Gateway {
+				continue
+			}
+			if i := ruleOf(rules, got); i >= 0 {
+				whose := fmt.Sprintf("packets from %s (%s) to %s", from.name, from.addr, t)
+				return diverted(whose, got, plain, rules[i]), nil
+			}
+		}
+	}
+	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
+}
+
+// ruleOf is the rule that leads to the table of a way, -1 where none does.
+func ruleOf(rules []kernel.Rule, way node.Leads) int {
+	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
+}
+
+// diverted is the result about packets that a rule sends another way than is meant.
+func diverted(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
+	says := "; without it they would by " + meant.Text()
+	if meant.Device == "" {
+		says = ", and Calico, of whose blocks the address is, has no route to it now"
+	}
+	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
+		With(probe.FactInterface, got.Device)
+}

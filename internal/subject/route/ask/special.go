@@ -1,0 +1,213 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// RouteSpecial is route.RouteSpecial with what answers it.
+var RouteSpecial = route.RouteSpecial.By(routeSpecial)
+
+// gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
+var gatewayOfPods = netip.MustParseAddr("169.254.1.1")
+
+// mostSpecial bounds the routes of these types that are kept: a list of banned addresses may be long.
+const mostSpecial = 20000
+
+// wordFor are the kinds of target that packets go to from a node, and the word for each.
+var wordFor = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", probe.KindSession: "node",
+	probe.KindPod: "pod", probe.KindLocal: "pod", probe.KindService: "service", probe.KindDNS: "service",
+	probe.KindDatastore: "api", probe.KindTypha: "typha", probe.KindEncap: "node"}
+
+// misled are the targets that one route is about, or one rule.
+type misled struct {
+	route  kernel.Route
+	rule   *kernel.Rule // it drops packets itself; nil = the route does
+	family int
+	nodes  []string
+	hits   []string
+	kinds  []string
+	astray bool
+}
+
+func routeSpecial(_ context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindNode, probe.KindPeer, probe.KindDatastore, probe.KindPod, probe.KindLocal, probe.KindService,
+		probe.KindDNS, probe.KindTypha, probe.KindSession)
+	if len(p.Of(probe.KindLocal)) > 0 {
+		targets = append(targets, probe.Target{Kind: "gateway", Name: "the gateway of pods", Addr: gatewayOfPods})
+	}
+	targets = slices.DeleteFunc(node.Unique(targets), func(t probe.Target) bool { return !t.Addr.IsValid() })
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		return
+	}
+	links, err := kernel.Links()
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	var found []misled
+	for f, of := range node.SplitByFamily(targets) {
+		special, err := kernel.Routes(f, 0, mostSpecial, isSpecial)
+		if err != nil {
+			p.Report(node.Unseen(err).On(node.FamilyText(f)).With(probe.FactFamily, f))
+			continue
+		}
+		rules, err := kernel.Rules(f)
+		if err != nil {
+			p.Report(node.Unseen(err).On(node.FamilyText(f)).With(probe.FactFamily, f))
+		}
+		found = append(found, misledBy(special, rules, links, of[:min(len(of), 200)])...)
+	}
+	for _, m := range found {
+		p.Report(m.result())
+	}
+	if len(found) == 0 {
+		p.Report(probe.Found(probe.OK, "no route of others drops what is for %d nodes, pods and Services", len(targets)))
+	}
+}
+
+// isSpecial tells whether a route drops packets, and is neither the kernel's own nor one for a block.
+func isSpecial(r kernel.Route) bool {
+	made := kernel.ProtocolName(r.Proto)
+	return slices.Contains(dropping, r.TypeName()) && !slices.Contains([]string{"kernel", "bird", "felix"}, made)
+}
+
+var dropping = []string{"blackhole", "unreachable", "prohibit"}
+
+// misledBy asks the kernel for the way to each target, and finds the routes and rules that it goes wrong by.
+func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misled {
+	var out []misled
+	for _, t := range targets {
+		way, matched, err := kernel.RouteOf(kernel.Packet{To: t.Addr})
+		var by *kernel.Route
+		rule := rejecting(rules, t)
+		switch {
+		case rule != nil:
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
+			by = narrowest(special, t.Addr)
+		case err == nil && matched != nil && swallowsLocally(*matched):
+			by = matched
+		case err == nil && matched != nil && wordFor[t.Kind] == "node" && astray(links, t.Addr, way, *matched):
+			by = matched
+		}
+		var one misled
+		switch {
+		case by != nil:
+			one = misled{route: *by, family: node.Family(t.Addr), astray: err == nil && by.Type != kernel.Local}
+		case rule != nil:
+			one = misled{rule: rule, family: node.Family(t.Addr)}
+		default:
+			continue
+		}
+		i := slices.IndexFunc(out, func(m misled) bool { return m.name() == one.name() })
+		if i < 0 {
+			i, out = len(out), append(out, one)
+		}
+		out[i].hits = append(out[i].hits, t.String())
+		if kind := wordFor[t.Kind]; !slices.Contains(out[i].kinds, kind) {
+			out[i].kinds = append(out[i].kinds, kind)
+		}
+		if t.Node != "" && !slices.Contains(out[i].nodes, t.Node) {
+			out[i].nodes = append(out[i].nodes, t.Node)
+		}
+	}
+	return out
+}
+
+// name is the route or the rule, as 'ip' shows it.
+func (m misled) name() string {
+	if m.rule != nil {
+		return m.rule.String()
+	}
+	return m.route.String()
+}
+
+// rejecting is the rule that drops every packet of this node to a target, nil where none does. A table before it may
+// have a route, unless it is the one of the node's own addresses: then the kernel's answer counts.
+func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
+	protocol := 0
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // of others the protocol is not known
+		protocol = syscall.IPPROTO_TCP
+	}
+	for i, r := range rules {
+		switch {
+		case r.Rejects && r.TakesAll(t.Addr, protocol, t.Port):
+			return &rules[i]
+		case !r.Rejects && r.Table != kernel.TableLocal:
+			return nil
+		}
+	}
+	return nil
+}
+
+// narrowest is the route for the fewest addresses that matches one.
+func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
+	var out *kernel.Route
+	for i, r := range routes {
+		if r.To.Contains(a.Unmap()) && (out == nil || r.To.Bits() > out.To.Bits()) {
+			out = &routes[i]
+		}
+	}
+	return out
+}
+
+// swallowsLocally reports whether a route delivers a packet to this machine although no interface has its address:
+// the kernel makes the routes of its own addresses itself. Guest agents of clouds add such routes for alias ranges,
+// which may be a node's block of pods (cilium/cilium#36817).
+func swallowsLocally(r kernel.Route) bool {
+	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
+}
+
+// astray tells whether the way to a node on the link of one of this node's interfaces is by another interface or
+// through a gateway, for a route that neither the kernel nor a routing daemon made.
+func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
+	made := kernel.ProtocolName(matched.Proto)
+	if len(way.Hops) == 0 || way.Type == kernel.Local || made != "static" && made != "boot" {
+		return false
+	}
+	for _, l := range links {
+		for _, own := range l.Addrs {
+			if !l.Up || !own.Contains(to.Unmap()) || own.IsSingleIP() || matched.To.Bits() <= own.Bits() {
+				continue
+			}
+			return way.Hops[0].Gateway.IsValid() && way.Hops[0].Gateway != to || way.Hops[0].Device != l.Name
+		}
+	}
+	return false
+}
+
+func (m misled) result() probe.Result {
+	if m.rule != nil {
+		return probe.Found(probe.Fail, "the routing rule %q drops what is for %s", m.name(), node.Some(m.hits)).
+			On(fmt.Sprintf("rule %d", m.rule.Priority)).With(probe.FactRule, m.name()).With(route.FactPref, m.rule.Priority).
+			With(probe.FactFamily, m.family).With(route.FactMeant, node.First(m.hits)).With(route.FactTowards, m.kinds)
+	}
+	made := kernel.ProtocolName(m.route.Proto)
+	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, node.Some(m.hits))
+	if m.route.Type == kernel.Local {
+		r = probe.Found(probe.Fail, "the route %q (made by %s) delivers to this node itself what is for %s", m.route, made,
+			node.Some(m.hits))
+	}
+	if m.astray {
+		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, node.Some(m.hits))
+	}
+	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(route.FactRoute, m.route.String()).
+		With(route.FactRouteType, m.route.TypeName()).With(route.FactMatch, m.route.To.String()).With(route.FactRouteProto, made).
+		With(route.FactTable, m.route.Table).With(probe.FactFamily, m.family).
+		With(route.FactMeant, node.First(m.hits)).With(route.FactTowards, m.kinds)
+	if len(m.nodes) == 1 {
+		r = r.With(probe.FactNode, m.nodes[0])
+	}
+	return r
+}

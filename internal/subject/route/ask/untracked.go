@@ -1,0 +1,123 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// Untracked is route.Untracked with what answers it.
+var Untracked = route.Untracked.By(untracked)
+
+// addressed is where packets go that a rule may match.
+type addressed struct {
+	text   string
+	kind   string
+	to     netip.AddrPort
+	protos []int
+}
+
+func untracked(ctx context.Context, p *probe.Pass) {
+	rules, err := kernel.Untracked(p.Host)
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	links, err := kernel.Links()
+	if err != nil {
+		p.Report(node.Unseen(err))
+		return
+	}
+	var local []netip.Addr
+	for _, t := range p.Of(probe.KindLocal) {
+		local = append(local, t.Addr.Unmap())
+	}
+	found := untrackedFor(rules, addressedBy(ctx, p, links), local)
+	for _, r := range found {
+		p.Report(r)
+	}
+	if len(found) == 0 {
+		p.Report(probe.Found(probe.OK, "no rule of others keeps packets for Services or pods from being tracked"))
+	}
+}
+
+// addressedBy lists Services and pods, but for addresses that the node has itself and where somebody listens.
+func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addressed {
+	pods := map[netip.Addr]bool{}
+	var out []addressed
+	add := func(t probe.Target, kind string, protos ...int) {
+		if !t.Addr.IsValid() {
+			return
+		}
+		one := addressed{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
+		if i := slices.IndexFunc(links, func(l kernel.Link) bool { return l.Has(one.to.Addr()) }); i >= 0 {
+			if t.Kind != probe.KindDNS || !errors.Is(reach.Connect(ctx, one.to).Err, syscall.ECONNREFUSED) {
+				return
+			}
+			one.text += fmt.Sprintf(" (which %s of this node has, and where nothing listens)", links[i].Name)
+		}
+		out = append(out, one)
+	}
+	for _, t := range p.Of(probe.KindPod, probe.KindLocal) {
+		pods[t.Addr] = true
+		if t.Kind == probe.KindLocal {
+			add(t, "pod", node.ProtoTCP)
+		}
+	}
+	for _, t := range p.Of(probe.KindService) {
+		add(t, "service", node.ProtoTCP)
+	}
+	for _, t := range p.Of(probe.KindDNS) {
+		if t.Name == "service" && !pods[t.Addr] {
+			add(t, "service", node.ProtoUDP, node.ProtoTCP)
+		}
+	}
+	for _, t := range p.Of(probe.KindDatastore) {
+		if t.Name == "service" {
+			add(t, "service", node.ProtoTCP)
+		}
+	}
+	return out
+}
+
+// untrackedFor are the rules that match one of these, each once; local are the addresses of pods here.
+func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.Addr) []probe.Result {
+	var out []probe.Result
+	seen := map[string]bool{}
+	for _, r := range rules {
+		fromPods := !r.From.IsValid() || slices.ContainsFunc(local, r.From.Contains)
+		var hits, kinds []string
+		for _, t := range targets {
+			matches := slices.ContainsFunc(t.protos, func(proto int) bool { return r.Matches(t.to, proto) })
+			if matches && fromPods && r.FromPorts == [2]int{} {
+				hits = append(hits, t.text)
+				if !slices.Contains(kinds, t.kind) {
+					kinds = append(kinds, t.kind)
+				}
+			}
+		}
+		if len(hits) == 0 || seen[r.String()] {
+			continue
+		}
+		seen[r.String()] = true
+		one := probe.Found(probe.Warn, "packets for %s are not tracked: what policies let in is not let back out", node.Some(hits))
+		switch {
+		case r.Partly:
+			one = probe.Found(probe.Info, "packets for %s may be kept from being tracked, under more conditions", node.Some(hits))
+		case slices.Contains(kinds, "service"):
+			one = probe.Found(probe.Fail, "packets for %s are not tracked, so their address is never translated to a pod's", node.Some(hits))
+		}
+		out = append(out, one.On(r.String()).With(probe.FactRule, r.String()).With(route.FactMeant, node.First(hits)).
+			With(route.FactTowards, kinds).With(probe.FactChain, r.Chain).With(probe.FactRawTable, r.Table))
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/criconn"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// ContainerdHealth is runtime.ContainerdHealth with what answers it.
+var ContainerdHealth = runtime.ContainerdHealth.By(containerdHealth)
+
+// Facts of the runtime check.
+const (
+	FactRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
+	FactTasks    probe.Fact = "tasks"    // containers that run
+	FactRevision probe.Fact = "revision" // commit of containerd
+)
+
+// namespaceOf is containerd's namespace for what the kubelet starts: its own, or
+// docker's.
+func namespaceOf(runtime string) string {
+	if runtime == "docker" {
+		return "moby"
+	}
+	return "k8s.io"
+}
+
+func containerdHealth(ctx context.Context, p *probe.Pass) {
+	kind, known := node.RuntimeOf(p)
+	if known && kind != "containerd" && kind != "docker" {
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
+		return
+	}
+	socket, err := node.FindSocket(p.Host, node.ContainerdSockets(p))
+	if err != nil {
+		p.Report(node.NoSocketHere(err, kind, known))
+		return
+	}
+	// A first dial tells refused and denied apart before gRPC hides them.
+	if r, ok := reach.Dialable(ctx, p.Host, socket); !ok {
+		p.Report(r.On(socket).With(probe.FactSocket, socket))
+		return
+	}
+	conn, err := criconn.RuntimeConn(p.Host, socket)
+	if err != nil {
+		p.Report(probe.Failed(err).On(socket).With(probe.FactSocket, socket))
+		return
+	}
+	client, err := containerd.NewWithConn(conn)
+	if err != nil {
+		_ = conn.Close()
+		p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)).On(socket).With(probe.FactSocket, socket))
+		return
+	}
+	defer client.Close()
+	ctx = namespaces.WithNamespace(ctx, namespaceOf(kind))
+	with := func(ask func(context.Context, *containerd.Client) (probe.Result,
+		error)) func(context.Context) (probe.Result, error) {
+		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
+	}
+	questions := []node.Question{{Name: "version", Ask: with(askVersion)}, {Name: "health", Ask: with(askHealth)},
+		{Name: "tasks", Ask: func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
+	if kind != "docker" {
+		questions = append(questions, node.Question{Name: "cri-status", Ask: func(ctx context.Context) (probe.Result, error) {
+			r, err := askCRI(ctx, client)
+			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && node.BehindDocker(p.Host) {
+				r = probe.Found(probe.Skip,
+					"its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
+			}
+			if r.Facts.Str(probe.FactReason) == "unimplemented" && r.Status == probe.Fail {
+				r = withPluginError(ctx, client, r)
+			}
+			return r, err
+		}})
+	}
+	reach.AskEach(ctx, p, socket, "", questions)
+}
+
+// factPlugin is the plugin of containerd's that did not load.
+const factPlugin probe.Fact = "plugin"
+
+// withPluginError adds what containerd itself says of its CRI plugin, or of one that this needs: it keeps the
+// error of each plugin that it could not load.
+func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
+	a, err := c.IntrospectionService().Plugins(ctx)
+	if err != nil {
+		return r
+	}
+	there := false
+	for _, p := range a.GetPlugins() {
+		ofCRI := p.GetID() == "cri" || strings.HasPrefix(p.GetType(), "io.containerd.cri.")
+		there = there || ofCRI
+		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
+			r.Saw = fmt.Sprintf("its CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
+			return r.With(factPlugin, p.GetID())
+		}
+	}
+	if !there {
+		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration turns it off"
+		r = r.With(factPluginOff, true)
+	}
+	return r
+}
+
+// factPluginOff is true where containerd was told not to load its CRI plugin.
+const factPluginOff probe.Fact = "plugin_off"
+
+func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	return probe.Found(probe.OK, "containerd %s", v.Version).With(probe.FactVersion, v.Version).
+		With(FactRevision, v.Revision), nil
+}
+
+func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	a, err := c.HealthService().Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return probe.Result{}, err
+	}
+	if a.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		return probe.Found(probe.Fail, "its health service says %s", a.Status), nil
+	}
+	return probe.Found(probe.OK, "its health service says %s", a.Status), nil
+}
+
+func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	conn, ok := c.Conn().(grpc.ClientConnInterface)
+	if !ok {
+		return probe.Result{}, fmt.Errorf("containerd's client holds a %T, no gRPC connection", c.Conn())
+	}
+	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
+}
+
+// runtimeStatus asks for the two conditions the kubelet goes by.
+func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
+	a, err := client.Status(ctx, &cri.StatusRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return probe.Found(probe.Fail,
+			"its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").
+			With(probe.FactReason, "unimplemented"), nil
+	}
+	if err != nil {
+		return probe.Result{}, err
+	}
+	var bad, good, not []string
+	for _, cond := range a.GetStatus().GetConditions() {
+		switch {
+		case cond.Status:
+			good = append(good, cond.Type)
+		case cond.Type == cri.RuntimeReady, cond.Type == cri.NetworkReady:
+			not = append(not, cond.Type)
+			bad = append(bad, fmt.Sprintf("%s is false: %s %s", cond.Type, cond.Reason, cond.Message))
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(runtime.FactNotReady, not), nil
+	case len(good) == 0:
+		return probe.Found(probe.Unknown, "it answers without conditions"), nil
+	}
+	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
+}
+
+func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
+	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
+	if err == nil && over(ctx) {
+		err = context.DeadlineExceeded // then containerd leaves out whom it could not ask, and gives what is left
+	}
+	if err == nil {
+		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
+	}
+	// containerd asks each shim in turn, so one that is frozen holds up the list.
+	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {
+		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
+			len(frozen), node.Some(frozen)).
+			With(probe.FactReason, "timeout").With(runtime.FactShims, node.First(frozen)), nil
+	}
+	return probe.Result{}, err
+}
+
+// over tells whether a context's time is over, though its timer may not have told yet.
+func over(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(end)
+}
+
+// frozenShims names the shims that are stopped or wait for a device, by the pods
+// or containers they hold.
+func frozenShims(h *probe.Host) []string {
+	// containerd-shim-runc-v2
+	shims, err := node.ProcessesOf(h, node.OutsidePods, func(comm string) bool { return comm == "containerd-shim" })
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range shims {
+		if stat, err := p.Stat(); err == nil && strings.Contains("TtD", stat.State) {
+			out = append(out, fmt.Sprintf("%.13s (process %d, state %s)", node.FlagOf(p.Args, "-id"), p.PID, stat.State))
+		}
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package ask
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+)
+
+func TestDockerHealth(t *testing.T) {
+	t.Parallel()
+	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Skip, "no docker on this node")
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
+	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""}), asDocker), "", probe.Fail,
+		"though the kubelet uses docker")
+
+	h := checktest.Node(t, map[string]string{"run/x": ""})
+	l, err := net.Listen("unix", filepath.Join(h.Root, "run/docker.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/_ping", checktest.Says(200, "OK"))
+	mux.HandleFunc("/info", checktest.Says(200, "<html>not docker</html>"))
+	go func() { _ = http.Serve(l, mux) }() // until the listener is closed
+	defer l.Close()
+	checktest.Want(t, checktest.Run(t, DockerHealth, h), "", probe.Skip, "could start an inactive docker")
+	shim := filepath.Join(h.Root, "run/dockershim.sock")
+	if err := os.WriteFile(shim, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checktest.Want(t, checktest.Run(t, DockerHealth, h), "_ping", probe.OK, "OK")
+	if err := os.Remove(shim); err != nil {
+		t.Fatal(err)
+	}
+	got := checktest.Run(t, DockerHealth, h, asDocker)
+	checktest.Want(t, got, "_ping", probe.OK, "OK")
+	checktest.Want(t, got, "info", probe.Unknown, "reading dockerd's /info") // not understood is not good
+}

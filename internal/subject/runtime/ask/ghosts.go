@@ -1,0 +1,323 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	runtimefacts "github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/criconn"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// RuntimeGhosts is runtimefacts.RuntimeGhosts with what answers it.
+var RuntimeGhosts = runtimefacts.RuntimeGhosts.By(runtimeGhosts)
+
+// Facts of runtime-ghosts.
+const FactUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process
+
+const (
+	mostContainers = 500 // the kubelet's own limit is 110 pods
+	ghostPatience  = 2 * time.Second
+	ghostAsks      = 3
+)
+
+// claim is a container that the runtime calls running.
+type claim struct {
+	id, name string
+	pid      int
+}
+
+// claimant is a runtime that can be asked.
+type claimant interface {
+	running(context.Context) ([]claim, error) // without their processes
+	// of a container by its ID; 0 = it does not run, or that is not told
+	process(context.Context, string) (pid int, _ error)
+}
+
+func runtimeGhosts(ctx context.Context, p *probe.Pass) {
+	if !node.SeesProcesses(p.Host) {
+		p.Report(node.NoProcesses)
+		return
+	}
+	kind, known := node.RuntimeOf(p)
+	sockets := node.CRISockets(p)
+	if kind == "docker" {
+		sockets = []string{node.SocketDocker}
+	}
+	name, err := node.FindSocket(p.Host, sockets)
+	if err != nil {
+		p.Report(asUnknown(node.NoSocketHere(err, kind, known)))
+		return
+	}
+	var runtime claimant = dockerd{p.Host}
+	if kind != "docker" {
+		client, hangUp, err := criconn.CRIAt(p.Host, name)
+		if err != nil {
+			p.Report(probe.Failed(err))
+			return
+		}
+		defer hangUp()
+		runtime = criRuntime{client}
+	}
+	p.Report(ghosts(ctx, p.Host, runtime).With(probe.FactSocket, name))
+}
+
+// asUnknown leaves a fault of the runtime itself to the checks that ask about it.
+func asUnknown(r probe.Result) probe.Result {
+	if r.Status == probe.Fail {
+		r.Status = probe.Unknown
+	}
+	return r
+}
+
+func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
+	one, limit, cancel := node.Part(ctx, 3)
+	defer cancel()
+	all, err := runtime.running(one)
+	if err != nil {
+		if r, cut := node.CutShort(ctx, err); cut {
+			return r
+		}
+		return asUnknown(reach.Unanswering(err, "which containers run", limit))
+	}
+	rest := ""
+	if more := len(all) - mostContainers; more > 0 {
+		rest = fmt.Sprintf("; %d more were not looked at", more)
+	}
+	all = all[:min(len(all), mostContainers)]
+	found, unanswered := processes(one, runtime, all)
+	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return alive(h, c.pid) == "" })
+	r := probe.Found(probe.OK, "each of %d containers that the runtime calls running has a process", len(found))
+	if untold := len(all) - len(found); untold > 0 {
+		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
+		r = r.With(FactUntold, untold)
+	}
+	r = r.With(factContainers, len(all))
+	switch {
+	case len(all) == 0:
+		r.Saw = "the runtime calls no container running"
+	case len(suspects) == 0 && unanswered > 0:
+		r.Status = probe.Unknown
+		r.Saw = fmt.Sprintf("of %d of %d containers the runtime does not say whether they run, within %v; the others have a process", unanswered, len(all), limit)
+	case len(found) == 0:
+		r.Status = probe.Skip
+		r.Saw = fmt.Sprintf("the runtime does not say which processes its %d containers are", len(all))
+	}
+	r.Saw += rest
+	if len(suspects) == 0 {
+		return r
+	}
+	return suspected(ctx, h, runtime, r, suspects, len(found), len(all), rest)
+}
+
+// suspected asks again for containers without a process, since they may just have ended. r is the result if
+// they have; found of all containers have a process that the runtime names.
+func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
+	rest string) probe.Result {
+	still, unanswered := suspects, 0
+	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // the runtime of a busy node hears of it late
+		select {
+		case <-ctx.Done():
+			return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
+				ctx.Err()))
+		case <-time.After(ghostPatience):
+		}
+		still, unanswered = processes(ctx, runtime, still)
+		still = slices.DeleteFunc(still, func(c claim) bool { return alive(h, c.pid) == "" })
+	}
+	var names, lines []string
+	for _, c := range still {
+		names = append(names, c.name)
+		lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, alive(h, c.pid)))
+	}
+	switch {
+	case len(names) == found && len(names) > 0:
+		return probe.Found(probe.Unknown,
+			"none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
+			With(factContainers, all).Because(lines...)
+	case len(names) > 0:
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s",
+			len(names), all, node.Some(names), rest)
+		return r.With(runtimefacts.FactGhosts, node.First(names)).With(factContainers, all).Because(lines...)
+	case unanswered > 0:
+		return probe.Found(probe.Unknown,
+			"%d containers have no process, and the runtime did not answer whether it still calls them running",
+			unanswered).With(factContainers, all)
+	}
+	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
+	return r
+}
+
+// processes asks for the process of each container, a few at a time, and gives
+// those that have one, in order, and how many questions were not answered.
+func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
+	const atATime = 4
+	next := make(chan int, len(all)) // filled first: a worker that panics blocks no sender
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	pids := make([]int, len(all))
+	var mu sync.Mutex
+	var workers probe.Workers
+	for range atATime {
+		workers.Go(func() {
+			for i := range next {
+				pid, err := runtime.process(ctx, all[i].id)
+				mu.Lock()
+				if err != nil {
+					unanswered++
+				}
+				pids[i] = pid
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	for i, c := range all {
+		if c.pid = pids[i]; c.pid > 0 {
+			found = append(found, c)
+		}
+	}
+	return found, unanswered
+}
+
+// alive is "" for a process that lives, and says what is wrong with another.
+func alive(h *probe.Host, pid int) string {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return "" // not seen, not dead
+	}
+	p, err := proc.Proc(pid)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is gone"
+	}
+	if err != nil {
+		return ""
+	}
+	stat, err := p.Stat()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is gone"
+	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // a first thread may end before the others
+		return "is dead, and nobody has collected it (zombie)"
+	}
+	return ""
+}
+
+// criRuntime is a runtime asked by the kubelet's interface.
+type criRuntime struct{ client cri.RuntimeServiceClient }
+
+func (r criRuntime) running(ctx context.Context) ([]claim, error) {
+	running := &cri.ContainerFilter{State: &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING}}
+	a, err := r.client.ListContainers(ctx, &cri.ListContainersRequest{Filter: running})
+	if err != nil {
+		return nil, err
+	}
+	var out []claim
+	for _, c := range a.Containers {
+		labels := c.GetLabels() // which the kubelet writes
+		name := c.GetMetadata().GetName()
+		if pod := labels["io.kubernetes.pod.name"]; pod != "" {
+			name = labels["io.kubernetes.pod.namespace"] + "/" + pod + "/" + name
+		}
+		out = append(out, claim{id: c.Id, name: name})
+	}
+	return out, nil
+}
+
+func (r criRuntime) process(ctx context.Context, id string) (int, error) {
+	a, err := r.client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if status.Code(err) == codes.NotFound { // removed since it was listed
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if a.GetStatus().GetState() != cri.ContainerState_CONTAINER_RUNNING {
+		return 0, nil
+	}
+	return pidIn([]byte(a.GetInfo()["info"])), nil
+}
+
+// pidIn reads the process out of what containerd and CRI-O tell beyond the
+// interface; 0 when they do not.
+func pidIn(info []byte) int {
+	var told struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal(info, &told) != nil {
+		return 0
+	}
+	return told.PID
+}
+
+// dockerd is docker, asked on its own socket.
+type dockerd struct{ host *probe.Host }
+
+func (d dockerd) ask(ctx context.Context, path string, into any) error {
+	page, err := httpget.Get(ctx, "http://docker/"+path,
+		httpget.Way{Dial: dials(d.host, node.SocketDocker), Most: criconn.MaxMessage})
+	if err != nil {
+		return err
+	}
+	if page.Code != http.StatusOK {
+		return fmt.Errorf("dockerd answers %d to /%s", page.Code, path)
+	}
+	if err := json.Unmarshal(page.Body, into); err != nil {
+		return fmt.Errorf("reading dockerd's /%s: %w", path, err)
+	}
+	return nil
+}
+
+func (d dockerd) running(ctx context.Context) ([]claim, error) {
+	var list []struct {
+		ID     string `json:"Id"`
+		Names  []string
+		Labels map[string]string
+	}
+	if err := d.ask(ctx, "containers/json", &list); err != nil {
+		return nil, err
+	}
+	var out []claim
+	for _, c := range list {
+		name := c.ID
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		if pod := c.Labels["io.kubernetes.pod.name"]; pod != "" {
+			name = c.Labels["io.kubernetes.pod.namespace"] + "/" + pod + "/" + c.Labels["io.kubernetes.container.name"]
+		}
+		out = append(out, claim{id: c.ID, name: name})
+	}
+	return out, nil
+}
+
+func (d dockerd) process(ctx context.Context, id string) (int, error) {
+	var one struct {
+		State struct {
+			Running bool
+			Pid     int
+		}
+	}
+	if err := d.ask(ctx, "containers/"+id+"/json", &one); err != nil || !one.State.Running {
+		return 0, err
+	}
+	return one.State.Pid, nil
+}

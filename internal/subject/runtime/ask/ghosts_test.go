@@ -1,0 +1,131 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// said is a runtime that claims a process for each container, differently when it
+// is asked again.
+type said struct {
+	first, again map[string]int // -1: no answer
+	mu           sync.Mutex
+	asked        map[string]bool
+}
+
+func (s *said) running(context.Context) ([]claim, error) {
+	var out []claim
+	for id := range s.first {
+		out = append(out, claim{id: id, name: "ns/" + id})
+	}
+	return out, nil
+}
+
+func (s *said) process(_ context.Context, id string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.first
+	if s.asked[id] {
+		from = s.again
+	}
+	s.asked[id] = true
+	if from[id] < 0 {
+		return 0, errors.New("no answer")
+	}
+	return from[id], nil
+}
+
+func TestGhosts(t *testing.T) {
+	t.Parallel()
+	stat := func(pid int, state string, threads int) string {
+		return fmt.Sprintf("%d (x) %s 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 %d 0 100 0 0%s\n", pid, state, threads,
+			strings.Repeat(" 0", 28))
+	}
+	h := checktest.Node(t, map[string]string{"proc/1/comm": "systemd\n", "proc/7/stat": stat(7, "S", 1),
+		"proc/8/stat": stat(8, "Z", 1), "proc/9/stat": stat(9, "Z", 3)})
+	type pids = map[string]int
+	for name, c := range map[string]struct {
+		first, again pids
+		status       probe.Status
+		saw          string
+	}{
+		"none":     {nil, nil, probe.OK, "no container"},
+		"all live": {pids{"a": 7, "b": 9}, nil, probe.OK, "each of 2 containers"},
+		"one gone": {pids{"a": 7, "b": 6}, pids{"b": 6}, probe.Fail,
+			"1 of 2 containers that the runtime calls running have no living process: ns/b"},
+		"one a zombie":          {pids{"a": 7, "b": 8}, pids{"b": 8}, probe.Fail, "ns/b"},
+		"one ended meanwhile":   {pids{"a": 7, "b": 6}, pids{"b": 0}, probe.OK, "1 just ended"},
+		"one was started again": {pids{"a": 7, "b": 6}, pids{"b": 7}, probe.OK, "1 just ended"},
+		"then no answer":        {pids{"a": 7, "b": 6}, pids{"b": -1}, probe.Unknown, "did not answer whether"},
+		"no answer at all":      {pids{"a": 7, "b": -1}, nil, probe.Unknown, "of 1 of 2"},
+		"another machine's": {pids{"a": 6, "b": 5}, pids{"a": 6, "b": 5}, probe.Unknown,
+			"none of the 2 processes"},
+		"processes not told (VMs)": {pids{"a": 0, "b": 0}, nil, probe.Skip, "does not say which"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := ghosts(t.Context(), h, &said{first: c.first, again: c.again, asked: map[string]bool{}})
+			if r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+				t.Errorf("%s %s", r.Status, r.Saw)
+			}
+		})
+	}
+	many := pids{}
+	for i := range mostContainers + 7 {
+		many[fmt.Sprint("c", i)] = 7
+	}
+	if r := ghosts(t.Context(), h, &said{first: many, asked: map[string]bool{}}); r.Status != probe.OK ||
+		!strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more were not looked at") {
+		t.Errorf("%s %s", r.Status, r.Saw)
+	}
+	inPod := checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"})
+	checktest.Want(t, checktest.Run(t, RuntimeGhosts, inPod), "", probe.Skip, "processes are not visible")
+	if alive(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {
+		t.Error("this very process is not alive")
+	}
+}
+
+// TestDockerGhost has a server that answers in dockerd's words (API v1.41) about a
+// pod's container.
+func TestDockerGhost(t *testing.T) {
+	t.Parallel()
+	h := checktest.Node(t, map[string]string{"run/x": "", "proc/1/comm": "systemd\n",
+		"proc/7/stat": "7 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0" + strings.Repeat(" 0", 28) + "\n"})
+	l, err := net.Listen("unix", filepath.Join(h.Root, node.SocketDocker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/containers/json",
+		checktest.Says(200, `[{"Id":"aa","Names":["/k8s_web_web-1_default_u_0"],"State":"running","Labels":{"io.kubernetes.pod.name":"web-1","io.kubernetes.pod.namespace":"default","io.kubernetes.container.name":"web"}},{"Id":"bb","Names":["/own"]}]`))
+	mux.Handle("/containers/aa/json", checktest.Says(200, `{"Id":"aa","State":{"Status":"running","Running":true,"Pid":6}}`))
+	mux.Handle("/containers/bb/json", checktest.Says(200, `{"Id":"bb","State":{"Status":"running","Running":true,"Pid":7}}`))
+	s := httptest.NewUnstartedServer(mux)
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
+	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers", "default/web-1/web")
+	s.Close()
+	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Unknown, "no socket")
+}
+
+// FuzzPID reads what a runtime tells beyond the interface.
+func FuzzPID(f *testing.F) {
+	f.Add([]byte(`{"sandboxID":"1f","pid":4711,"removing":false,"runtimeSpec":{"ociVersion":"1.3.0"}}`)) // containerd 2.4.2
+	f.Add([]byte(`{"pid":1e400}`))
+	f.Fuzz(func(_ *testing.T, info []byte) { pidIn(info) })
+}

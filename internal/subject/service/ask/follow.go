@@ -1,0 +1,113 @@
+package ask
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/reach"
+)
+
+// errNotSent is a connection of which not one packet left this node.
+var errNotSent = errors.New("the node cannot send to it")
+
+// sent opens a connection to a service and reads where the kernel sends it, and whether it was accepted; of UDP one
+// query is sent, and no answer awaited.
+func (f follower) sent(ctx context.Context, s followed) (to netip.AddrPort, accepted bool, err error) {
+	one, limit, cancel := node.Part(ctx, 2)
+	defer cancel()
+	if s.network == "udp" {
+		return sentUDP(one, s.to, f.name)
+	}
+	conn, c := reach.Open(one, s.to, limit)
+	if conn != nil {
+		defer conn.Close()
+	}
+	if errors.Is(c.Err, syscall.ECONNREFUSED) {
+		to, err = sentRefused(ctx, s.to)
+		return to, false, err
+	}
+	if c.Near.Port() == 0 { // the kernel has given up on it
+		return to, false, fmt.Errorf("%w: %w", errNotSent, c.Err)
+	}
+	to, err = kernel.SentTo(kernel.Flow{Proto: node.ProtoTCP, From: c.Near, To: s.to})
+	return to, c.Err == nil, err
+}
+
+// sentUDP sends one query for a name. Its entry is there as soon as the packet has left.
+func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.AddrPort, accepted bool, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return sent, false, err
+	}
+	defer conn.Close()
+	query, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
+	if err != nil {
+		return sent, false, err
+	}
+	if _, err := conn.Write(query); err != nil {
+		return sent, false, err
+	}
+	near, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return sent, false, err
+	}
+	sent, err = kernel.SentTo(kernel.Flow{Proto: node.ProtoUDP, From: near, To: to})
+	return sent, false, err
+}
+
+// Where to choose a port from, above what kernels give to NodePorts (30000-32767) and
+// within what they give to clients (net.ipv4.ip_local_port_range).
+const (
+	firstPort = 33000
+	lastPort  = 60000
+)
+
+// sentRefused asks again while it watches: the kernel forgets a connection at once that is refused.
+func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error) {
+	watch, err := kernel.WatchConnections()
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	defer watch.Close()
+	one, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	port := firstPort + rand.IntN(lastPort-firstPort)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+	conn, err := d.DialContext(one, "tcp", to.String())
+	if err == nil {
+		conn.Close()
+	} else if !errors.Is(err, syscall.ECONNREFUSED) {
+		return netip.AddrPort{}, err
+	}
+	near := netip.AddrPortFrom(netip.Addr{}, uint16(port))
+	return watch.SentTo(one, kernel.Flow{Proto: node.ProtoTCP, From: near, To: to})
+}
+
+// serves reports whether what answers for a service is as good as an endpoint of it: it has a certificate for the API's
+// address or name, or resolves the cluster's names.
+func (f follower) serves(ctx context.Context, s followed) bool {
+	one, _, cancel := node.Part(ctx, 3)
+	defer cancel()
+	switch s.kind {
+	case probe.KindDNS:
+		return reach.AskAddress(one, s.network, s.to.String(), f.name).Status == probe.OK
+	case probe.KindDatastore:
+		trip, err := node.Travel(one, "https://"+s.to.String()+"/readyz", tls.Certificate{})
+		return err == nil && trip.Server != nil && (trip.Server.VerifyHostname(s.to.Addr().String()) == nil ||
+			trip.Server.VerifyHostname("kubernetes.default.svc") == nil)
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+package ask
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// KubeProxyHealth is service.KubeProxyHealth with what answers it.
+var KubeProxyHealth = service.KubeProxyHealth.By(kubeProxyHealth)
+
+// Facts of kubeproxy-health.
+const (
+	FactMode probe.Fact = "mode" // iptables, nftables, ipvs
+
+	FactEmpty     probe.Fact = "empty"      // count of virtual services without a destination
+	FactEmptyList probe.Fact = "empty_list" // the first of these
+)
+
+func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
+	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
+	one, limit, cancel := node.Part(ctx, 3)
+	defer cancel()
+	answer, err := httpget.Get(one, "http://"+health+"/livez", httpget.Way{})
+	if err == nil && answer.Code == http.StatusNotFound {
+		answer, err = httpget.Get(one, "http://"+health+"/healthz", httpget.Way{})
+	}
+	if r, cut := node.CutShort(ctx, err); err != nil && cut {
+		p.Report(r)
+		return
+	}
+	if err != nil {
+		r := node.NoAnswer(err, health, limit)
+		if r.Facts.Str(probe.FactReason) == "refused" {
+			r = left(p, health)
+		}
+		p.Report(r.With(probe.FactAddress, health))
+		return
+	}
+	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.Code, health,
+		answer.Body)
+	if answer.Code == http.StatusOK {
+		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
+	}
+	mode := ""
+	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Way{}); err == nil &&
+		answer.Code == http.StatusOK {
+		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
+		r.Saw += ", mode " + mode
+		r = r.With(FactMode, mode)
+	}
+	p.Report(r.With(probe.FactAddress, health).With(probe.FactCode, answer.Code))
+	if r.Status != probe.OK {
+		return
+	}
+	if set, ok := readProxySettings(one, metrics); ok {
+		p.Report(set.judge(p.Host.Node, poolsOf(p)).On(service.TargetProxySettings))
+	}
+	if r, seen := published(p.Host, mode); seen {
+		links, _ := kernel.Links() // without them the setting alone tells
+		if r.Status == probe.Fail && node.EBPF(p, links) {
+			r = r.With(service.FactPublished, 0)
+			r.Status = probe.Info
+			r.Saw = "kube-proxy runs in mode " + mode + " beside the eBPF data plane, which does its work; Felix takes its rules away (bpfKubeProxyIptablesCleanupEnabled), so nothing of it is in the kernel"
+		}
+		p.Report(r.On(service.TargetServices).With(FactMode, mode))
+	}
+}
+
+// left judges a node where nothing listens by what kube-proxy may have left in the
+// kernel: one that has died leaves everything.
+func left(p *probe.Pass, health string) probe.Result {
+	nothing := true // of kube-proxy's, where that is to be seen; a kernel without IPVS has no list of it
+	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
+		rules, seen := published(p.Host, mode)
+		nothing = nothing && (seen || mode == "ipvs")
+		n, _ := rules.Facts.Num(service.FactPublished)
+		if n == 0 {
+			continue
+		}
+		r := probe.Found(probe.Warn,
+			"nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
+		links, _ := kernel.Links() // without them the setting alone tells
+		proxies, _ := node.ProcessesOf(p.Host, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
+		if len(proxies) > 0 {
+			r = probe.Found(probe.Info,
+				"kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
+			if age, stuck := notUp(p.Host, proxies); stuck {
+				r = probe.Found(probe.Warn, "kube-proxy runs for %s (process %d) and listens nowhere yet: it does not get through its start, "+
+					"as where it does not reach the API server, or both its ports are switched off; its rules for %.0f services are those of the run before (%s)",
+					probe.Age(age), proxies[0].PID, n, mode).With(probe.FactReason, service.ReasonNotUp)
+				if at := connectingTo(p.Host, proxies[0].PID); at != "" {
+					r.Saw += "; it tries to connect to " + at + ", which does not answer"
+					r = r.With(logs.FactOfServer, at)
+				}
+			}
+		} else if node.EBPF(p, links) {
+			r = probe.Found(probe.Info,
+				"no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
+		}
+		return r.With(FactMode, mode).With(service.FactPublished, int(n))
+	}
+	r := probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
+	if links, _ := kernel.Links(); nothing && !node.EBPF(p, links) {
+		r.Saw += ", and the kernel has no rules of one"
+		r = r.With(service.FactPublished, 0)
+	}
+	return r
+}
+
+// inStart is how long a kube-proxy may take to get through its start.
+const inStart = 20 * time.Second
+
+// notUp tells whether the one kube-proxy there is runs for longer than its start takes and listens on no TCP port.
+func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
+	if len(proxies) != 1 {
+		return 0, false
+	}
+	_, age, err := node.AgeOf(proxies[0].Proc)
+	inodes := node.SocketsOf(h, proxies[0].PID)
+	listens := false
+	if err != nil || age < inStart || len(inodes) == 0 {
+		return age, false
+	}
+	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { listens = listens || inodes[s.Inode] })
+	return age, err == nil && !listens
+}
+
+// connectingTo is where a process tries to open a TCP connection without an answer yet, "" where that is nowhere.
+func connectingTo(h *probe.Host, pid int) string {
+	inodes, at := node.SocketsOf(h, pid), ""
+	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
+		if inodes[s.Inode] {
+			at = s.Far.String()
+		}
+	})
+	if err != nil {
+		return ""
+	}
+	return at
+}
+
+// published judges what kube-proxy has written into the kernel; false when that is
+// not to be seen from here.
+func published(h *probe.Host, mode string) (probe.Result, bool) {
+	switch mode {
+	case "ipvs":
+		f, err := kernel.OpenProc(h, "net/ip_vs")
+		if err != nil {
+			return probe.Result{}, false
+		}
+		defer f.Close()
+		v, err := readIPVS(f)
+		if err != nil {
+			return probe.Failed(fmt.Errorf("reading /proc/net/ip_vs: %w", err)), true
+		}
+		return judgeIPVS(v), true
+	case "iptables", "nftables":
+		chains, err := kernel.NFTChains(node.WorthKeeping, func(kernel.Chain) bool { return false })
+		if err != nil {
+			return probe.Result{}, false
+		}
+		if mode == "iptables" {
+			legacy, err := kernel.LegacyChains(h, "nat")
+			if err != nil {
+				return probe.Result{}, false
+			}
+			chains = append(chains, legacy...)
+		}
+		return judgeServiceChains(mode, chains), true
+	}
+	return probe.Result{}, false
+}
+
+// judgeServiceChains counts kube-proxy's chains.
+func judgeServiceChains(mode string, chains []kernel.Chain) probe.Result {
+	there, services := false, 0
+	for _, c := range chains {
+		switch {
+		case mode == "nftables" && c.Table == "kube-proxy":
+			there = true
+			if strings.HasPrefix(c.Name, "service-") {
+				services++
+			}
+		case mode == "iptables" && c.Table == "nat":
+			there = there || c.Name == "KUBE-SERVICES"
+			if strings.HasPrefix(c.Name, "KUBE-SVC-") {
+				services++
+			}
+		}
+	}
+	what := map[string]string{"nftables": "no table kube-proxy in nftables",
+		"iptables": "no chain KUBE-SERVICES in iptables"}[mode]
+	if !there {
+		return probe.Found(probe.Fail,
+			"kube-proxy reports healthy in mode %s, but there is %s: no service works from this node", mode, what).
+			With(service.FactPublished, 0)
+	}
+	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(service.FactPublished, services)
+}
+
+// virtual is what IPVS has.
+type virtual struct {
+	services int
+	empty    int      // of these, without a destination
+	first    []string // some of the empty ones
+}
+
+// readIPVS counts what the kernel lists in /proc/net/ip_vs, which any process may
+// read, unlike its netlink interface, whose Go library would load modules.
+func readIPVS(r io.Reader) (virtual, error) {
+	var v virtual
+	last, destinations := "", 0
+	done := func() {
+		if last == "" || destinations > 0 {
+			return
+		}
+		v.empty++
+		if len(v.first) < node.Listed {
+			v.first = append(v.first, last)
+		}
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		switch {
+		case len(f) < 2:
+		case f[0] == "->":
+			destinations++
+		case slices.Contains([]string{"TCP", "UDP", "SCTP", "FWM"}, f[0]):
+			done()
+			last, destinations = f[0]+" "+ipvsAddress(f[1]), 0
+			v.services++
+		}
+	}
+	done()
+	return v, lines.Err()
+}
+
+// ipvsAddress makes 10.96.0.1:443 of 0A600001:01BB; [2001:...]:01BB has only its
+// port in hexadecimal. What has another form stays as it is.
+func ipvsAddress(text string) string {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 || len(text) > 64 {
+		return text[:min(len(text), 64)]
+	}
+	port, err := strconv.ParseUint(text[i+1:], 16, 16)
+	if err != nil {
+		return text
+	}
+	if a, err := netip.ParseAddr(strings.Trim(text[:i], "[]")); err == nil {
+		return netip.AddrPortFrom(a, uint16(port)).String()
+	}
+	if raw, err := hex.DecodeString(text[:i]); err == nil && len(raw) == 4 {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(raw)), uint16(port)).String()
+	}
+	return text
+}
+
+func judgeIPVS(v virtual) probe.Result {
+	var r probe.Result
+	switch {
+	case v.services == 0:
+		r = probe.Found(probe.Fail,
+			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
+	case v.empty == v.services:
+		// That of the API server has one wherever kube-proxy has ever reached it.
+		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)
+	case v.empty > 0:
+		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,
+			v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))
+	default:
+		r = probe.Found(probe.OK, "all %d virtual services of ipvs have a destination", v.services)
+	}
+	return r.With(service.FactPublished, v.services).With(FactEmpty, v.empty).With(FactEmptyList, v.first)
+}

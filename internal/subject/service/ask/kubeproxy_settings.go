@@ -1,0 +1,104 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+)
+
+// proxySettings are those of kube-proxy that change what becomes of packets. Before v1.36 its /configz has the
+// fields by their names in Go, which differ in case.
+type proxySettings struct {
+	HostnameOverride string
+	ClusterCIDR      string
+	DetectLocalMode  string
+	DetectLocal      struct{ ClusterCIDRs []string }
+	IPTables         struct{ MasqueradeAll bool }
+	NFTables         struct{ MasqueradeAll bool }
+	Linux            struct{ MasqueradeAll bool }
+}
+
+// readProxySettings asks kube-proxy itself; false where it does not say.
+func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
+	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Way{Most: 64 << 10})
+	if err != nil || page.Code != http.StatusOK {
+		return out, false
+	}
+	var all map[string]proxySettings
+	if json.Unmarshal(page.Body, &all) != nil {
+		return out, false
+	}
+	out, ok = all["kubeproxy.config.k8s.io"]
+	return out, ok
+}
+
+// judge says what of the settings is not as Calico's policies and Local Services need it.
+func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
+	// as k8s.io/component-helpers, node/util, GetHostname
+	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
+	r := probe.Found(probe.OK, "nothing in its settings hides a pod's address, or is of another node")
+	if by := s.masquerades(pools); by != "" {
+		r = probe.Found(probe.Info, "it masquerades what pods send to a Service's address (%s), so the Service's pods see the "+
+			"node's address and not the pod's", by).With(service.FactMasquerades, by)
+	}
+	if name != "" && node != "" && name != node {
+		saw := r.Saw
+		by, has := r.Facts[service.FactMasquerades]
+		r = probe.Found(probe.Warn, "it takes this node for %q (hostnameOverride), and Kubernetes calls it %q: no endpoint is "+
+			"local to it", name, node).With(service.FactProxyNode, name)
+		if has {
+			r.Saw += "; " + saw
+			r = r.With(service.FactMasquerades, by)
+		}
+	}
+	return r
+}
+
+// masquerades is the setting by which packets of pods to a Service are masqueraded, "" where they are not.
+func (s proxySettings) masquerades(pools []netip.Prefix) string {
+	if s.IPTables.MasqueradeAll || s.NFTables.MasqueradeAll || s.Linux.MasqueradeAll {
+		return "masqueradeAll"
+	}
+	list := s.ClusterCIDR
+	if list == "" {
+		list = strings.Join(s.DetectLocal.ClusterCIDRs, ",")
+	}
+	if list == "" || s.DetectLocalMode != "" && s.DetectLocalMode != "ClusterCIDR" {
+		return ""
+	}
+	var known []netip.Prefix
+	for text := range strings.SplitSeq(list, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return ""
+		}
+		known = append(known, p)
+	}
+	for _, of := range known { // a pool beside the others, or one that is not used any more, is no sign of it
+		other := func(p netip.Prefix) bool { return p.Addr().Is4() != of.Addr().Is4() }
+		within := func(p netip.Prefix) bool { return slices.ContainsFunc(known, p.Overlaps) }
+		outside := slices.DeleteFunc(slices.Clone(pools), other)
+		if len(outside) > 0 && !slices.ContainsFunc(outside, within) {
+			return "clusterCIDR " + probe.OneLine(list) + ", of which pool " + outside[0].String() + " is no part"
+		}
+	}
+	return ""
+}
+
+// poolsOf are the prefixes of Calico's IP pools.
+func poolsOf(p *probe.Pass) []netip.Prefix {
+	var out []netip.Prefix
+	for _, t := range p.Of(probe.KindPool) {
+		if prefix, err := netip.ParsePrefix(t.Name); err == nil {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}

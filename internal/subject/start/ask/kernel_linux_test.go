@@ -1,0 +1,30 @@
+package ask
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/checktest"
+)
+
+// TestOpenSockets wants a process's connections described, and nothing else called
+// one of them.
+func TestOpenSockets(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	h := checktest.Node(t, nil)
+	h.Proc = "/proc"
+	open, _ := openFiles(h, os.Getpid())
+	if !slices.Contains(open, fmt.Sprintf("open: TCP %s to 0.0.0.0:0, listens", l.Addr())) ||
+		!slices.ContainsFunc(open, func(s string) bool { return strings.HasPrefix(s, "open: /") }) {
+		t.Errorf("%v", open)
+	}
+}

@@ -1,0 +1,53 @@
+//go:build e2e
+
+package ask
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+)
+
+// TestRealStart has real processes in a process namespace of their own, under the
+// names they have in calico-node's container; Calico itself cannot run here.
+func TestRealStart(t *testing.T) {
+	dir, calicoNode := t.TempDir(), checktest.BashAs(t, "calico-node")
+	for name, text := range map[string]string{
+		"start_runit": "(exec " + calicoNode + " -c 'until [ -e " + dir + "/go ]; do sleep .1; done' -startup)\nexec " + dir + "/runsvdir",
+		"runsvdir":    dir + "/runsv & wait",
+		"runsv":       "(exec " + calicoNode + " -c 'sleep 600; true' -felix); true",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(dir + "/start_runit")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { checktest.Kill(t, cmd) })
+	until := func(seconds string, s probe.Status, saw string) {
+		t.Helper()
+		checktest.Eventually(t, func() bool {
+			return slices.ContainsFunc(checktest.Run(t, StartupBudget, checktest.Only(t, cmd.Process.Pid), checktest.Budget(seconds)),
+				func(r probe.Result) bool {
+					return r.Target == "measured" && r.Status == s && strings.Contains(r.Saw, saw)
+				})
+		})
+	}
+	until("600", probe.OK, "running")
+	until("1", probe.Fail, "running")
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until("600", probe.OK, "until Felix started")
+	until("1", probe.Warn, "until Felix started")
+}

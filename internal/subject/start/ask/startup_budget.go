@@ -1,0 +1,262 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/internal/subject/start"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// StartupBudget is start.StartupBudget with what answers it.
+var StartupBudget = start.StartupBudget.By(startupBudget)
+
+// Facts of startup-budget.
+const FactTrip probe.Fact = "trip_ms" // one call to the datastore
+
+const (
+	// startupCalls is about how many calls one after the other a start of calico-node
+	// makes, between 12 and 20 (startup.go, tunnel addresses).
+	startupCalls = 20
+	// startupWork is what it computes beside them, three programs one after the
+	// other, before Felix answers: 0.7 s of log on an idle node of the incident, and
+	// the starts of the programs themselves.
+	startupWork = 2 * time.Second
+)
+
+func startupBudget(ctx context.Context, p *probe.Pass) {
+	set := p.Of(probe.KindCalico)
+	if len(set) == 0 {
+		p.Report(node.Gap(p, probe.KindCalico, "no calico-node is known on this node"))
+		return
+	}
+	seconds, err := strconv.Atoi(set[0].Attrs[probe.AttrBudget])
+	if err != nil || seconds <= 0 {
+		p.Report(probe.Found(probe.Skip, "calico-node has no liveness or startup probe that could end it"))
+		return
+	}
+	budget := time.Duration(seconds) * time.Second
+	p.Report(measured(p.Host, budget).On("measured").With(start.FactBudget, seconds))
+	next := estimated(ctx, p, budget)
+	if next.Status == probe.Fail {
+		switch _, runs, err := node.CalicoProcess(p.Host, "felix"); {
+		case runs: // as long as nobody starts it anew
+			next.Status = probe.Warn
+			next.Saw += "; Felix runs, so this is about its next start"
+		case err != nil, !node.SeesProcesses(p.Host):
+			next.Status = probe.Warn
+			next.Saw += "; whether Felix runs cannot be seen"
+		}
+	}
+	p.Report(next.On("estimate").With(start.FactBudget, seconds))
+}
+
+// measured looks at the processes of calico-node's container.
+func measured(h *probe.Host, budget time.Duration) probe.Result {
+	if !node.SeesProcesses(h) {
+		return node.NoProcesses
+	}
+	took, over, err := startUp(h)
+	if err != nil {
+		return node.Unseen(err)
+	}
+	late, spent := probe.Warn, probe.Fail
+	if over { // once, perhaps while the whole cluster started, and it came to answer
+		late, spent = probe.Info, probe.Warn
+	}
+	status := probe.OK
+	switch {
+	case took > budget:
+		status = spent
+	case took > budget/2:
+		status = late
+	}
+	r := probe.Found(status, "start-up took %v until Felix started; calico-node's probe allows %v", took, budget)
+	if !over {
+		r.Saw = fmt.Sprintf("start-up has been running for %v and has not started Felix; calico-node's probe allows %v", took, budget)
+	}
+	return r.With(start.FactStartup, took.Seconds()).With(start.FactOver, over)
+}
+
+// startUp is how long start-up took from the container's first process to the one
+// that watches over Felix, which lives on when Felix itself is started anew; or how
+// long it has taken so far, when it is not over.
+func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return 0, false, fmt.Errorf("opening %s: %w", h.Proc, err)
+	}
+	if p, ok, err := node.CalicoProcess(h, "felix"); err != nil {
+		return 0, false, err
+	} else if ok {
+		// runsvdir, which was the start-up script, starts runsv, and that starts Felix.
+		watch, err := parent(proc, p)
+		if err != nil {
+			return 0, false, err
+		}
+		if watch.Comm != "runsv" {
+			return 0, false, fmt.Errorf("the start of Felix (by %s, not runit): %w", watch.Comm, probe.ErrNotVisible)
+		}
+		first, err := firstOf(proc, watch)
+		if err != nil {
+			return 0, false, err
+		}
+		return ticks(watch.Starttime - min(first.Starttime, watch.Starttime)), true, nil
+	}
+	for _, phase := range []string{"startup", "allocate-tunnel-addrs"} {
+		if p, ok, err := node.CalicoProcess(h, phase); err == nil && ok {
+			first, err := firstOf(proc, p)
+			if err != nil {
+				return 0, false, err
+			}
+			up, err := uptime(h)
+			if err != nil {
+				return 0, false, err
+			}
+			return max(0, up-ticks(first.Starttime)), false, nil
+		}
+	}
+	return 0, false, fmt.Errorf("processes of calico-node: %w", probe.ErrNotVisible)
+}
+
+func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
+	p, err := proc.Proc(of.PPID)
+	if err != nil {
+		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+	}
+	stat, err := p.Stat()
+	if err != nil {
+		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+	}
+	return stat, nil
+}
+
+// firstOf is the first process of the container that a process is in: number 1
+// there.
+func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
+	for of.PPID > 0 {
+		p, err := proc.Proc(of.PID)
+		if err != nil {
+			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+		}
+		status, err := p.NewStatus()
+		if err != nil {
+			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+		}
+		if n := status.NSpids; len(n) > 1 && n[len(n)-1] == 1 {
+			return of, nil
+		}
+		if of, err = parent(proc, of); err != nil {
+			return procfs.ProcStat{}, err
+		}
+	}
+	return procfs.ProcStat{}, fmt.Errorf("the first process of calico-node's container: %w", probe.ErrNotVisible)
+}
+
+// ticks is a time as the kernel counts it for programs, a hundredth of a second on
+// every architecture.
+func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
+
+func uptime(h *probe.Host) (time.Duration, error) {
+	text, err := kernel.ReadProc(h, "uptime")
+	if err != nil {
+		return 0, err
+	}
+	var s float64
+	if _, err := fmt.Sscan(text, &s); err != nil {
+		return 0, fmt.Errorf("reading /proc/uptime: %w", err)
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}
+
+// estimated measures the way to the datastore and reckons.
+func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
+	targets := p.Of(probe.KindDatastore)
+	// then Calico does not keep its data elsewhere
+	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == node.NameEtcd }) {
+		targets = slices.DeleteFunc(targets, func(t probe.Target) bool { return t.Name != node.NameEtcd })
+	}
+	if len(targets) == 0 {
+		return node.Gap(p, probe.KindDatastore, "no address of the datastore is known")
+	}
+	one, _, cancel := node.Part(ctx, 4)
+	defer cancel()
+	answers := make(chan []node.Trip, len(targets))
+	node.Each(targets, func(t probe.Target) {
+		trips, _, _, _ := node.Travels(one, p.Host, t)
+		answers <- trips
+	})
+	close(answers)
+	var far, shortest time.Duration
+	for trips := range answers {
+		if len(trips) == 0 {
+			continue // for datastore-latency to say
+		}
+		for _, t := range trips {
+			if shortest == 0 || t.Connect < shortest {
+				shortest = t.Connect
+			}
+		}
+		// The calls share connections: what counts is the answer, or the way there and
+		// back where that is longer.
+		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
+		if far == 0 || near < far {
+			far = near // at best
+		}
+	}
+	if far == 0 {
+		return probe.Found(probe.Skip,
+			"the datastore does not answer (see datastore-latency), so a start cannot be estimated")
+	}
+	stretch := slowness(p.Host)
+	takes := time.Duration(float64(startupWork)*stretch) + startupCalls*far
+	status := probe.OK
+	switch {
+	case takes > budget:
+		status = probe.Fail
+	case takes > budget/2:
+		status = probe.Warn
+	}
+	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second),
+		startupCalls, far.Round(100*time.Microsecond))
+	if stretch >= 1.5 {
+		r.Saw += fmt.Sprintf(", plus its own work, which the load makes %.1f times as long", stretch)
+	}
+	r.Saw += fmt.Sprintf("; calico-node's probe allows %v", budget)
+	return r.With(start.FactStartup, takes.Seconds()).With(start.FactStretch, stretch).
+		With(FactTrip, node.Milliseconds(far)).With(start.FactFar, node.Milliseconds(shortest)).With(start.FactCalls, startupCalls).
+		With(start.FactWork, startupWork.Seconds()*stretch)
+}
+
+// slowness is by how much work lasts longer than on an idle node: the tasks that
+// want each CPU. Where the kernel measures that nobody waits for one, the load is
+// of another kind.
+func slowness(h *probe.Host) float64 {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return 1
+	}
+	load, err := proc.LoadAvg()
+	if err != nil {
+		return 1
+	}
+	stat, err := proc.Stat()
+	if err != nil || len(stat.CPU) == 0 {
+		return 1
+	}
+	if psi, err := proc.PSIStatsForResource("cpu"); err == nil && psi.Some != nil && psi.Some.Avg10 < cpuWaiting {
+		return 1
+	}
+	return max(1, load.Load1/float64(len(stat.CPU)))
+}
+
+// cpuWaiting is the pressure on CPU, in percent of the time, below which a load is
+// not one of the CPUs: with twice as many tasks as CPUs it is near 100.
+const cpuWaiting = 50

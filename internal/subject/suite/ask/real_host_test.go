@@ -1,0 +1,160 @@
+//go:build e2e
+
+package ask
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/internal/subject/start"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealCNIPlace wants the files looked at where a containerd reads them.
+func TestRealCNIPlace(t *testing.T) {
+	h := checktest.Node(t, map[string]string{
+		"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`,
+		"own/bin/calico":               "#!", "own/bin/loopback": "#!", "opt/cni/bin/x": "#!"})
+	checktest.RealCRI(t, runnable(runtime.ContainerdHealth), h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
+	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.Fail,
+		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
+	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.OK, "/own/net.d/10-calico.conflist is used")
+	if err := os.Remove(h.Root + "/own/net.d/10-calico.conflist"); err != nil {
+		t.Fatal(err)
+	}
+	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.Fail, "no network configuration in /own/net.d")
+	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig",
+		[]byte(checktest.KubeconfigWith(checktest.Token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	checktest.Want(t, checktest.Run(t, runnable(cni.CNIToken), h), "", probe.Fail, "expired 24h0m")
+}
+
+// pki writes an authority and what it signs below a directory, as PEM.
+func pki(t *testing.T, dir string, names map[string]time.Duration) {
+	t.Helper()
+	ca := checktest.Certificate(t, "ca", time.Now().Add(20*24*time.Hour))
+	root, err := x509.ParseCertificate(ca.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("etcd-ca", "CERTIFICATE", ca.Certificate[0])
+	for name, left := range names {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := *root
+		leaf.SerialNumber, leaf.Subject, leaf.IsCA = big.NewInt(2), pkix.Name{CommonName: name}, false
+		leaf.NotAfter = time.Now().Add(left)
+		leaf.NotBefore = leaf.NotAfter.Add(-366 * 24 * time.Hour)
+		der, err := x509.CreateCertificate(rand.Reader, &leaf, root, key.Public(), ca.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		private, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name+"-cert", "CERTIFICATE", der)
+		write(name+"-key", "PRIVATE KEY", private)
+	}
+}
+
+// TestRealEtcd asks an etcd that wants certificates: with one, without, with one
+// that has run out, after it was frozen and after it died.
+func TestRealEtcd(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up") {
+		return
+	}
+	const files = "etc/cni/net.d/calico-tls"
+	h := checktest.Node(t, map[string]string{files + "/x": "", "old/" + files + "/x": "", "none/x": ""})
+	dir := filepath.Join(h.Root, files)
+	const year = 365 * 24 * time.Hour
+	pki(t, dir, map[string]time.Duration{"etcd": year, "server": year, "old": -time.Hour})
+	url := "https://127.0.0.1:2379"
+	etcd := exec.Command("../../.cache/bin/etcd", "--name", "e", "--data-dir", filepath.Join(h.Root, "data"),
+		"--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
+		"--initial-cluster", "e=http://127.0.0.1:2380",
+		"--client-cert-auth", "--trusted-ca-file", dir+"/etcd-ca", "--cert-file", dir+"/server-cert", "--key-file",
+		dir+"/server-key")
+	log, err := os.Create(filepath.Join(h.Root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd.Stdout, etcd.Stderr = log, log
+	if err := etcd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("etcd said:\n%s", said)
+		}
+		_ = etcd.Process.Kill() // the test may have done so
+		_ = etcd.Wait()
+	})
+	target := checktest.At(probe.KindDatastore, node.NameEtcd, "127.0.0.1")
+	target.Port, target.Attrs = 2379, map[string]string{probe.AttrScheme: "https"}
+	const name = "etcd 127.0.0.1:2379"
+	ask := func(h *probe.Host) []probe.Result {
+		return checktest.Run(t, runnable(datastore.DatastoreLatency), h, target)
+	}
+	checktest.Eventually(t, func() bool {
+		return slices.ContainsFunc(ask(h),
+			func(r probe.Result) bool { return strings.Contains(r.Saw, "it reports that it is healthy") })
+	})
+	got := ask(h)
+	checktest.Want(t, got, name, probe.OK, "median of 5", "it reports that it is healthy")
+	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.OK, "is valid until")
+	checktest.Want(t, checktest.Run(t, runnable(start.StartupBudget), h, target, checktest.Budget("60")), "estimate", probe.OK, "20 calls")
+
+	checktest.Want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK,
+		"asks for a client certificate, which this probe cannot read")
+	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
+		text, err := os.ReadFile(filepath.Join(dir, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got = ask(&probe.Host{Root: h.Root + "/old"})
+	checktest.Want(t, got, name, probe.Fail, "it rejects the certificate")
+	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.Fail, "expired")
+
+	checktest.Freeze(t, etcd)
+	checktest.Want(t, ask(h), name, probe.Fail, "no answer")
+	checktest.Kill(t, etcd)
+	checktest.Want(t, ask(h), name, probe.Fail, "refused")
+}

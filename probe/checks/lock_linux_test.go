@@ -1,8 +1,0 @@
-package checks
-
-import (
-	"os"
-	"syscall"
-)
-
-func flockExclusively(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

@@ -1,0 +1,126 @@
+package checktest
+
+import (
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func Session(scope, name, addr string, port int) probe.Target {
+	return probe.Target{Kind: probe.KindSession, Name: name, Addr: netip.MustParseAddr(addr), Port: port,
+		Attrs: map[string]string{probe.AttrScope: scope}}
+}
+
+const CalicoList = `{"name":"k8s-pod-network","cniVersion":"0.3.1","plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}},{"type":"portmap"}]}`
+
+func KubeconfigWith(token string) string {
+	return "apiVersion: v1\nkind: Config\nclusters:\n- name: local\n  cluster:\n    server: https://10.96.0.1:443\nusers:\n- name: calico\n  user:\n    token: " + token + "\n"
+}
+
+// Token is one as Kubernetes makes them, with a signature nobody checks.
+func Token(issued, expires time.Time) string {
+	c := map[string]any{"iss": "https://kubernetes.default.svc",
+		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix(),
+		"kubernetes.io": map[string]any{"serviceaccount": map[string]any{"uid": "0f1e"}}}
+	if !expires.IsZero() {
+		c["exp"] = expires.Unix()
+	}
+	payload, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // of a map of texts and numbers
+	}
+	return "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
+}
+
+// And what their sources write.
+const (
+	KubeletSwap = `run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`
+
+	KubeletStalled = `kubelet.go:2448] "Skipping pod synchronization" err="PLEG is not healthy: pleg has yet to be successful"`
+	Exited         = "kubelet.service: Main process exited, code=exited, status=1/FAILURE"
+)
+
+// RecordedJournal is a journal that journald wrote.
+func RecordedJournal(t *testing.T, folder, name string) []byte {
+	t.Helper()
+	packed, err := os.Open(folder + "/" + name + ".journal.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func ApiAt(addr netip.AddrPort) probe.Target {
+	return probe.Target{Kind: probe.KindDatastore, Name: "endpoint", Addr: addr.Addr(), Port: int(addr.Port())}
+}
+
+func Says(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+const TwoCPUs = "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\ncpu1 1 0 1 1 0 0 0 0 0 0\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
+
+// Process writes what the proc file system tells of one.
+func Process(files map[string]string, pid, ppid int, comm string, began int, inside string, args ...string) {
+	dir := fmt.Sprintf("proc/%d/", pid)
+	files[dir+"comm"] = comm + "\n"
+	files[dir+"cmdline"] = strings.Join(args, "\x00") + "\x00"
+	files[dir+"stat"] = fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0%s\n", pid, comm, ppid,
+		began, strings.Repeat(" 0", 28))
+	files[dir+"status"] = fmt.Sprintf("Name:\t%s\nUid:\t0\t0\t0\t0\nNSpid:\t%d%s\n", comm, pid, inside)
+}
+
+func Budget(seconds string) probe.Target {
+	return probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrBudget: seconds}}
+}
+
+// Certificate makes a self-signed one.
+func Certificate(t *testing.T, name string, until time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-30 * 24 * time.Hour),
+		NotAfter: until, DNSNames: []string{name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

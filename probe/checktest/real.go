@@ -1,0 +1,98 @@
+//go:build e2e
+
+package checktest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func At(kind, name, addr string) probe.Target {
+	return probe.Target{Kind: kind, Name: name, Node: name, Addr: netip.MustParseAddr(addr)}
+}
+
+// A node with one neighbour's subnet, and a route of each kind that forbids.
+const Furniture = `
+ip link set lo up
+ip link add eth0 type veth peer name far
+ip addr add 10.9.0.1/24 dev eth0
+ip addr add fd09::1/64 dev eth0 nodad
+ip link set eth0 up
+ip link set far up
+ip route add 10.244.1.0/26 via 10.9.0.2 proto bird
+ip route add 10.244.2.0/26 via 10.9.0.2 proto 80
+ip route add blackhole 10.244.3.0/26
+ip route add unreachable 10.244.4.0/26
+ip route add prohibit 10.244.5.0/26
+ip -6 route add fd00:244::/64 via fd09::2 proto bird
+`
+
+// DaemonOf starts a program with namespaces of its own for mounts and network, and
+// ends it with the test.
+func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(filepath.Join("../../.cache", binary), args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":../../.cache/bin")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // the test may have done so
+		_ = cmd.Wait()
+		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s said:\n%s", binary, said)
+		}
+	})
+	return cmd
+}
+
+// Eventually waits until ok is true.
+func Eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	const limit = 90 * time.Second // a machine that runs two clusters beside this is slow
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in %v", limit)
+		}
+	}
+}
+
+// Freeze stops a process where it stands; kill ends it.
+func Freeze(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, func() bool { // else one of its threads still answers
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(name string) bool {
+			stat, err := os.ReadFile(name)
+			_, rest, _ := strings.Cut(string(stat), ") ")
+			return err == nil && !strings.HasPrefix(rest, "T")
+		})
+	})
+}
+
+func Kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+}

@@ -1,0 +1,79 @@
+//go:build e2e
+
+package checktest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// RealCRI starts a containerd below the node's root that starts pods for the
+// kubelet, with some more settings, waits until containerd-health sees it, and gives its socket.
+func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more string) (socket string) {
+	t.Helper()
+	socket = h.Root + "/run/containerd/containerd.sock"
+	config := "version = 3\nroot = '" + h.Root + "/root'\n" +
+		"state = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
+		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE nobody may lower a score
+	file := filepath.Join(h.Root, "config.toml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	DaemonOf(t, "bin/containerd", "--config", file)
+	Eventually(t, func() bool {
+		return slices.ContainsFunc(Run(t, containerdHealth, h),
+			func(r probe.Result) bool { return r.Target == "cri-status" && r.Status == probe.Fail })
+	})
+	return socket
+}
+
+// Only shows a process and all below it, as the proc file system of a node on which
+// nothing else runs.
+func Only(t *testing.T, top int) *probe.Host {
+	t.Helper()
+	h := &probe.Host{Root: "/", Proc: t.TempDir()}
+	names := []string{"1", "uptime", "loadavg", "stat", "pressure", strconv.Itoa(top)}
+	proc, err := procfs.NewFS("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b procfs.Proc) int { return a.PID - b.PID })
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && slices.Contains(names[5:], strconv.Itoa(stat.PPID)) {
+			names = append(names, strconv.Itoa(p.PID))
+		}
+	}
+	for _, name := range names {
+		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// BashAs gives a shell another name, also in the kernel.
+func BashAs(t *testing.T, name string) string {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(bash, as); err != nil {
+		t.Fatal(err)
+	}
+	return as
+}

@@ -1,0 +1,111 @@
+package checktest
+
+import (
+	"maps"
+	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Node is a node's root made of files, under a path short enough for sockets. Its
+// processes are root's unless it is said otherwise. What is below a folder "bin" may be executed.
+func Node(t *testing.T, files map[string]string) *probe.Host {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	all := map[string]string{}
+	for name := range files {
+		if dir, ok := strings.CutSuffix(name, "/cmdline"); ok {
+			pid, _ := strconv.Atoi(path.Base(dir))
+			Process(all, pid, 1, "", 0, "")
+		}
+	}
+	maps.Copy(all, files)
+	for name, text := range all {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o644)
+		if slices.Contains(strings.Split(name, "/"), "bin") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(full, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &probe.Host{Root: dir, Proc: filepath.Join(dir, "proc")}
+}
+
+// Run asks one check, without those it needs, and gives its results.
+func Run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	r := probe.Runner{Suite: []*probe.Check{c}, Host: h}
+	r.Run(t.Context(), probe.Plan{Checks: []string{c.ID}, Targets: targets}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+// Lacking is run with a gap of each of these kinds.
+func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string,
+	targets ...probe.Target) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	gaps := map[string]string{}
+	for _, kind := range kinds {
+		gaps[kind] = why
+	}
+	r := probe.Runner{Suite: []*probe.Check{c}, Host: h}
+	r.Run(t.Context(), probe.Plan{Checks: []string{c.ID}, Targets: targets, Gaps: gaps}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+// InEtcd are the kinds of target that nobody reads where Calico has an etcd of its own.
+var InEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
+
+// Want fails unless one of the results is about the target and says all of saw.
+func Want(t *testing.T, got []probe.Result, target string, s probe.Status, saw ...string) probe.Result {
+	t.Helper()
+next:
+	for _, r := range got {
+		if r.Target != target || r.Status != s {
+			continue
+		}
+		for _, text := range saw {
+			if !strings.Contains(r.Saw, text) {
+				continue next
+			}
+		}
+		return r
+	}
+	t.Errorf("want %s about %q with %q, got:", s, target, saw)
+	for _, r := range got {
+		t.Errorf("  %s %q: %s", r.Status, r.Target, r.Saw)
+	}
+	return probe.Result{}
+}
+
+// The kinds of plan that say what a node's BIRD should be like.
+func Self(addr string) probe.Target {
+	return probe.Target{Kind: probe.KindSelf, Name: "n", Addr: netip.MustParseAddr(addr)}
+}
+
+func Backend(name string) probe.Target { return probe.Target{Kind: probe.KindBackend, Name: name} }

@@ -1,0 +1,2 @@
+// Package criconn connects to the CRI socket of a container runtime.
+package criconn

@@ -1,0 +1,227 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// CalicoErrors reads what calico-node writes again and again while it runs.
+var CalicoErrors = &probe.Check{
+	ID: probe.CheckCalicoErrors, Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"var/log/pods", "proc"},
+	Run: calicoErrors,
+	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
+warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. What only the run before wrote is history, shown as info and no evidence. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
+The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel), tables (rules of another program that iptables cannot read stand in its tables), bird-config (BIRD rejects its configuration, and at which line of which file).`,
+}
+
+// Facts of calico-errors, beside those of calico-log.
+const (
+	FactModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
+	FactRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
+	FactNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+	FactAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
+)
+
+func calicoErrors(_ context.Context, p *probe.Pass) {
+	now := p.Host.Now()
+	for _, t := range p.Of(probe.KindLogs) {
+		folder := t.Attrs[probe.AttrLogs]
+		if t.Name != Typha || folder == "" || strings.Contains(folder, "/") {
+			continue
+		}
+		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, Typha), now); err == nil {
+			for _, e := range standingErrors(lines, TyphaRepeats, now) {
+				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, Typha))
+			}
+		}
+	}
+	calico := p.Of(probe.KindCalico)
+	if len(calico) == 0 && (len(p.Targets) > 0 || node.Unlisted(p, probe.KindCalico) != nil) {
+		p.Report(node.Gap(p, probe.KindCalico, "no verified calico-node is known on this node"))
+		return
+	}
+	folder, _, err := calicoLogs(p.Host, calico)
+	var lines []podlog.Line
+	var began time.Time
+	if err == nil {
+		lines, began, err = latestLines(p.Host, path.Join(folder, "calico-node"), now)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere):
+		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		return
+	case err != nil:
+		p.Report(node.Unseen(err))
+		return
+	}
+	found := standingErrors(lines, CalicoRepeats, now)
+	for _, e := range found {
+		r := e.since(began, now)
+		if e.module != "" && moduleLoaded(p.Host, e.module) {
+			r.Status = probe.Info
+			r.Saw += "; that module is loaded now"
+		}
+		p.Report(r.On(e.on()))
+	}
+	if len(found) == 0 {
+		p.Report(probe.Found(probe.OK, "none among the last %d lines", len(lines)))
+	}
+}
+
+// latestLines are the last lines of a container's present run, and before them those of the run before
+// where the present one has just begun, and when that was, zero where it has written nothing yet.
+func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Line, began time.Time, err error) {
+	names, err := h.ReadDir(folder)
+	if err != nil {
+		return nil, began, err
+	}
+	runs := runsOf(names)
+	if len(runs) == 0 {
+		return nil, began, fs.ErrNotExist
+	}
+	last := len(runs) - 1
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
+	if err != nil {
+		return nil, began, err
+	}
+	if len(lines) > 0 {
+		began = lines[0].Time
+	}
+	if last == 0 || !whole || len(lines) > 0 && now.Sub(began) > time.Minute {
+		return lines, began, nil
+	}
+	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
+	if err != nil { // the kubelet has cleaned up
+		return lines, began, nil //nolint:nilerr // what there is
+	}
+	return slices.Concat(before, lines), began, nil
+}
+
+// standingError is a fault that is written of again and again.
+type standingError struct {
+	of     *Repeated
+	line   podlog.Line
+	first  time.Time
+	times  int
+	by     map[string]int // the same by component
+	module string
+}
+
+// standingErrors are those among some lines that are not over, in the order of the table.
+func standingErrors(lines []podlog.Line, table []*Repeated, now time.Time) []*standingError {
+	var out []*standingError
+	by := map[*Repeated]*standingError{}
+	for _, l := range lines {
+		level, _, text := LevelOf(l.Text)
+		for _, s := range table {
+			if s.Over != nil && s.Over.MatchString(text) {
+				delete(by, s)
+			}
+			module, ok := s.Fits(level, text)
+			if !ok || !s.Lasts && now.Sub(l.Time) > logBefore {
+				continue
+			}
+			e := by[s]
+			if e == nil {
+				e = &standingError{of: s, first: l.Time, by: map[string]int{}}
+				by[s] = e
+			}
+			component, _, _ := strings.Cut(text, "/")
+			e.by[component]++
+			e.line, e.times, e.module = podlog.Line{Time: l.Time, Text: text}, e.times+1, module
+			break
+		}
+	}
+	for _, s := range table {
+		if e := by[s]; e != nil && slices.Max(slices.Collect(maps.Values(e.by))) >= s.Least &&
+			e.line.Time.Sub(e.first) >= s.Spread {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (e *standingError) on() string {
+	switch {
+	case e.module != "":
+		return e.of.ID + " " + e.module
+	case e.of.ID == SaysBIRDConfig:
+		program, _, _ := strings.Cut(e.line.Text, ":")
+		return e.of.ID + " " + program
+	}
+	return e.of.ID
+}
+
+// since is the result in a run that began then: a fault that only the run before wrote of is history.
+func (e *standingError) since(began, now time.Time) probe.Result {
+	r := e.result(now)
+	if e.line.Time.Before(began) {
+		r.Status, r.Saw = probe.Info, "history: the run before this one has "+r.Saw
+		r = r.With(probe.FactHistory, true)
+	}
+	return r
+}
+
+func (e *standingError) result(now time.Time) probe.Result {
+	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
+	line := said.Text
+	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
+		With(FactLine, line).With(probe.FactTimes, e.times).With(probe.FactOfContainer, "calico-node")
+	if e.module != "" {
+		r = r.With(FactModule, e.module)
+	}
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == SaysBIRDConfig {
+		at := InBIRDFile.FindStringSubmatch(says)
+		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
+		family := 4
+		if program == "bird6" {
+			family = 6
+		}
+		r = r.With(probe.FactFile, at[1]).With(FactAtLine, number).With(probe.FactFamily, family)
+	}
+	if e.of.ID == SaysTyphaCertificate {
+		r = r.With(FactRemote, RemoteAlert.MatchString(e.line.Text)).
+			With(FactNoFile, NoTyphaFile.MatchString(e.line.Text))
+	}
+	return r
+}
+
+// moduleLoaded tells whether the kernel has a module loaded by now.
+func moduleLoaded(h *probe.Host, module string) bool {
+	text, err := kernel.ReadProc(h, "modules")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(line, " ")
+		if name == module || module == "xt_mark" && name == "xt_MARK" {
+			return true
+		}
+	}
+	return false
+}
+
+// quotedMost is how much of a line is quoted.
+const quotedMost = 600
+
+// withoutInput is a line without what was written to a command, which is long and says nothing.
+func withoutInput(text string) string {
+	if before, rest, ok := strings.Cut(text, ` input="`); ok {
+		_, after, _ := strings.Cut(rest, `" `)
+		text = before + " " + after
+	}
+	return text[:min(len(text), quotedMost)]
+}

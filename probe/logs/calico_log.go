@@ -1,0 +1,314 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// CalicoLog reads what calico-node and its init containers wrote last.
+var CalicoLog = &probe.Check{
+	ID: probe.CheckCalicoLog, Asks: "what did calico-node and its init containers write before they ended?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
+	Doc: `A component that ends mostly says why in its last lines, and the kubelet's files hold them also while the API server is away: of the present run and of the one before, for calico-node and each of its init containers. Read are the last 64 KiB of each file; passwords and tokens are left out.
+fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or an error of the last three minutes is one that stands for a known fault.
+info: the run ended well, or goes on, and its last error is quoted; nothing is wrong because of that alone. An error that is older than three minutes is history and no evidence. ok: no error among the last lines.
+skip: not visible by this access method, no verified calico-node is known, or its log is not there. Recognised is what calico-node's start-up, its init containers and Felix's own start write, never what a watcher quotes: that may be a tenant's text. The fact signature names what is recognised, by a table with a source for each.`,
+}
+
+// Facts of calico-log.
+const (
+	FactSignature probe.Fact = "signature" // which known fault the line stands for, "" = none
+	FactLine      probe.Fact = "line"      // the line, without its time
+	FactRun       probe.Fact = "run"       // how often the container had been started anew before that run
+	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
+	FactWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
+	FactMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
+)
+
+const (
+	logTail   = 64 << 10         // bytes read of each file
+	logFresh  = 3 * time.Minute  // how old a line may be that stands for what is wrong now
+	logBefore = 10 * time.Minute // how long ago the run before may have ended to matter
+	logPods   = "/var/log/pods"
+
+	logContainers = 16 // containers of calico-node's pod that are looked at
+)
+
+// runOfName is the number of a run in the name of its log.
+var runOfName = regexp.MustCompile(`^(\d{1,9})\.log$`)
+
+// LogPlaces is where logs are in the end: containerd keeps them there, Docker lays links.
+var LogPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}
+
+// errElsewhere is a log that is a link to what is no log.
+var errElsewhere = errors.New("is a link to what is no log: not read")
+
+func calicoLog(_ context.Context, p *probe.Pass) {
+	calico := p.Of(probe.KindCalico)
+	if len(calico) == 0 && (len(p.Targets) > 0 || node.Unlisted(p, probe.KindCalico) != nil) {
+		p.Report(node.Gap(p, probe.KindCalico, "no verified calico-node is known on this node"))
+		return
+	}
+	folder, account, err := calicoLogs(p.Host, calico)
+	var containers []string
+	if err == nil {
+		containers, err = p.Host.ReadDir(folder)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		return
+	case err != nil:
+		p.Report(node.Unseen(err))
+		return
+	}
+	containers = slices.DeleteFunc(containers, ownContainer)
+	for _, c := range containers[:min(len(containers), logContainers)] {
+		r := containerLog(p.Host, path.Join(folder, c), account, p.Host.Now())
+		p.Report(r.On(c).With(probe.FactOfContainer, c))
+	}
+}
+
+// ownContainer tells whether a container of calico-node's pod is a probe that joined it as an ephemeral
+// container: whatever it wrote is no word of Calico's.
+func ownContainer(name string) bool { return strings.HasPrefix(name, "calico-probe-") }
+
+// calicoLogs is the folder of the logs of this node's calico-node, and its account: of the pod that
+// the plan names. Where no API was asked it is the newest of that name in kube-system, in which
+// tenants make no pods, and the account is not known.
+func calicoLogs(h *probe.Host, calico []probe.Target) (folder, account string, err error) {
+	for _, t := range calico {
+		if name := t.Attrs[probe.AttrLogs]; name != "" && !strings.Contains(name, "/") {
+			return path.Join(logPods, name), t.Attrs[probe.AttrAccount], nil
+		}
+	}
+	if len(calico) > 0 {
+		return "", "", fs.ErrNotExist
+	}
+	names, err := h.ReadDir(logPods)
+	if err != nil {
+		return "", "", err
+	}
+	var at time.Time
+	for _, name := range names {
+		if !strings.HasPrefix(name, "kube-system_calico-node-") {
+			continue
+		}
+		of := path.Join(logPods, name)
+		if info, err := h.Stat(of); err == nil && info.ModTime().After(at) {
+			folder, at = of, info.ModTime()
+		}
+	}
+	if folder == "" {
+		return "", "", fs.ErrNotExist
+	}
+	return folder, "", nil
+}
+
+// containerLog judges the last two runs of one container.
+func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Result {
+	names, err := h.ReadDir(folder)
+	if err != nil {
+		return node.Unseen(err)
+	}
+	runs := runsOf(names)
+	if len(runs) == 0 {
+		return probe.Found(probe.Skip, "the container has written nothing yet")
+	}
+	last := runs[len(runs)-1]
+	present, err := readRun(h, folder, account, last)
+	switch {
+	case errors.Is(err, errElsewhere):
+		return probe.Found(probe.Skip, "%v", err)
+	case err != nil:
+		return node.Unseen(err)
+	}
+	if present.end != nil {
+		return present.result(probe.Fail, "run %d ended with: %s", last, now)
+	}
+	if len(runs) > 1 && present.young(now) {
+		before, err := readRun(h, folder, account, runs[len(runs)-2])
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has cleaned up
+		case err != nil:
+			return node.Unseen(err)
+		case before.end != nil && now.Sub(before.end.Time) < logBefore:
+			r := before.result(probe.Warn, "run %d ended with: %s", runs[len(runs)-2], now)
+			r.Saw += "; another has just begun"
+			return r
+		}
+	}
+	switch worst := present.worst; {
+	case worst == nil:
+		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(FactRun, last)
+	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
+		return present.result(probe.Warn, "run %d writes: %s", last, now)
+	}
+	if !present.worst.said().Current(now.Add(-logFresh)) {
+		return present.result(probe.Info, "run %d goes on, or ended well; history: its last error was %s", last, now).
+			With(probe.FactHistory, true)
+	}
+	return present.result(probe.Info, "run %d goes on, or ended well; its last error: %s", last, now)
+}
+
+// runsOf are the numbers of the runs that have logs of these names, in order.
+func runsOf(names []string) []int {
+	var runs []int
+	for _, name := range names {
+		m := runOfName.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			runs = append(runs, n)
+		}
+	}
+	slices.Sort(runs)
+	return runs
+}
+
+// A runLog is what the end of one run's log says.
+type runLog struct {
+	lines int
+	first time.Time // of the lines that were read
+	tail  bool      // there are lines before them
+	worst *logLine  // the last error
+	end   *logLine  // with which it ended
+}
+
+// logLine is a line that matters.
+type logLine struct {
+	podlog.Line
+	level     int
+	signature *Signature
+	past      bool // its process has gone on since
+}
+
+func readRun(h *probe.Host, folder, account string, number int) (runLog, error) {
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(number)))
+	if err != nil {
+		return runLog{}, err
+	}
+	r := judge(lines, account)
+	r.tail = !whole
+	return r, nil
+}
+
+// lastOfLog reads the last lines of a container's log, and tells whether they are all there are.
+func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err error) {
+	f, err := h.File(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	if !slices.ContainsFunc(LogPlaces, func(place string) bool { return strings.HasPrefix(f.Name(), place) }) {
+		return nil, false, fmt.Errorf("%s %w", name, errElsewhere)
+	}
+	if lines, err = podlog.Tail(f, logTail); err != nil {
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, fmt.Errorf("looking at %s: %w", f.Name(), err)
+	}
+	return lines, info.Size() <= logTail, nil
+}
+
+// judge finds what matters among the last lines of a run. Calico's start-up ends with
+// "Terminating" after a line that says why, install-cni and Felix with a fatal line. Only errors
+// are recognised, and warnings with which start-up ended: others may quote what a tenant wrote.
+func judge(lines []podlog.Line, account string) runLog {
+	out := runLog{lines: len(lines)}
+	if len(lines) > 0 {
+		out.first = lines[0].Time
+	}
+	claims := map[string]*logLine{} // by process, what its "Terminating" would mean
+	var last *logLine               // of all of them
+	for _, l := range lines {
+		level, process, text := LevelOf(l.Text)
+		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
+		switch claim := claims[process]; {
+		case EndsRun(text):
+			if level == LevelNone { // by the script that started it
+				claim = last
+			}
+			if out.end == nil || level != LevelNone {
+				out.end = cmp.Or(claim, it)
+			}
+			continue
+		case level == LevelInfo:
+			out.end = nil // it goes on: another of its processes ended
+			if claim != nil && claim.level == LevelWarning {
+				delete(claims, process)
+			} else if claim != nil {
+				claim.past = true
+			}
+		case level >= LevelWarning:
+			it.signature = OfCalico(text, account)
+			claims[process] = surer(claim, it)
+			last = claims[process]
+		}
+		if level >= LevelError {
+			out.worst = it
+		}
+		if level == LevelFatal {
+			out.end = it
+		}
+	}
+	if out.end != nil {
+		out.worst = out.end
+	}
+	return out
+}
+
+// surer is which of two lines of a process says why it ended: the graver one, of two alike the
+// later, unless only the earlier is recognised and the process did not go on after it.
+func surer(before, now *logLine) *logLine {
+	switch {
+	case before == nil, now.level > before.level:
+		return now
+	case now.level < before.level, before.signature != nil && now.signature == nil && !before.past:
+		return before
+	}
+	return now
+}
+
+// young tells whether the run has just begun, so that it has not said all it has to say.
+func (r runLog) young(now time.Time) bool {
+	return !r.tail && (r.lines == 0 || now.Sub(r.first) < time.Minute)
+}
+
+// said is the line as it may be quoted.
+func (l *logLine) said() probe.Statement { return quoted(l.Line) }
+
+// quoted is a line of a log as a statement.
+func quoted(l podlog.Line) probe.Statement {
+	return probe.Statement{Text: probe.Quoted(l.Text), At: l.Time}
+}
+
+func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
+	it := cmp.Or(r.end, r.worst)
+	said := it.said()
+	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(FactRun, number).
+		With(FactEnded, r.end != nil)
+	if it.signature != nil {
+		out = out.With(FactSignature, it.signature.ID)
+		if m := Forbidden.FindStringSubmatch(it.Text); m != nil {
+			out = out.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// DaemonLog reads what the kubelet and the container runtime wrote last. Nothing outside the node
+// tells why one of them ended.
+var DaemonLog = &probe.Check{
+	ID: probe.CheckDaemonLog, Asks: "what did the kubelet and the container runtime write last, and did they end with it?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{probe.TagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
+	Run: serviceLog,
+	Doc: `A kubelet, containerd, dockerd or CRI-O that does not start says why in its last line, and systemd starts it again to the same line. Read are the last 15 minutes of the systemd journal's files (/var/log/journal, or /run/log/journal); where there are none, the services' own files and the syslog below /var/log, in which other programs may write under a service's name: what is known from there alone is never more than likely. Passwords and tokens are left out.
+fail: the service ended with the line that is quoted, and has not written since. warn: it ended so within ten minutes and has just begun anew; or it goes on, and a line of the last three minutes stands for a known fault (no way to the API server, no CNI configuration, pods evicted for lack of space).
+info: it goes on, or was stopped on purpose, and its last error is quoted; a healthy kubelet writes errors too. Or it wrote nothing in that time. ok: no error among its lines.
+skip: the node has no journal and no such files (its services log elsewhere, such as k3s' own containerd), or this access method does not show them. Recognised is what a service says of itself, never what it quotes of a pod, and nothing that a container wrote. A line of more than 512 bytes that systemd compressed by xz (version 219 and the like) is not read. The fact signature names what is recognised, by a table with a source for each.`,
+}
+
+// Facts of daemon-log, besides those of calico-log.
+const (
+	FactEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
+	FactStopped probe.Fact = "stopped" // true: on purpose
+	FactByTag   probe.Fact = "by_tag"  // true: from files in which anything may write under a service's name
+)
+
+// Targets of daemon-log.
+const (
+	ServiceKubelet    = "kubelet"
+	ServiceContainerd = "containerd"
+	ServiceDocker     = "dockerd"
+	ServiceCRIO       = "crio"
+)
+
+// service is a daemon of a node, and systemd's units that may hold it.
+type service struct {
+	name  string
+	Units []string
+}
+
+// Services are those whose lines are read. Of k3s and RKE2 one process is the kubelet and more.
+var Services = []service{
+	{ServiceKubelet, []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service",
+		"rke2-agent.service"}},
+	{ServiceContainerd, []string{"containerd.service"}},
+	{ServiceDocker, []string{"docker.service"}},
+	{ServiceCRIO, []string{"crio.service"}},
+}
+
+const (
+	ServiceSince = 15 * time.Minute // a service that fails is started again within seconds to minutes
+	serviceLines = 200              // of each; a kubelet writes some twenty before it ends
+
+	journalFolders = 16 // of machines, mostly one
+	journalFiles   = 8  // of those that reach into the time that is read: each holds hours on most nodes
+)
+
+// journalPlaces is where systemd keeps the journal: for ever, or until the next boot.
+var journalPlaces = []string{"/var/log/journal", "/run/log/journal"}
+
+// journalName is a file of the system's journal, the one that is written or one that is full.
+var journalName = regexp.MustCompile(`^system(?:@[0-9a-f~-]+)?\.journal$`)
+
+// machineID is the name of a folder with a journal of a machine.
+var machineID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Host.Now()) }
+
+func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
+	lines, err := journalLines(ctx, p.Host, now.Add(-ServiceSince))
+	where, byTag := "the journal", false
+	if lines == nil && (err == nil || errors.Is(err, probe.ErrNotVisible)) { // of the journal, or a part of it
+		of, unread := logFileLines(p.Host, now.Add(-ServiceSince))
+		if of != nil || err == nil {
+			lines, err, where, byTag = of, unread, "the files below /var/log", true
+		}
+	}
+	switch {
+	case err != nil:
+		p.Report(node.Unseen(err))
+		return
+	case lines == nil:
+		p.Report(probe.Found(probe.Skip,
+			"this node has no journal of systemd's of the last %s (/var/log/journal, /run/log/journal) and no log of these services below /var/log: not read",
+			probe.Age(ServiceSince)))
+		return
+	}
+	for _, s := range Services {
+		of := slices.DeleteFunc(slices.Clone(lines), func(e journal.Entry) bool { return !slices.Contains(s.Units, e.Unit) })
+		switch {
+		case len(of) > 0:
+			r := judgeService(of).result(now).On(s.name)
+			if byTag {
+				r = r.With(FactByTag, true)
+			}
+			p.Report(r)
+		case s.name == ServiceKubelet:
+			p.Report(probe.Found(probe.Info, "it wrote nothing in the last %s, by %s", probe.Age(ServiceSince), where).
+				On(s.name))
+		}
+	}
+}
+
+// journalLines are the services' lines in the journal since a time, nil where there is no journal that
+// reaches into that time.
+func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journal.Entry, error) {
+	var units []string
+	for _, s := range Services {
+		units = append(units, s.Units...)
+	}
+	return JournalEntries(ctx, h, journal.Want{Units: units, Since: since, Most: serviceLines})
+}
+
+// farJournal is what has a node's files elsewhere and can query its journal too.
+type farJournal interface {
+	Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error)
+}
+
+// JournalEntries are the wanted lines of the journal, nil where there is no journal that reaches into that time.
+func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]journal.Entry, error) {
+	var out []journal.Entry
+	var bad error
+	seen := 0
+	if far, ok := h.Far.(farJournal); ok {
+		entries, unasked := far.Journal(ctx, want)
+		if unasked == nil {
+			return entries, nil
+		}
+		bad = unasked
+	}
+	for _, place := range journalPlaces {
+		names, err := journalsIn(h, place)
+		if err != nil && (h.Far == nil || !errors.Is(err, probe.ErrNotVisible)) {
+			bad = errors.Join(bad, err)
+		}
+		for _, name := range names {
+			if seen == journalFiles {
+				break
+			}
+			entries, fresh, err := readJournal(ctx, h, name, want)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // it was rotated away
+			case err != nil && len(entries) == 0:
+				bad = errors.Join(bad, fmt.Errorf("%s: %w", name, err))
+			case fresh:
+				seen++
+				out = append(out, entries...)
+			}
+		}
+	}
+	if seen == 0 {
+		return nil, bad
+	}
+	slices.SortStableFunc(out, func(a, b journal.Entry) int { return a.Time.Compare(b.Time) })
+	return slices.Concat([]journal.Entry{}, out), nil
+}
+
+// journalsIn lists the files of the system's journal below a place, those written last first.
+func journalsIn(h *probe.Host, place string) ([]string, error) {
+	folders, err := h.ReadDir(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]time.Time{}
+	folders = slices.DeleteFunc(folders, func(name string) bool { return !machineID.MatchString(name) })
+	for _, folder := range folders[:min(len(folders), journalFolders)] {
+		files, err := h.ReadDir(path.Join(place, folder))
+		if err != nil {
+			continue // it is no folder, or gone
+		}
+		for _, name := range files {
+			name = path.Join(place, folder, name)
+			if info, err := h.Stat(name); journalName.MatchString(path.Base(name)) && err == nil {
+				at[name] = info.ModTime()
+			}
+		}
+	}
+	out := make([]string, 0, len(at))
+	for name := range at {
+		out = append(out, name)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if c := at[b].Compare(at[a]); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	return out[:min(len(out), 2*journalFiles)], nil
+}
+
+// readJournal reads one file, and tells whether it has entries since the wanted time.
+func readJournal(ctx context.Context, h *probe.Host, name string, want journal.Want) ([]journal.Entry, bool, error) {
+	f, err := h.File(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	if _, to, err := journal.Span(f); err != nil || to.Before(want.Since) {
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	out, err := journal.Tail(ctx, f, info.Size(), want)
+	return out, true, err
+}

@@ -1,0 +1,260 @@
+package logs
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+)
+
+const (
+	serviceYoung = time.Minute     // a run that is younger may end yet for the reason of the one before
+	serviceFresh = 3 * time.Minute // how old a line may be that stands for what is wrong now
+	// how old, where the service would have written it again: the kubelet calls the API server each 10 s for its lease
+	serviceAgain = 30 * time.Second
+	serviceEnded = 10 * time.Minute // how long ago the run before may have ended to matter
+	serviceCause = 30 * time.Second // how long before its end a service may have written the reason
+)
+
+// The forms of the lines of klog (kubelet), with level and time, and of logrus (containerd, dockerd,
+// CRI-O, k3s), with time and level.
+var (
+	klogLine   = regexp.MustCompile(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ (.*)$`)
+	logrusLine = regexp.MustCompile(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
+)
+
+// endsService are lines with which a service ends: the kubelet's since Kubernetes 1.23, since 1.20 and
+// before; those after which a kubelet that got past its start exits (kubelet.go); those that containerd and
+// dockerd write to the terminal; Go's own.
+var endsService = regexp.MustCompile(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
+	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
+	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
+
+// systemd's lines about a service: it ended, or is being stopped by somebody.
+var (
+	exitLine  = regexp.MustCompile(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
+	stopLine  = regexp.MustCompile(`^Stopping `)
+	startLine = regexp.MustCompile(`^Start(?:ed|ing) `)
+	// as systemd ends a stop: the first from v248 on, the second before
+	stoppedLine = regexp.MustCompile(`: Deactivated|: Succeeded\.|^Stopped `)
+)
+
+// serviceLine is a line that matters.
+type serviceLine struct {
+	journal.Entry
+	level     int
+	final     bool // the service ends with it
+	signature *Service
+}
+
+// mild tells whether a healthy service writes such a line now and then.
+func (it serviceLine) mild() bool { return it.signature != nil && it.signature.Mild }
+
+// serviceState is what the lines of one service say.
+type serviceState struct {
+	lines   int
+	run     []serviceLine // of the run that goes on, what matters
+	began   time.Time     // its first line, zero where none goes on
+	process string        // that wrote last
+	last    time.Time     // when
+	born    time.Time     // the first line of that process
+	end     *serviceLine  // why the last run that ended did
+	endedBy string        // the process of that run
+	ends    int
+	stopped *time.Time // it was stopped on purpose, and has not begun since
+}
+
+// lastWords is how long after the end of a process its last lines may come.
+const lastWords = 5 * time.Second
+
+// judgeService goes through the lines of one service, the oldest first.
+func judgeService(lines []journal.Entry) serviceState {
+	s := serviceState{}
+	stopping := false
+	for _, e := range lines {
+		it := serviceLineOf(e)
+		switch {
+		case e.About && stopLine.MatchString(e.Text):
+			stopping = true
+		case e.About && (exitLine.MatchString(e.Text) || stopping && stoppedLine.MatchString(e.Text)):
+			moreOfStop := s.stopped != nil && s.began.IsZero()
+			if stopping {
+				s = serviceState{lines: s.lines, stopped: &it.Time}
+			} else if !moreOfStop && (!s.began.IsZero() || s.end == nil) {
+				s.close(it)
+			}
+			stopping = false
+		case e.About:
+			stopping = stopping && !startLine.MatchString(e.Text)
+			if KilledOOM.MatchString(e.Text) {
+				s.run = append(s.run, it)
+			}
+		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
+			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.Passing)
+			if it.final || better {
+				s.end = &it
+			}
+		default:
+			if e.PID != "" && e.PID == s.endedBy { // it goes on: that was not its end
+				s.end = nil
+			}
+			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // begun anew, by whomever
+				s.run, s.began = nil, time.Time{}
+			}
+			s.take(it)
+		}
+	}
+	return s
+}
+
+// notYet is what every kubelet writes as an error until it has listed its containers once.
+var notYet = regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
+	`(?:container runtime status check may not have completed yet|PLEG is not healthy: pleg has yet to be successful)`)
+
+// kubeletComesUp is for how long that is nothing: it lists them each second, and a busy node takes several.
+const kubeletComesUp = 30 * time.Second
+
+// take adds a line that the service wrote itself.
+func (s *serviceState) take(it serviceLine) {
+	s.lines++
+	if s.born.IsZero() || it.PID != s.process {
+		s.born = it.Time
+	}
+	s.stopped, s.process, s.last = nil, it.PID, it.Time
+	if s.began.IsZero() {
+		s.began = it.Time
+	}
+	if notYet.MatchString(it.Text) && it.Time.Sub(s.born) < kubeletComesUp {
+		return
+	}
+	if it.level >= LevelError || it.signature != nil {
+		s.run = append(s.run, it)
+	}
+	if it.final {
+		s.close(it)
+	}
+}
+
+// close ends a run: for the surest of the last things it wrote, or else for what ended it.
+func (s *serviceState) close(last serviceLine) {
+	reason := last
+	for _, it := range s.run {
+		if last.Time.Sub(it.Time) > serviceCause || it.mild() || last.final && it.signature != nil && it.signature.Passing {
+			continue
+		}
+		switch {
+		case it.signature == nil:
+			if last.About && reason.signature == nil { // the last of them, which is more than systemd says
+				reason = it
+			}
+		case reason.signature == nil || it.signature.Rank() <= reason.signature.Rank():
+			reason = it
+		}
+	}
+	s.endedBy = s.process
+	s.end, s.run, s.began = &reason, nil, time.Time{}
+	s.ends++
+}
+
+// serviceLineOf takes level and text out of a line, and recognises it.
+func serviceLineOf(e journal.Entry) serviceLine {
+	it := serviceLine{Entry: e}
+	if e.About {
+		it.signature = serviceSignatureOf(it)
+		return it
+	}
+	if m := klogLine.FindStringSubmatch(e.Text); m != nil {
+		it.level = map[string]int{"I": LevelInfo, "W": LevelWarning, "E": LevelError,
+			"F": LevelFatal}[m[1]]
+		it.Text = m[3]
+	} else if m := logrusLine.FindStringSubmatch(e.Text); m != nil {
+		it.level = map[string]int{"debug": LevelDebug, "info": LevelInfo, "warning": LevelWarning,
+			"error": LevelError, "fatal": LevelFatal, "panic": LevelFatal}[m[2]]
+		it.Text = m[3]
+	}
+	mayEnd := it.level == LevelError || it.level == LevelNone
+	it.final = it.level == LevelFatal || mayEnd && endsService.MatchString(it.Text)
+	it.signature = serviceSignatureOf(it)
+	return it
+}
+
+// result is the answer about one service.
+func (s serviceState) result(now time.Time) probe.Result {
+	running := !s.began.IsZero()
+	switch {
+	case s.end != nil && !running:
+		return s.quote(probe.Fail, s.ended(), *s.end, now)
+	case s.end != nil && now.Sub(s.began) < serviceYoung && now.Sub(s.end.Time) < serviceEnded:
+		r := s.quote(probe.Warn, s.ended(), *s.end, now)
+		r.Saw += "; another run has just begun"
+		return r
+	case s.stopped != nil:
+		return probe.Found(probe.Info, "it was stopped on purpose, %s ago, and has not been started since",
+			probe.Age(max(0, now.Sub(*s.stopped)))).With(FactStopped, true)
+	case !running:
+		return probe.Found(probe.Info, "only systemd wrote about it in the last %s", probe.Age(ServiceSince))
+	}
+	var worst *serviceLine
+	for i, it := range s.run {
+		known := s.current(it, now)
+		if known && it.mild() && worst != nil && worst.signature != nil && !worst.mild() {
+			continue
+		}
+		if known || worst == nil || !s.current(*worst, now) {
+			worst = &s.run[i]
+		}
+	}
+	switch {
+	case worst == nil:
+		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
+	case s.current(*worst, now):
+		s.end = nil
+		status := probe.Warn
+		if worst.mild() {
+			status = probe.Info
+		}
+		return s.quote(status, "it runs, and writes: ", *worst, now)
+	}
+	s.end = nil
+	if now.Sub(worst.Time) < serviceFresh {
+		return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+	}
+	return s.quote(probe.Info, "it runs; history: its last error was ", *worst, now).With(probe.FactHistory, true)
+}
+
+// current tells whether a line that is recognised stands for what is wrong now.
+func (s serviceState) current(it serviceLine, now time.Time) bool {
+	over := it.signature != nil && it.signature.Often && s.last.Sub(it.Time) > serviceAgain
+	return it.signature != nil && !over && now.Sub(it.Time) < serviceFresh
+}
+
+func (s serviceState) ended() string {
+	if s.ends > 1 {
+		return "it ended again and again, the last time with: "
+	}
+	return "it ended with: "
+}
+
+// quote is a result that quotes a line.
+func (s serviceState) quote(status probe.Status, says string, it serviceLine, now time.Time) probe.Result {
+	said := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
+	out := probe.Found(status, "%s%s", says, said.Aged(now)).
+		With(FactLine, said.Text).With(FactEnded, s.end != nil)
+	if s.end != nil {
+		out = out.With(FactEnds, s.ends)
+	}
+	if it.signature != nil {
+		out = out.With(FactSignature, it.signature.ID)
+	}
+	return out
+}
+
+// serviceSignatureOf recognises a line by who wrote it and what. An information is none, and neither
+// is what a service of which no more is known than a line without a level.
+func serviceSignatureOf(it serviceLine) *Service {
+	if !it.About && !it.final && it.level < LevelWarning {
+		return nil
+	}
+	return OfService(it.Text, it.About)
+}

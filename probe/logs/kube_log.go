@@ -1,0 +1,207 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
+var KubeLog = &probe.Check{
+	ID: probe.CheckKubeLog, Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
+	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
+	Access: []string{"var/log", "run/log/journal", "uid 0"},
+	Doc: `kube-proxy, CoreDNS, calico-kube-controllers and Typha say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
+fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
+The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
+}
+
+// Where kube-proxy logs that runs outside a pod.
+const (
+	kubeProxyFile = "/var/log/kube-proxy.log"
+	kubeProxyUnit = "kube-proxy.service"
+)
+
+func kubeLog(ctx context.Context, p *probe.Pass) { kubeLogAt(ctx, p, p.Host.Now()) }
+
+func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
+	found := false
+	say := func(r probe.Result, of, on string) {
+		found = true
+		// Its Node was made after it gave up waiting.
+		line := r.Facts.Str(FactLine)
+		if r.Facts.Str(FactSignature) == SaysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
+			r.Status = probe.Info
+		}
+		p.Report(r.On(on).With(probe.FactOfContainer, of))
+	}
+	for _, t := range p.Of(probe.KindLogs) {
+		folder := t.Attrs[probe.AttrLogs]
+		if Endings[t.Name].Ends == nil || folder == "" || strings.Contains(folder, "/") {
+			continue
+		}
+		r, err := podsLog(p.Host, path.Join(logPods, folder, t.Name), t.Name, now)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			say(node.Unseen(err), t.Name, t.Name+" "+t.Host)
+		default:
+			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
+		}
+	}
+	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == KubeProxy })
+	if r, on, ok := hostProxyLog(ctx, p.Host, now); ok && !isPod {
+		say(r, KubeProxy, on)
+	}
+	if !found {
+		p.Report(node.Gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
+	}
+}
+
+// hostProxyLog judges what a kube-proxy wrote that is a program of the host: into its file, or the journal; false where
+// it wrote nothing lately.
+func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
+	// A file that nobody writes any more says nothing of now.
+	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
+		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
+			return presentRun(KubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
+		}
+	}
+	entries, err := JournalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-ServiceSince),
+		Most: serviceLines})
+	var runs [][]podlog.Line // by the process that wrote them
+	pid := ""
+	for _, e := range entries {
+		if e.About {
+			continue
+		}
+		if len(runs) == 0 || e.PID != pid {
+			runs, pid = append(runs, nil), e.PID
+		}
+		last := &runs[len(runs)-1]
+		*last = append(*last, podlog.Line{Time: e.Time, Text: e.Text})
+	}
+	if err != nil || len(runs) == 0 {
+		return probe.Result{}, "", false
+	}
+	return lastRuns(KubeProxy, runs, now), kubeProxyUnit, true
+}
+
+// lastRuns judges the last of some runs, or the one before where that has just begun.
+func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Result {
+	last := len(runs) - 1
+	r := presentRun(component, runs[last], now)
+	if r.Status != probe.Fail && last > 0 && now.Sub(runs[last][0].Time) < youngRun {
+		return runBefore(component, runs[last-1], now, r)
+	}
+	return r
+}
+
+// youngRun is how long a run may have lasted that says nothing of the next end: what does not take its settings ends
+// within seconds.
+const youngRun = 20 * time.Second
+
+// runBefore is how the run before one that has just begun ended, or else what is known of the present one.
+func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
+	of := ended(component, lines, now)
+	if of.Status != probe.Fail {
+		return present
+	}
+	of.Status = probe.Warn
+	of.Saw += "; another run has just begun"
+	return of
+}
+
+// podsLog judges the last two runs of a component's container.
+func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Result, error) {
+	names, err := h.ReadDir(folder)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	runs := runsOf(names)
+	if len(runs) == 0 {
+		return probe.Found(probe.Skip, "the container has written nothing yet"), nil
+	}
+	last := len(runs) - 1
+	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
+	if err != nil {
+		return probe.Result{}, err
+	}
+	r := presentRun(component, lines, now)
+	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < youngRun)
+	if r.Status == probe.Fail || last == 0 || !young {
+		return r.With(FactRun, runs[last]), nil
+	}
+	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
+	if err != nil { // the kubelet has cleaned up
+		return r.With(FactRun, runs[last]), nil
+	}
+	if of := runBefore(component, before, now, r); of.Facts[FactEnded] == true {
+		return of.With(FactRun, runs[last-1]), nil
+	}
+	return r.With(FactRun, runs[last]), nil
+}
+
+// presentRun judges the present run: how it ended, or what it complains of while it goes on.
+func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
+	r := ended(component, lines, now)
+	if r.Status == probe.OK {
+		if complains, ok := heard(component, lines, now); ok {
+			return complains
+		}
+	}
+	return r
+}
+
+// ended finds the line with which a run of a component ended: one after which no other line came but such
+// as itself.
+func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
+	how := Endings[component]
+	var end *podlog.Line
+	for i := range lines {
+		if anew.MatchString(lines[i].Text) {
+			end = nil
+			continue
+		}
+		if m := how.Ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
+			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
+		} else if m == nil && goesOn.MatchString(lines[i].Text) {
+			end = nil // of another run in the same file, or it was not the end
+		}
+	}
+	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
+		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
+	}
+	said := quoted(*end)
+	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
+	for _, list := range [][]*Signature{how.Signatures, AnyEnding} {
+		for _, s := range list {
+			if !s.Match.MatchString(end.Text) {
+				continue
+			}
+			return r.With(FactSignature, s.ID)
+		}
+	}
+	return r
+}
+
+// anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
+var anew = regexp.MustCompile(`content of the proxy server's configuration file was updated`)
+
+// goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
+var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
+
+// runFile is the name of a run's log.
+func runFile(number int) string { return strconv.Itoa(number) + ".log" }

@@ -1,0 +1,281 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// IsPods tells whether an interface is the node's end of a pod's, by Calico's name
+// for it. New versions make netkit ones for eBPF.
+func IsPods(d kernel.Link) bool {
+	return strings.HasPrefix(d.Name, "cali") && (d.Kind == "veth" || d.Kind == "netkit")
+}
+
+// Resolve looks a name up as programs on the node do: a literal address, the
+// node's own hosts file, then DNS. "localhost" needs neither.
+func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	hosts, err := h.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, probe.ErrNotVisible) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // no hosts file is legal; the name may be known otherwise
+	}
+	if found := inHosts(string(hosts), name); len(found) > 0 {
+		return found, nil
+	}
+	if name == "localhost" {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// inHosts gives the addresses a hosts file has for a name, IPv4 first, as the
+// resolvers of libc and Go order loopback.
+func inHosts(hosts, name string) []netip.Addr {
+	var out []netip.Addr
+	for line := range strings.Lines(hosts) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return strings.EqualFold(n, name) }) {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return Family(a) - Family(b) })
+	return out
+}
+
+// Facts of node-firewall.
+const FactPods probe.Fact = "pods" // count of pods' interfaces
+
+// EBPF tells whether Calico's data plane is the one with eBPF: by its settings, or
+// by the interfaces it makes.
+func EBPF(p *probe.Pass, all []kernel.Link) bool {
+	on, _ := strconv.ParseBool(FelixSetting(p, "bpfEnabled"))
+	return on || slices.ContainsFunc(all, func(d kernel.Link) bool { return d.Name == "bpfin.cali" })
+}
+
+// WorthKeeping leaves out what no check asks about: kube-proxy's iptables have some
+// chains for every endpoint.
+func WorthKeeping(c kernel.Chain) bool {
+	return c.Table == "calico" || c.Table == "kube-proxy" || strings.HasPrefix(c.Name, "cali-") ||
+		c.Name == "KUBE-SERVICES" || strings.HasPrefix(c.Name, "KUBE-SVC-")
+}
+
+// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its
+// result.
+const MostText = 160 // of a name, and of a value
+
+// ForeignChain reports whether a chain is neither Calico's, kube-proxy's or the kubelet's, nor of the CNI plugins.
+// kube-router's begin as kube-proxy's do.
+func ForeignChain(table, chain string) bool {
+	if table == "calico" || table == "kube-proxy" {
+		return false
+	}
+	begins := func(with ...string) bool {
+		return slices.ContainsFunc(with, func(s string) bool { return strings.HasPrefix(chain, s) })
+	}
+	return begins("KUBE-ROUTER-", "KUBE-POD-FW-", "KUBE-NWPLCY-") || !begins("cali-", "KUBE-", "CNI-")
+}
+
+// UplinkName is the interface with the node's IPv4 address, "" where that cannot be told.
+func UplinkName(p *probe.Pass) string {
+	known, err := kernel.Links()
+	if err != nil {
+		return ""
+	}
+	if d, _ := Uplink(p, known, 4); d != nil {
+		return d.Name
+	}
+	return ""
+}
+
+// NetCounter finds one of the kernel's counters: a line of names, then one of
+// values, both behind the name of their family.
+func NetCounter(text, name string) (int, bool) {
+	var names []string
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if i := slices.Index(names, name); i > 0 && i < len(f) && f[0] == names[0] {
+			n, err := strconv.Atoi(f[i])
+			return n, err == nil
+		}
+		names = f
+	}
+	return 0, false
+}
+
+// OwnAddresses are the node's addresses of a family: the one Calico registered
+// first, then its InternalIPs; without the API, what the kubelet was told.
+func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
+	var out []netip.Addr
+	add := func(a netip.Addr) {
+		if a.IsValid() && Family(a) == f {
+			out = append(out, a)
+		}
+	}
+	for _, t := range p.Of(probe.KindSelf) {
+		add(t.Addr)
+	}
+	for _, t := range p.Of(probe.KindCalico) {
+		for text := range strings.SplitSeq(t.Attrs[probe.AttrInternal], ",") {
+			if a, err := netip.ParseAddr(text); err == nil {
+				add(a)
+			}
+		}
+	}
+	if len(p.Targets) == 0 {
+		_, args, _ := NodesDaemon(p.Host, "kubelet") // that it is not known which is for its checks to say
+		for text := range strings.SplitSeq(FlagOf(args, "--node-ip"), ",") {
+			if a, err := netip.ParseAddr(text); err == nil {
+				add(a)
+			}
+		}
+	}
+	return out
+}
+
+// Uplink is the interface with the node's own address. Where that is on a loopback,
+// as with routing on the node, it is the one towards another node.
+func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix) {
+	for _, own := range OwnAddresses(p, f) {
+		for i, d := range all {
+			for _, a := range d.Addrs {
+				if a.Addr() != own {
+					continue
+				}
+				if !d.Loopback && d.Kind != "dummy" {
+					return &all[i], a
+				}
+				for _, t := range SplitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
+					if way, err := Lookup(t.Addr); err == nil {
+						if j := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == way.Device }); j >= 0 {
+							return &all[j], a
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil, netip.Prefix{}
+}
+
+// Dead are the states of an interface that carries nothing (RFC 2863). Some drivers
+// never say more than "unknown".
+var Dead = []string{"down", "lower-layer-down", "not-present", "dormant"}
+
+// Felix's defaults (FelixConfiguration's vxlanVNI and vxlanPort).
+const (
+	VXLANVNI  = 4096
+	VXLANPort = 4789
+)
+
+// Encapsulation is one of the ways Calico packs packets, and the device for it.
+type Encapsulation struct {
+	Device   string
+	Name     string
+	Family   int    // of the packets outside
+	Overhead int    // bytes it takes of each packet
+	attr     string // of pools: their mode
+	setting  string // of Felix, for what no pool says
+	MTU      string // of Felix: its MTU
+}
+
+var Encapsulations = []Encapsulation{
+	{Device: "tunl0", Name: "IPIP", Family: 4, Overhead: 20, attr: probe.AttrIPIP, MTU: "ipipMTU"},
+	{Device: "vxlan.calico", Name: "VXLAN", Family: 4, Overhead: 50, attr: probe.AttrVXLAN, MTU: "vxlanMTU"},
+	{Device: "vxlan-v6.calico", Name: "VXLAN", Family: 6, Overhead: 70, attr: probe.AttrVXLAN, MTU: "vxlanMTUV6"},
+	{Device: "wireguard.cali", Name: "WireGuard", Family: 4, Overhead: 60, setting: "wireguardEnabled",
+		MTU: "wireguardMTU"},
+	{Device: "wg-v6.cali", Name: "WireGuard", Family: 6, Overhead: 80, setting: "wireguardEnabledV6",
+		MTU: "wireguardMTUV6"},
+}
+
+// FelixSetting is one of Felix's settings, "" when it is not set.
+func FelixSetting(p *probe.Pass, name string) string {
+	if t := p.Of(probe.KindFelix); len(t) > 0 {
+		return t[0].Attrs[name]
+	}
+	return ""
+}
+
+// Use says what an encapsulation is for: Always, CrossSubnet, or "" for nothing.
+// The error says why that is not known.
+func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
+	if len(p.Targets) == 0 {
+		return "", errors.New("the API was not asked")
+	}
+	if e.setting != "" {
+		if on, err := strconv.ParseBool(FelixSetting(p, e.setting)); err == nil && on {
+			return "Always", nil
+		}
+		err := Unlisted(p, probe.KindFelix)
+		if err == nil && len(p.Of(probe.KindFelix)) == 0 {
+			err = errors.New("nothing is known of Felix")
+		}
+		if err != nil {
+			return "", fmt.Errorf("whether WireGuard is on is not known: %w", err)
+		}
+		return "", nil
+	}
+	if err := Unlisted(p, probe.KindPool); err != nil {
+		return "", fmt.Errorf("which tunnels Calico's pools use is not known: %w", err)
+	}
+	for _, pool := range p.Of(probe.KindPool) {
+		cidr, err := netip.ParsePrefix(pool.Name)
+		if err != nil || Family(cidr.Addr()) != e.Family {
+			continue
+		}
+		switch pool.Attrs[e.attr] {
+		case "Always":
+			return "Always", nil
+		case "CrossSubnet":
+			mode = "CrossSubnet"
+		}
+	}
+	return mode, nil
+}
+
+// Ends gives the tunnel's end on this node, if it is registered, and all others.
+func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Target) {
+	for _, t := range p.Of(probe.KindTunnel) {
+		switch {
+		case t.Attrs[probe.AttrDevice] != e.Device:
+		case t.Attrs[probe.AttrOwn] != "":
+			own = &t
+		default:
+			others = append(others, t)
+		}
+	}
+	return own, others
+}
+
+// TunnelSettings are what Felix is told about a device; 0 = it is not known.
+type TunnelSettings struct{ Vni, Port, MTU int }
+
+func SettingsOf(p *probe.Pass, e Encapsulation) TunnelSettings {
+	if len(p.Of(probe.KindFelix)) == 0 || p.Gaps[probe.KindFelix] != "" {
+		return TunnelSettings{}
+	}
+	number := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(FelixSetting(p, name)); err == nil && n > 0 {
+			return n
+		}
+		return otherwise
+	}
+	return TunnelSettings{Vni: number("vxlanVNI", VXLANVNI), Port: number("vxlanPort", VXLANPort),
+		MTU: number(e.MTU, 0)}
+}

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// CNIPlace is where files and plugins are.
+type CNIPlace struct {
+	Config   string
+	Plugins  []string
+	Told     bool // the runtime itself says that it reads there
+	Loopback bool // it runs the plugin loopback for every pod beside those of the network
+	Calicos  bool // Calico gives the node's pods their addresses, so their network is Calico's
+}
+
+// CNIPlaces are looked at where the runtime does not say: the usual place, k3s and
+// RKE2, MicroK8s, OpenShift's for CRI-O and for those that Multus calls.
+var CNIPlaces = []CNIPlace{
+	{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}},
+	{Config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", Plugins: []string{"/var/lib/rancher/k3s/data/current/bin"}},
+	{Config: "/var/snap/microk8s/current/args/cni-network", Plugins: []string{"/var/snap/microk8s/current/opt/cni/bin"}},
+	{Config: "/etc/kubernetes/cni/net.d", Plugins: []string{"/var/lib/cni/bin"}},
+	{Config: "/run/multus/cni/net.d", Plugins: []string{"/var/lib/cni/bin"}},
+}
+
+// Network is what the runtime reads of one file.
+type Network struct {
+	File    string
+	Plugins []string
+	Assigns []string // families of addresses, where the IPAM is Calico's
+	Err     error
+	Unread  bool // the error is this probe's, who could not read it, and perhaps not the runtime's
+}
+
+// NetworksIn reads the files of a directory as the runtimes do (libcni).
+func NetworksIn(h *probe.Host, dir string) ([]Network, error) {
+	names, err := h.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Network
+	for _, name := range names {
+		if !slices.Contains([]string{".conf", ".conflist", ".json"}, path.Ext(name)) {
+			continue
+		}
+		n := Network{File: path.Join(dir, name)}
+		text, err := h.ReadFile(n.File)
+		n.Unread = err != nil && !errors.Is(err, fs.ErrNotExist)
+		if err == nil {
+			n.Plugins, n.Assigns, err = pluginsIn(text)
+		}
+		n.Err = err
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// pluginsIn lists the plugins a file names, those for addresses too, and the families that calico-ipam assigns: IPv4
+// unless assign_ipv4 is "false", IPv6 only where assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
+func pluginsIn(text []byte) (names, assigns []string, err error) {
+	type plugin struct {
+		Type string `json:"type"`
+		IPAM struct {
+			Type string          `json:"type"`
+			Four json.RawMessage `json:"assign_ipv4"`
+			Six  json.RawMessage `json:"assign_ipv6"`
+		} `json:"ipam"`
+	}
+	var file struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range append([]plugin{file.plugin}, file.Plugins...) {
+		for _, t := range []string{p.Type, p.IPAM.Type} {
+			if t != "" {
+				names = append(names, t)
+			}
+		}
+		if p.IPAM.Type == "calico-ipam" && string(p.IPAM.Four) != `"false"` {
+			assigns = append(assigns, FamilyText(4))
+		}
+		if p.IPAM.Type == "calico-ipam" && string(p.IPAM.Six) == `"true"` {
+			assigns = append(assigns, FamilyText(6))
+		}
+	}
+	return names, assigns, nil
+}
+
+// pluginSet are settings of Calico's plugin that say where it keeps things (cni-plugin, types.NetConf).
+type pluginSet struct {
+	Type         string `json:"type"`
+	Nodename     string `json:"nodename"`
+	NodenameFile string `json:"nodename_file"`
+	LockFile     string `json:"ipam_lock_file"`
+}
+
+func (s pluginSet) WhereNodename() string { return cmp.Or(s.NodenameFile, probe.PlaceLib+"/nodename") }
+
+// NodenameFile returns the file from which Calico's CNI plugin reads the node's name.
+func NodenameFile(h *probe.Host) string {
+	set, _ := PluginSettings(h)
+	return set.WhereNodename()
+}
+
+// PluginSettings returns what the configuration of Calico's plugin sets, and the file it is in.
+func PluginSettings(h *probe.Host) (set pluginSet, file string) {
+	for _, place := range CNIPlaces {
+		networks, err := NetworksIn(h, place.Config)
+		if err != nil {
+			continue
+		}
+		for _, n := range networks {
+			if slices.Contains(n.Plugins, "calico") {
+				return settingsIn(h, n.File), n.File
+			}
+		}
+	}
+	return pluginSet{}, ""
+}
+
+// settingsIn reads the settings of Calico's plugin in a file. A template's own placeholder is no name.
+func settingsIn(h *probe.Host, file string) pluginSet {
+	var list struct {
+		Plugins []pluginSet `json:"plugins"`
+	}
+	text, err := h.ReadFile(file)
+	if err != nil || json.Unmarshal(text, &list) != nil {
+		return pluginSet{}
+	}
+	for _, p := range list.Plugins {
+		if p.Type != "calico" {
+			continue
+		}
+		if strings.HasPrefix(p.Nodename, "__") {
+			p.Nodename = ""
+		}
+		if path.Base(p.NodenameFile) != "nodename" { // no other file is quoted
+			p.NodenameFile = ""
+		}
+		return p
+	}
+	return pluginSet{}
+}

@@ -1,0 +1,175 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptrace"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+)
+
+const (
+	latencyTries = 5
+	// certificateSoon is how long before its end a certificate is worth a warning:
+	// time enough for a change window. Those that live for a month and less are
+	// renewed by programs, which do so before the last tenth.
+	certificateSoon = 14 * 24 * time.Hour
+	NameEtcd        = "etcd" // of a KindDatastore target
+	EtcdFiles       = "/etc/cni/net.d/calico-tls/"
+)
+
+// Trip is how long one connection took, and what came of it.
+type Trip struct {
+	Connect, Handshake, Answer time.Duration
+	Page                       httpget.Page
+	Server                     *x509.Certificate // nil without TLS
+	Refused                    error             // how the server ended the conversation for want of a certificate
+}
+
+func (t Trip) Whole() time.Duration { return t.Connect + t.Handshake + t.Answer }
+
+// Travels makes the connections to one target, one after the other, as many as
+// there is time for. The error is that of the last one that failed; addr is where
+// they went.
+func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, tried int, addr string, last error) {
+	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	if !t.Addr.IsValid() {
+		found, err := Resolve(ctx, h, t.Host)
+		if err != nil || len(found) == 0 {
+			return nil, 0, addr, fmt.Errorf("resolving %s: %w", t.Host, err)
+		}
+		t.Addr = found[0]
+	}
+	addr = netip.AddrPortFrom(t.Addr, uint16(t.Port)).String()
+	url, own := "https://"+addr+"/readyz", tls.Certificate{}
+	if t.Name == NameEtcd {
+		own = etcdCertificate(h)
+		if t.Attrs[probe.AttrScheme] == "http" {
+			url = "http://" + addr
+		} else {
+			url = "https://" + addr
+		}
+		url += "/health"
+	}
+	for tried < latencyTries && ctx.Err() == nil {
+		tried++
+		took, err := Travel(ctx, url, own)
+		if err != nil {
+			last = err
+			continue
+		}
+		trips = append(trips, took)
+	}
+	return trips, tried, addr, last
+}
+
+// Median is that of some part of the trips.
+func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
+	all := make([]time.Duration, len(trips))
+	for i, t := range trips {
+		all[i] = of(t)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// Lasts tells whether a certificate has ended, or soon will.
+func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
+	left := c.NotAfter.Sub(now)
+	end := c.NotAfter.UTC().Format(time.RFC3339)
+	switch {
+	case left < 0:
+		return probe.Fail, "expired on " + end
+	case left < min(certificateSoon, c.NotAfter.Sub(c.NotBefore)/10):
+		return probe.Warn, "expires on " + end
+	}
+	return probe.OK, "is valid until " + end
+}
+
+// etcdCertificate is what the CNI plugin shows to etcd; none when it is not seen.
+func etcdCertificate(h *probe.Host) tls.Certificate {
+	cert, err := h.ReadFile(EtcdFiles + "etcd-cert")
+	if err != nil {
+		return tls.Certificate{}
+	}
+	key, err := h.ReadFile(EtcdFiles + "etcd-key")
+	if err != nil {
+		return tls.Certificate{}
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return tls.Certificate{} // etcd will say what it makes of a client without one
+	}
+	return pair
+}
+
+// ErrNoCertificate is a server's wish for a certificate where none was shown.
+var ErrNoCertificate = errors.New("no certificate was shown")
+
+// aboutCertificates are the alerts of TLS (RFC 8446, 6.2) with which a server may
+// end a handshake in which it has asked for a certificate: those of the certificate
+// shown, and for none shown certificate_required or, up to TLS 1.2,
+// handshake_failure.
+var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
+
+// AlertOf is the alert with which a server ended a conversation, nil when it did
+// not; wish tells whether it may be one for want of a certificate.
+func AlertOf(err error) (wish bool, alert error) {
+	var told *net.OpError
+	if !errors.As(err, &told) || told.Op != "remote error" {
+		return false, nil
+	}
+	// The type of the error is crypto/tls's own; its text is that of the exported one.
+	return slices.ContainsFunc(aboutCertificates,
+		func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
+}
+
+// Travel makes one connection and one request. Any answer will do, also that the
+// server wants another certificate; that it cannot speak with us is none.
+func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
+	var t Trip
+	var began, sent time.Time
+	asked := false
+	trace := &httptrace.ClientTrace{
+		ConnectStart:      func(string, string) { began = time.Now() },
+		ConnectDone:       func(string, string, error) { t.Connect = time.Since(began) },
+		TLSHandshakeStart: func() { began = time.Now() },
+		TLSHandshakeDone: func(state tls.ConnectionState, _ error) {
+			t.Handshake = time.Since(began)
+			if len(state.PeerCertificates) > 0 {
+				t.Server = state.PeerCertificates[0]
+			}
+		},
+		WroteRequest:         func(httptrace.WroteRequestInfo) { sent = time.Now() },
+		GotFirstResponseByte: func() { t.Answer = time.Since(sent) },
+	}
+	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url,
+		httpget.Way{Certificate: func() tls.Certificate {
+			asked = true
+			return own
+		}})
+	wish, alert := AlertOf(err)
+	switch {
+	case wish && asked:
+		t.Refused, t.Answer = alert, t.Handshake // up to TLS 1.2 the alert is part of that
+		if !sent.IsZero() {
+			t.Answer = time.Since(sent)
+		}
+		if len(own.Certificate) == 0 {
+			t.Refused = ErrNoCertificate
+		}
+	case err != nil:
+		return Trip{}, err
+	}
+	t.Page = page
+	return t, nil
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Kubelet is how the node's kubelet is set, from its configuration file and,
+// over that, its arguments. The zero value of a setting is the kubelet's own
+// default (k8s.io/kubelet/config/v1beta1).
+type Kubelet struct {
+	PID    int    // 0 when no kubelet is seen running
+	Config string // the path of the first file read, "" when there is none
+	Access string // the path of the kubeconfig with which it goes to the API server
+
+	FailSwapOn         *bool    `yaml:"failSwapOn"`
+	HealthzPort        *int     `yaml:"healthzPort"`
+	HealthzBindAddress string   `yaml:"healthzBindAddress"`
+	Address            string   `yaml:"address"`
+	Port               int      `yaml:"port"`
+	ClusterDomain      string   `yaml:"clusterDomain"`
+	ClusterDNS         []string `yaml:"clusterDNS"`
+	ResolvConf         string   `yaml:"resolvConf"`
+	CPUManagerPolicy   string   `yaml:"cpuManagerPolicy"`
+	MemoryPolicy       string   `yaml:"memoryManagerPolicy"`
+	RuntimeEndpoint    string   `yaml:"containerRuntimeEndpoint"`
+	MemorySwap         struct {
+		SwapBehavior string `yaml:"swapBehavior"`
+	} `yaml:"memorySwap"`
+}
+
+// Where kubeadm puts the file; and k3s and RKE2, whose kubelet has nothing else,
+// the directory of those that are laid over it.
+var (
+	KubeletConfig = "/var/lib/kubelet/config.yaml"
+	kubeletAccess = "/etc/kubernetes/kubelet.conf"
+	kubeletDirs   = []string{"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d",
+		"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
+)
+
+// ReadKubelet gives what can be known; a file that is not there or not visible
+// leaves the defaults. The error is one of a file that cannot be read or understood, or
+// that more than one process may be the kubelet.
+func ReadKubelet(h *probe.Host) (Kubelet, error) {
+	var k Kubelet
+	pid, args, err := NodesDaemon(h, "kubelet")
+	if err != nil {
+		return k, err
+	}
+	k.PID, k.Access = pid, cmp.Or(FlagOf(args, "--kubeconfig"), kubeletAccess)
+	config := cmp.Or(FlagOf(args, "--config"), KubeletConfig)
+	if err := k.read(h, config); err != nil {
+		return k, err
+	}
+	dirs := []string{FlagOf(args, "--config-dir")}
+	if pid == 0 && k.Config == "" {
+		dirs = kubeletDirs
+	}
+	for _, dir := range dirs {
+		names, err := DropIns(h, dir)
+		if err != nil {
+			return k, err
+		}
+		for _, name := range names {
+			if err := k.read(h, name); err != nil {
+				return k, err
+			}
+		}
+	}
+	if v := FlagOf(args, "--container-runtime-endpoint"); v != "" {
+		k.RuntimeEndpoint = v
+	}
+	if v := FlagOf(args, "--fail-swap-on"); v != "" {
+		k.FailSwapOn = new(v != "false")
+	}
+	if v := FlagOf(args, "--cluster-domain"); v != "" {
+		k.ClusterDomain = v
+	}
+	if v := FlagOf(args, "--cluster-dns"); v != "" {
+		k.ClusterDNS = strings.Split(v, ",")
+	}
+	if v := FlagOf(args, "--resolv-conf"); v != "" {
+		k.ResolvConf = v
+	}
+	if v := FlagOf(args, "--healthz-bind-address"); v != "" {
+		k.HealthzBindAddress = v
+	}
+	if v := FlagOf(args, "--address"); v != "" {
+		k.Address = v
+	}
+	if n, err := strconv.Atoi(FlagOf(args, "--healthz-port")); err == nil {
+		k.HealthzPort = &n
+	}
+	return k, nil
+}
+
+// read lays the settings of a file over what is known.
+func (k *Kubelet) read(h *probe.Host, name string) error {
+	text, err := h.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, k); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	k.Config = cmp.Or(k.Config, name)
+	return nil
+}
+
+// DropIns lists the files of a --config-dir in the order in which the kubelet
+// reads them.
+func DropIns(h *probe.Host, dir string) ([]string, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	names, err := h.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
+		return nil, nil // none is the rule
+	}
+	var out []string
+	for _, name := range names {
+		if path.Ext(name) == ".conf" {
+			out = append(out, path.Join(dir, name))
+		}
+	}
+	return out, err
+}
+
+// runtimeSocket is the path of the socket the kubelet is told to ask its runtime
+// on, "" when that is not known.
+func (k Kubelet) runtimeSocket() string {
+	name := strings.TrimPrefix(k.RuntimeEndpoint, "unix://")
+	if !path.IsAbs(name) {
+		return ""
+	}
+	return path.Clean(name)
+}
+
+// Seen tells whether the settings come from the kubelet and not from its defaults
+// alone.
+func (k Kubelet) Seen() bool { return k.Config != "" || k.PID != 0 }
+
+// TakesSwap tells whether this kubelet starts with swap on.
+func (k Kubelet) TakesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
+
+// Healthz is where it answers to everybody; false when that is turned off.
+func (k Kubelet) Healthz() (netip.AddrPort, bool) {
+	port, addr := 10248, netip.MustParseAddr("127.0.0.1")
+	if k.HealthzPort != nil {
+		port = *k.HealthzPort
+	}
+	if a, err := netip.ParseAddr(k.HealthzBindAddress); err == nil && !a.IsUnspecified() {
+		addr = a
+	}
+	return netip.AddrPortFrom(addr, uint16(port)), port > 0
+}
+
+// Api is where it answers the API server.
+func (k Kubelet) Api() netip.AddrPort {
+	port, addr := 10250, netip.MustParseAddr("127.0.0.1")
+	if k.Port > 0 {
+		port = k.Port
+	}
+	if a, err := netip.ParseAddr(k.Address); err == nil && !a.IsUnspecified() {
+		addr = a
+	}
+	return netip.AddrPortFrom(addr, uint16(port))
+}
+
+// FlagOf is the value of a flag given as --name=value or --name value.
+func FlagOf(args []string, name string) string {
+	for i, a := range args {
+		if v, ok := strings.CutPrefix(a, name+"="); ok {
+			return v
+		}
+		if a == name && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// KubeletRoot is where the kubelet keeps the state, unless --root-dir says otherwise.
+const KubeletRoot = "/var/lib/kubelet"
+
+// PortKubelet is where the kubelet answers the API server.
+const PortKubelet = 10250
+
+const SkewOdd = 5 * time.Second
+
+// The kubelet's default thresholds (evictionHard, imageGCHighThresholdPercent).
+const (
+	DiskCollect = 15
+	InodesEvict = 5
+	RunFull     = 2
+	RunShort    = 10
+)
+
+// Facts of node-swap.
+const FactAllowed probe.Fact = "allowed" // the kubelet's configuration accepts swap

@@ -1,0 +1,30 @@
+package node
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestLockLeft has a lock whose taker has ended and left it to its parent, as 'flock 9' in a script does.
+func TestLockLeft(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "ipam.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	take := exec.Command("flock", "3")
+	take.ExtraFiles = []*os.File{f}
+	if err := take.Run(); err != nil {
+		t.Fatal(err)
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	held, holder, err := LockHeld(h, f.Name())
+	if err != nil || !held || holder != os.Getpid() {
+		t.Errorf("held %v by %d, not by %d: %v", held, holder, os.Getpid(), err)
+	}
+}

@@ -1,0 +1,256 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+const BGPDefaultPort = 179
+
+// Speaking gives the addresses this node has a TCP connection with by one of these
+// ports, at either end.
+func Speaking(ports ...int) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	slices.Sort(ports)
+	for _, port := range slices.Compact(ports) {
+		there, err := Connected(uint16(port))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, there)
+	}
+	return out, nil
+}
+
+// Listening gives the addresses of this network namespace that listen on a TCP
+// port.
+func Listening(port uint16) ([]string, error) {
+	out := []string{}
+	err := kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { out = append(out, s.Near.String()) })
+	return out, err
+}
+
+// Connected gives the addresses that this network namespace has a TCP connection
+// with, whose one end has the port.
+func Connected(port uint16) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	add := func(s kernel.Socket) { out[s.Far.Addr()] = true }
+	err := kernel.TCP(kernel.Established, port, 0, add)
+	if err == nil {
+		err = kernel.TCP(kernel.Established, 0, port, add)
+	}
+	return out, err
+}
+
+// mostHolders bounds whose processes are looked for.
+const mostHolders = 8
+
+// Holder is the process that has one of some sockets, "" where none is seen: the kernel's own have none.
+func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string {
+	if len(sockets) == 0 {
+		return ""
+	}
+	one, _, cancel := Part(ctx, 2)
+	defer cancel()
+	names, _ := kernel.Owners(one, h, sockets[:min(len(sockets), mostHolders)])
+	for _, s := range sockets {
+		if name := names[s.Inode]; name != "" {
+			return probe.Quoted(name)
+		}
+	}
+	return ""
+}
+
+// HeldTunnel names the process that has the UDP port of a VXLAN device that is down or was not made: the
+// kernel opens that port when the device comes up.
+func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result {
+	faults, _ := r.Facts[probe.FactFaults].([]string)
+	i := slices.IndexFunc(Encapsulations, func(e Encapsulation) bool { return e.Device == r.Target && e.Name == "VXLAN" })
+	if i < 0 || r.Status != probe.Fail || !slices.Contains(faults, "down") && !slices.Contains(faults, "missing") {
+		return r
+	}
+	port := SettingsOf(p, Encapsulations[i]).Port
+	if port == 0 {
+		port = VXLANPort
+	}
+	var sockets []kernel.Socket
+	err := kernel.UDP(uint16(port), func(s kernel.Socket) {
+		a := s.Near.Addr()
+		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // the first may be for both families
+			sockets = append(sockets, s)
+		}
+	})
+	who := ""
+	if err == nil {
+		who = Holder(ctx, p.Host, sockets)
+	}
+	if who == "" {
+		return r
+	}
+	r.Saw += fmt.Sprintf("; another process has UDP port %d, which it needs: %s", port, who)
+	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("UDP %d", port))
+}
+
+// HeldHealth names the process that has Felix's health port, where something took the connection there and is
+// not Felix.
+func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bool) probe.Result {
+	at, err := netip.ParseAddrPort(r.Facts.Str(probe.FactAddress))
+	silent := []string{"timeout", "reset", "closed"}
+	taken := r.Facts[probe.FactCode] != nil || slices.Contains(silent, r.Facts.Str(probe.FactReason))
+	if fromFelix || err != nil || !taken {
+		return r
+	}
+	var felixs map[uint32]bool
+	if p, ok, err := CalicoProcess(h, "felix"); err == nil && ok {
+		felixs = SocketsOf(h, p.PID)
+	}
+	var sockets []kernel.Socket
+	err = kernel.TCP(kernel.Listening, at.Port(), 0, func(s kernel.Socket) {
+		a := s.Near.Addr()
+		if (a == at.Addr() || a.IsUnspecified()) && !felixs[s.Inode] {
+			sockets = append(sockets, s)
+		}
+	})
+	who := ""
+	if err == nil {
+		who = Holder(ctx, h, sockets)
+	}
+	if who == "" || strings.HasPrefix(who, "calico-node ") { // Felix itself, where its process was not found for sure
+		return r
+	}
+	r.Saw += fmt.Sprintf("; another process has the port: %s", who)
+	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("TCP %d", at.Port()))
+}
+
+// ErrNoSocket says that none of the sockets looked for is on the node.
+var ErrNoSocket = errors.New("no socket")
+
+// FindSocket gives the first of the candidates that is there. The error wraps
+// probe.ErrNotVisible when none of the places is visible to this probe.
+func FindSocket(h *probe.Host, candidates []string) (string, error) {
+	hidden := 0
+	for _, name := range candidates {
+		_, err := h.Stat(name)
+		switch {
+		case err == nil:
+			return name, nil
+		case errors.Is(err, probe.ErrNotVisible):
+			hidden++
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	if hidden == len(candidates) {
+		return "", fmt.Errorf("%s: %w", candidates[0], probe.ErrNotVisible)
+	}
+	return "", fmt.Errorf("%w at %s", ErrNoSocket, strings.Join(candidates, ", "))
+}
+
+// Where containerd listens: its own default, which docker's packages use too;
+// k3s and RKE2; k0s; MicroK8s; a docker that brought its own.
+const (
+	socketContainerd = "/run/containerd/containerd.sock"
+	socketK3s        = "/run/k3s/containerd/containerd.sock"
+	socketK0s        = "/run/k0s/containerd.sock"
+	socketMicroK8s   = "/var/snap/microk8s/common/run/containerd.sock"
+	socketDockers    = "/run/docker/containerd/containerd.sock"
+)
+
+// Where dockerd listens.
+const SocketDocker = "/run/docker.sock"
+
+// ContainerdSockets are where the containerd behind the kubelet is looked for.
+func ContainerdSockets(p *probe.Pass) []string {
+	kind, _ := RuntimeOf(p)
+	if kind == "docker" {
+		return []string{socketContainerd, socketDockers}
+	}
+	usual := []string{socketContainerd, socketK3s, socketK0s, socketMicroK8s, socketDockers}
+	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's may be beside it
+		usual = slices.Insert(usual, 0, socketK3s)
+	}
+	told := toldSocket(p.Host)
+	if told == "" || !IsContainerd(kind, told) {
+		return usual
+	}
+	return slices.Insert(usual, 0, told)
+}
+
+// CRISockets are where the kubelet's runtime is looked for: where the kubelet is
+// told to, and the usual places.
+func CRISockets(p *probe.Pass) []string {
+	var out []string
+	if told := toldSocket(p.Host); told != "" {
+		out = append(out, told)
+	}
+	kind, known := RuntimeOf(p)
+	if kind == "cri-o" || !known {
+		out = append(out, "/run/crio/crio.sock")
+	}
+	if kind == "docker" || !known {
+		out = append(out, "/run/cri-dockerd.sock", "/run/dockershim.sock")
+	}
+	if kind == "containerd" || !known {
+		out = append(out, ContainerdSockets(p)...)
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // has no CRI
+}
+
+// toldSocket is where the kubelet's own settings say its runtime is. Settings that
+// cannot be understood are for the checks of the kubelet.
+func toldSocket(h *probe.Host) string {
+	k, _ := ReadKubelet(h)
+	return k.runtimeSocket()
+}
+
+// IsContainerd tells whether a socket is containerd's, by what the kubelet reports
+// or, where that is not known, by its name.
+func IsContainerd(kind, socket string) bool {
+	return kind == "containerd" || kind == "" && path.Base(socket) == path.Base(socketContainerd)
+}
+
+// RuntimeOf is the kind of runtime the kubelet reports, "containerd" or "cri-o";
+// false when the plan does not say.
+func RuntimeOf(p *probe.Pass) (string, bool) {
+	kind, _, known := strings.Cut(Named(p, probe.KindRuntime), "://")
+	return kind, known
+}
+
+// BehindDocker tells, where the plan does not say, whether the kubelet here seems to
+// use docker: by what it is told, or by the socket between the two.
+func BehindDocker(h *probe.Host) bool {
+	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
+	if told := toldSocket(h); told != "" {
+		return slices.ContainsFunc(shims, func(s string) bool { return path.Base(s) == path.Base(told) })
+	}
+	_, err := FindSocket(h, shims)
+	return err == nil
+}
+
+// NoSocketHere is the result of a runtime whose socket was not found.
+func NoSocketHere(err error, kind string, known bool) probe.Result {
+	switch {
+	case !errors.Is(err, ErrNoSocket):
+		return Unseen(err)
+	case known:
+		return probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, kind).With(probe.FactReason, "missing")
+	}
+	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).
+		With(probe.FactReason, "missing")
+}
+
+// Question is one call to a runtime.
+type Question struct {
+	Name string
+	Ask  func(context.Context) (probe.Result, error)
+}

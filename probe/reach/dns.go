@@ -1,0 +1,148 @@
+package reach
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// Rcodes puts the usual failures of DNS into words, as a tail of the sentence.
+var Rcodes = map[int]string{
+	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
+	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
+}
+
+// PodSearch is the search list that the kubelet gives to pods of a namespace, and the cluster's domain.
+func PodSearch(h *probe.Host, namespace string) (search []string, domain string) {
+	k, err := node.ReadKubelet(h)
+	domain, _ = node.DomainOf(k, err)
+	search = []string{namespace + ".svc." + domain, "svc." + domain, domain}
+	text, err := h.ReadFile(cmp.Or(k.ResolvConf, "/etc/resolv.conf"))
+	if err != nil { // then the node adds nothing that is known
+		return search, domain
+	}
+	_, own := ResolvConf(text)
+	for _, s := range own {
+		if s = strings.TrimSuffix(s, "."); s != "" {
+			search = append(search, s)
+		}
+	}
+	return search, domain
+}
+
+// ResolvConf is what a resolver's configuration names: servers and search list.
+// More than glibc heeds of servers, and more than Kubernetes takes into a pod of
+// domains, is not read.
+func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
+	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, nil
+	}
+	const maxServers, maxSearch = 3, 32
+	for _, s := range c.Servers[:min(len(c.Servers), maxServers)] {
+		if a, err := netip.ParseAddr(s); err == nil {
+			servers = append(servers, a)
+		}
+	}
+	return servers, c.Search[:min(len(c.Search), maxSearch)]
+}
+
+// DNSAnswer is what became of one question.
+type DNSAnswer struct {
+	Msg    *dns.Msg // nil = no answer
+	Took   time.Duration
+	Err    error // why there is none
+	Server string
+	Waited time.Duration // for it
+}
+
+// AskDNS asks one server once, or twice by UDP, which may lose one packet without
+// meaning anything.
+func AskDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
+	a := DNSAnswer{Server: server}
+	question := new(dns.Msg).SetQuestion(name, record)
+	began := time.Now()
+	for range map[string]int{"udp": 2, "tcp": 1}[network] {
+		one, limit, cancel := node.Part(ctx, 1)
+		client := dns.Client{Net: network, Timeout: limit}
+		a.Msg, a.Took, a.Err = client.ExchangeContext(one, question, server)
+		cancel()
+		if a.Err == nil {
+			return a
+		}
+		a.Msg = nil
+		a.Waited = time.Since(began).Round(10 * time.Millisecond)
+		if ctx.Err() != nil || probe.Reason(a.Err) != "timeout" {
+			return a
+		}
+	}
+	return a
+}
+
+// Failure is the result of a question without an answer.
+func (a DNSAnswer) Failure(ctx context.Context) probe.Result {
+	if r, cut := node.CutShort(ctx, a.Err); cut {
+		return r
+	}
+	return node.NoAnswer(a.Err, a.Server, a.Waited)
+}
+
+func (a DNSAnswer) Rcode() string {
+	return cmp.Or(dns.RcodeToString[a.Msg.Rcode], "code "+strconv.Itoa(a.Msg.Rcode))
+}
+
+// Addresses are those in an answer.
+func (a DNSAnswer) Addresses() []string {
+	var out []string
+	for _, rr := range a.Msg.Answer {
+		switch r := rr.(type) {
+		case *dns.A:
+			out = append(out, r.A.String())
+		case *dns.AAAA:
+			out = append(out, r.AAAA.String())
+		}
+	}
+	return out
+}
+
+// AskAddress asks one server for the address of a name, of either family.
+func AskAddress(ctx context.Context, network, addr, name string) probe.Result {
+	for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		a := AskDNS(ctx, network, addr, name, record)
+		if a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess && len(a.Addresses()) == 0 && record == dns.TypeA {
+			continue // a cluster of IPv6 alone
+		}
+		return addressSays(ctx, a)
+	}
+	return probe.Result{}
+}
+
+func addressSays(ctx context.Context, a DNSAnswer) probe.Result {
+	if a.Msg == nil {
+		return a.Failure(ctx)
+	}
+	addrs := a.Addresses()
+	r := probe.Found(probe.Fail, "it answers %s%s", a.Rcode(), Rcodes[a.Msg.Rcode])
+	switch {
+	case a.Msg.Rcode == dns.RcodeSuccess && len(addrs) > 0:
+		r = probe.Found(probe.OK, "resolved to %s in %v", strings.Join(addrs[:min(len(addrs), 4)], ", "),
+			a.Took.Round(100*time.Microsecond))
+	case a.Msg.Rcode == dns.RcodeSuccess:
+		r = probe.Found(probe.Fail, "it answers with no address")
+	case a.Msg.Rcode == dns.RcodeNameError:
+		r.Saw += ": it does not know the name; does its cluster domain differ from the kubelet's?"
+	}
+	if a.Msg.Truncated {
+		r = r.With(node.FactTruncated, true)
+	}
+	return r.With(probe.FactRcode, a.Rcode()).With(node.FactAnswers, addrs[:min(len(addrs), 16)])
+}

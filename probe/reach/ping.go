@@ -1,0 +1,120 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {
+	if len(targets) == 0 {
+		p.Report(node.Gap(p, kind, nobody))
+		return
+	}
+	pace := icmp.Usual
+	if p.Brief {
+		pace = icmp.Brisk
+	}
+	byFamily := node.SplitByFamily(targets)
+	node.Each([]int{4, 6}, func(f int) {
+		targets := byFamily[f]
+		addrs := make([]netip.Addr, len(targets))
+		for i, t := range targets {
+			addrs[i] = t.Addr
+		}
+		stats, err := icmp.Ping(ctx, addrs, pace)
+		unheard := kind == probe.KindNode && nobodyAnswers(stats, targets)
+		live := make([]bool, len(targets))
+		if kind == probe.KindNode && err == nil {
+			node.Each(silentOf(stats), func(i int) { live[i] = takesTCP(ctx, targets[i].Addr) })
+		}
+		for i, t := range targets {
+			if err != nil {
+				p.Report(probe.Failed(err).On(t.String()).With(probe.FactFamily, f))
+				continue
+			}
+			r := Pinged(stats[i], pace)
+			if unheard && r.Status == probe.Fail {
+				r.Status = probe.Warn
+				r.Saw += "; no other node answers either: the network may block ping"
+			}
+			if live[i] && r.Status != probe.Unknown {
+				r.Status = probe.Warn
+				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is switched off or blocked, the machine is not away", node.PortKubelet)
+				r = r.With(probe.FactLives, true)
+			}
+			p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, f).With(probe.FactNode, t.Node))
+		}
+	})
+}
+
+// silentOf are the indices of those of which not a word came.
+func silentOf(stats []icmp.Stats) (out []int) {
+	for i, s := range stats {
+		if s.Received == 0 && s.Refused == 0 && s.Bounced == "" && !s.Cut {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// takesTCP tells whether a machine answers at its kubelet's port, be it by a refusal.
+func takesTCP(ctx context.Context, addr netip.Addr) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, c := Open(ctx, netip.AddrPortFrom(addr, node.PortKubelet), time.Second)
+	if conn != nil {
+		_ = conn.Close()
+	}
+	return conn != nil || c.Said.text == "" && c.Reason() == "refused"
+}
+
+// nobodyAnswers tells whether two nodes or more were asked and all are silent: then
+// it may be pings that are forbidden, as in some clouds.
+func nobodyAnswers(stats []icmp.Stats, targets []probe.Target) bool {
+	nodes := map[string]bool{}
+	for i, s := range stats {
+		nodes[targets[i].Node] = true
+		if s.Received > 0 || s.Refused > 0 || s.Bounced != "" {
+			return false
+		}
+	}
+	return len(nodes) > 1
+}
+
+func Pinged(s icmp.Stats, pace icmp.Pace) probe.Result {
+	var r probe.Result
+	why := ""
+	switch {
+	case s.Refused > 0:
+		why = fmt.Sprintf("; %d could not leave: %s", s.Refused, node.Refusals[s.Refusal])
+	case s.Bounced != "":
+		why = "; " + s.Bounced
+	}
+	switch {
+	case s.Cut && s.Sent < pace.Packets, s.Cut && s.Received == 0:
+		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, pace.Packets,
+			s.Received)
+	case s.Refused == s.Sent && s.Refusal == "error":
+		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")
+	case s.Received == 0:
+		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
+	default:
+		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average%s", s.Received, s.Sent,
+			s.Avg.Round(10*time.Microsecond), why)
+		r = r.With(probe.FactRTT, node.Milliseconds(s.Avg)).With(node.FactRTTMin, node.Milliseconds(s.Min)).
+			With(node.FactRTTMax, node.Milliseconds(s.Max))
+		if s.Received < s.Sent {
+			r.Status = probe.Warn
+		}
+	}
+	if s.Refusal != "" {
+		r = r.With(probe.FactReason, s.Refusal)
+	}
+	return r.With(probe.FactSent, s.Sent).With(probe.FactReceived, s.Received)
+}
