@@ -2,15 +2,28 @@ package injector
 
 import (
 	"context"
+	"io"
+	"os/exec"
+	"runtime"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Local is the access method for the machine this program runs on. Nothing is created, and the protocol is
-// the same; serve answers it: probe.Runner.Serve.
-func Local(serve connectFunc) Open {
-	return Here(serve, "this is the node itself, nothing was created")
+// Local is the access method for the machine this program runs on: the embedded probe is started there, as over ssh
+// but without a login. Whether the machine is the node is for the caller to know.
+func Local(ctx context.Context, o Options) (*Session, error) {
+	if runtime.GOOS != "linux" {
+		return nil, refuse(facts.ReasonNoNode, "this machine runs %s: no probe runs on it", runtime.GOOS)
+	}
+	shell := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		return run(exec.CommandContext(ctx, "sh", "-c", script), in, out, errs)
+	}
+	isTheNode := func(string) *PlacementError { return nil }
+	return upload(ctx, o, MethodLocal, "on this machine", view{root: "/", proc: "/proc"}, shell, isTheNode)
 }
 
-// Here is the same where serve asks the node in another way, without anything that is put there: created says so.
+// Here is an access method without anything that is put on the node: serve answers the protocol in this program, and
+// created says so.
 func Here(serve connectFunc, created string) Open {
 	return func(ctx context.Context, _ Options) (*Session, error) {
 		s := &Session{

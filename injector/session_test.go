@@ -48,8 +48,8 @@ func drain(t *testing.T, s *Session) ([]probe.EventType, error) {
 	}
 }
 
-func TestLocal(t *testing.T) {
-	s, err := Local((&probe.Runner{Suite: suite(2), Host: &probe.Host{}}).Serve)(t.Context(), Options{})
+func TestHere(t *testing.T) {
+	s, err := Here((&probe.Runner{Suite: suite(2), Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestNoRightToAttach(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	s, err := Local((&probe.Runner{Host: &probe.Host{}}).Serve)(t.Context(), Options{})
+	s, err := Here((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

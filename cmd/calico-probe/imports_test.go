@@ -29,7 +29,10 @@ func TestImportsRunForward(t *testing.T) {
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for pkg, forbidden := range map[string][]string{
 		// What is on the node, and what asks there.
-		"probe/checks": {in + "cluster", own + "injector", in + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
+		"internal/subject/suite/ask": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/client-go",
+			"k8s.io/apimachinery"},
+		"internal/subject/suite": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/",
+			own + "probe/reach", own + "probe/criconn"},
 		"probe/tools":  {in + "cluster", own + "injector", in + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
 		// The API: one package reads, one writes.
 		"internal/cluster": {own + "injector", in + "report", own + "probe/", "k8s.io/kubectl"},
@@ -59,7 +62,7 @@ func TestImportsRunForward(t *testing.T) {
 		"internal/prompt": append(kubernetes, own),
 		// Leaves.
 		"probe/facts":          {own + "probe/", in + "cluster", own + "injector", in + "report", "k8s.io/"},
-		"probe/logs":           {own, "k8s.io/"},
+		"probe/logs":           {in, own + "injector", own + "probe/reach", "k8s.io/"},
 		"internal/suggest":     {own, "k8s.io/"},
 		"internal/filelock":    {own, "k8s.io/"},
 		"internal/serverclock": {own, "k8s.io/"},

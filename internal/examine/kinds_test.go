@@ -25,7 +25,7 @@ import (
 	runtimefacts "github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
-	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
@@ -80,7 +80,7 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 		})
 	}
 	order(asks, out.api)
-	order(suite.Node(), out.skips)
+	order(ask.All(), out.skips)
 	return out
 }
 
@@ -122,7 +122,7 @@ func answeredByPlan(targets []probe.Target) []*probe.Check {
 		by[c] = first(probe.KindBackend).Name != "bird"
 	}
 	var out []*probe.Check
-	for _, c := range suite.Node() {
+	for _, c := range ask.All() {
 		lacks := wants[c] != nil && !slices.ContainsFunc(targets,
 			func(t probe.Target) bool { return slices.Contains(wants[c], t.Kind) })
 		if lacks || by[c] {

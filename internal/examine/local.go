@@ -7,17 +7,16 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
-	suiteask "github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/node"
-	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // machine is what the machine this program runs on says of its own name.
@@ -107,9 +106,11 @@ func (r *Run) local(m machine) (injector.Method, error) {
 	if err != nil {
 		return injector.Method{}, err
 	}
-	host := &probe.Host{Node: r.Node, Root: "/", Proc: "/proc"}
-	runner := &probe.Runner{Suite: suiteask.All(), Tools: tools.All(), Host: host, Version: probe.Release}
-	method := injector.Method{Name: injector.MethodLocal, Open: injector.Local(runner.Serve)}
+	method := injector.Method{Name: injector.MethodLocal, Open: func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+		o.Arch = runtime.GOARCH
+		o.Embedded = r.client.Probe(o.Arch)
+		return injector.Local(ctx, o)
+	}}
 	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))
 	switch {

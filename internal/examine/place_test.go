@@ -66,7 +66,7 @@ func TestNoTimeToPlace(t *testing.T) {
 func TestPatientInTheEnd(t *testing.T) {
 	t.Parallel()
 	var tries []injector.Options
-	local := injector.Local((&probe.Runner{Host: &probe.Host{}}).Serve)
+	local := injector.Here((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")
 	steps := []injector.Method{
 		{Name: injector.MethodPod, Open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
@@ -100,10 +100,10 @@ func TestPatientInTheEnd(t *testing.T) {
 
 // silentSession is one with a program that takes what it is asked and ends without a word.
 func silentSession(ctx context.Context, opts injector.Options) (*injector.Session, error) {
-	return injector.Local(func(_ context.Context, in io.Reader, _ io.Writer) error {
+	return injector.Here(func(_ context.Context, in io.Reader, _ io.Writer) error {
 		_, err := bufio.NewReader(in).ReadString('\n')
 		return err
-	})(ctx, opts)
+	}, "of a test")(ctx, opts)
 }
 
 // TestMuteImageStaysOut wants an image that ran in a pod and said nothing kept out of
