@@ -63,7 +63,8 @@ func kubeEnds(f Findings, component string) []Finding {
 // kubeSays are the lines of a component of Kubernetes that goes on, which it has logged for a while and lately.
 // A kube-proxy that does not get through its start need not have logged it for long.
 func kubeSays(f Findings, component string, signatures ...string) []Finding {
-	starts := component == "kube-proxy" && len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
+	starts := component == "kube-proxy" &&
+		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
 	return keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r Finding) bool {
 		info := r.Status == probe.Info && (starts || r.Facts.Str(logs.FactSignature) == logs.SaysUpstream)
 		return (bad(r.Status) || info) && r.Facts[logs.FactEnded] == false && hasSignature(r, signatures)

@@ -16,7 +16,8 @@ func dying(places map[string]string, targets ...string) Findings {
 	f := Findings{Node: "node-b"}
 	for _, target := range targets {
 		r := probe.Found(probe.Fail, "40 of 40 died").On(target).With(firewall.FactPlace, places[target]).
-			With(firewall.FactPlaceKind, firewall.PlaceOther).With(firewall.FactPlaceIn, firewall.InNode).With(probe.FactFamily, 4)
+			With(firewall.FactPlaceKind, firewall.PlaceOther).With(firewall.FactPlaceIn, firewall.InNode).With(probe.FactFamily,
+			4)
 		r.Check = firewall.PacketDrops.ID
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
 	}

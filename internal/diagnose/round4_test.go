@@ -32,7 +32,8 @@ func TestWhatRoundFourMissed(t *testing.T) {
 		With(probe.FactReason, facts.NoBGPPeer)
 	noRoute := of(route.RouteBlocks.ID, "IPv4", probe.Found(probe.Fail, "1 of 1 blocks have no route")).
 		With(route.FactNoRoute, []string{"10.244.2.0/26 of node-b"}).With(probe.FactFamily, 4)
-	refused := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason, "refused")
+	refused := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.Fail, "refused")).With(probe.FactReason,
+		"refused")
 	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "200")).With(probe.FactCode, 200)
 	kept := of(facts.CheckNodeLease, "", probe.Found(probe.OK, "renewed 2s ago"))
 	for name, c := range map[string]struct {

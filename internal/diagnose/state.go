@@ -210,10 +210,12 @@ func (d difference) touches(ids []string) bool {
 
 // areaWords is how an area is called before the name of an item.
 var areaWords = map[string]string{
-	nodestate.AreaSystem: "", nodestate.AreaSysctls: "sysctl", nodestate.AreaInterfaces: "interface", nodestate.AreaRoutes: "route",
+	nodestate.AreaSystem: "", nodestate.AreaSysctls: "sysctl", nodestate.AreaInterfaces: "interface",
+	nodestate.AreaRoutes:     "route",
 	nodestate.AreaNeighbours: "neighbour entry", nodestate.AreaRules: "ip rule", nodestate.AreaIPsec: "xfrm policy",
 	nodestate.AreaFirewall: "firewall", nodestate.AreaQueues: "tc", nodestate.AreaKubelet: "kubelet's",
-	nodestate.AreaRuntime: "the runtime's", nodestate.AreaContainerd: "containerd's file:", nodestate.AreaProxy: "kube-proxy's",
+	nodestate.AreaRuntime: "the runtime's", nodestate.AreaContainerd: "containerd's file:",
+	nodestate.AreaProxy:  "kube-proxy's",
 	nodestate.AreaLimits: "limit:", nodestate.AreaPaths: "", nodestate.AreaProcesses: "process",
 	nodestate.AreaCalico: "calico-node's environment:", nodestate.AreaResolver: "resolv.conf",
 }

@@ -37,7 +37,8 @@ Told from a node on which services do not work by the Service itself, and by its
 			_, slice, _ := strings.Cut(r.Facts.Str(facts.Slice), "/")
 			of := func(b Finding) bool { return strings.HasPrefix(b.Target, name+" ") }
 			bad := keep(slices.Concat(f.Bad(service.ServiceClusterIP.ID), f.Bad(service.ServiceNodePort.ID)), of)
-			covers := []Cover{{Check: service.ServiceClusterIP.ID, About: name}, {Check: service.ServiceNodePort.ID, About: name}}
+			covers := []Cover{{Check: service.ServiceClusterIP.ID, About: name},
+				{Check: service.ServiceNodePort.ID, About: name}}
 			if r.Facts[facts.OfDNS] == true {
 				bad = append(bad, keep(f.Bad(dns.DNSCluster.ID), about("service"))...)
 				covers = append(covers, Cover{Check: dns.DNSCluster.ID, About: "service"})

@@ -88,7 +88,8 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 var wants = map[*probe.Check][]string{
 	link.NodePing: {probe.KindNode, probe.KindPeer}, pod.PodPing: {probe.KindPod}, pod.PodTCP: {probe.KindPod},
 	pod.PodMTU: {probe.KindPod}, route.RouteBlocks: {probe.KindBlock}, route.RoutePods: {probe.KindLocal},
-	overlay.OverlayTunnels: {probe.KindPool}, overlay.IPSetHosts: {probe.KindPool}, datastore.TyphaReach: {probe.KindTypha},
+	overlay.OverlayTunnels: {probe.KindPool}, overlay.IPSetHosts: {probe.KindPool},
+	datastore.TyphaReach:     {probe.KindTypha},
 	service.ServiceClusterIP: {probe.KindService}, service.ServiceNodePort: {probe.KindNodePort},
 	dns.DNSCluster: {probe.KindDNS}, bgp.BGPExpected: {probe.KindSession},
 	cni.CNIServer: {probe.KindDatastore}, datastore.DatastoreLatency: {probe.KindDatastore},
@@ -205,7 +206,8 @@ func TestDocsKinds(t *testing.T) {
 
 const kindsHead = `# Kinds of installation
 
-Calico is installed in many ways, and not every check has something to ask in each. ` + "`make docs`" + ` writes this page from a
+Calico is installed in many ways,
+	and not every check has something to ask in each. ` + "`make docs`" + ` writes this page from a
 test, which reads a healthy cluster of each kind, wants no failing check and no cause, and notes which checks skip, and
 why. All checks that are not named are asked. What no check looks at is said by ` + "`calico-kind`" + ` in each run.
 `

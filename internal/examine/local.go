@@ -106,7 +106,8 @@ func (r *Run) local(m machine) (injector.Method, error) {
 	if err != nil {
 		return injector.Method{}, err
 	}
-	method := injector.Method{Name: injector.MethodLocal, Open: func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+	method := injector.Method{Name: injector.MethodLocal, Open: func(ctx context.Context,
+		o injector.Options) (*injector.Session, error) {
 		o.Arch = runtime.GOARCH
 		o.Embedded = r.client.Probe(o.Arch)
 		return injector.Local(ctx, o)

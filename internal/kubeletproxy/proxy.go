@@ -165,7 +165,8 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	if _, files = far.ReadDir(logs.LogPlaces[0]); files != nil {
 		return files, files
 	}
-	_, lines = far.Journal(ctx, journal.Want{Units: logs.Services[0].Units, Since: time.Now().Add(-logs.ServiceSince), Most: 1})
+	_, lines = far.Journal(ctx, journal.Want{Units: logs.Services[0].Units, Since: time.Now().Add(-logs.ServiceSince),
+		Most: 1})
 	return files, lines
 }
 

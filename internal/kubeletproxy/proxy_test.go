@@ -174,13 +174,15 @@ func TestKubeletsJournal(t *testing.T) {
 	h, said := nodeAndKubelet(t, map[string]string{"var/log/x.log": ""})
 	said.lines = map[string]string{
 		"kubelet": "-- Boot 0123456789abcdef0123456789abcdef --\n" + line(20*time.Second, "systemd[1]", "Started kubelet.service - kubelet.") +
-			line(8*time.Second, "kubelet[7]", "E1122 12:00:00.000000       7 "+checktest.KubeletSwap) + "                and goes on\n" + line(7*time.Second, "systemd[1]", checktest.Exited),
+			line(8*time.Second, "kubelet[7]", "E1122 12:00:00.000000       7 "+checktest.KubeletSwap) +
+			"                and goes on\n" + line(7*time.Second, "systemd[1]", checktest.Exited),
 		"docker": line(5*time.Second, "crio[8]", `time="x" level=error msg="odd"`),
 	}
 	k := askedAt(t, said)
 	got := k.ask(t, logs.DaemonLog)
 	r := checktest.Want(t, got, logs.ServiceKubelet, probe.Fail, "it ended with: run.go:72]", "swap on is not supported")
-	if r.Facts.Str(logs.FactSignature) != logs.SaysSwapOn || r.Facts[logs.FactByTag] != nil || r.Facts[logs.FactEnded] != true {
+	if r.Facts.Str(logs.FactSignature) != logs.SaysSwapOn || r.Facts[logs.FactByTag] != nil ||
+		r.Facts[logs.FactEnded] != true {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Want(t, got, logs.ServiceCRIO, probe.Info, "odd")

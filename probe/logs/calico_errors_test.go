@@ -58,8 +58,9 @@ func TestErrorsOfRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := checktest.Run(t, CalicoErrors, &probe.Host{Root: root}, probe.Target{Kind: probe.KindCalico, Name: "calico-node",
-			Attrs: map[string]string{probe.AttrLogs: "kube-system_calico-node-x_uid"}})
+		got := checktest.Run(t, CalicoErrors, &probe.Host{Root: root},
+			probe.Target{Kind: probe.KindCalico, Name: "calico-node",
+				Attrs: map[string]string{probe.AttrLogs: "kube-system_calico-node-x_uid"}})
 		at := slices.IndexFunc(got, func(r probe.Result) bool {
 			return r.Facts.Str(FactSignature) == SaysTyphaCertificate
 		})
@@ -218,7 +219,8 @@ func TestCalicoErrors(t *testing.T) {
 			}
 		}
 		h := &probe.Host{Root: root, Proc: filepath.Join(root, "proc")}
-		got := checktest.Run(t, CalicoErrors, h, probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrLogs: pod}})
+		got := checktest.Run(t, CalicoErrors, h, probe.Target{Kind: probe.KindCalico,
+			Attrs: map[string]string{probe.AttrLogs: pod}})
 		if len(got) != 1 || got[0].Status != c.want || !strings.Contains(got[0].Saw, c.saw) {
 			t.Errorf("%s: %v, want %s %q", name, got, c.want, c.saw)
 		}

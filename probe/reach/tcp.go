@@ -95,7 +95,8 @@ func (c Connection) Result(ctx context.Context) probe.Result {
 	var r probe.Result
 	switch {
 	case c.Said.text != "":
-		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.Said.text).With(probe.FactICMPFrom, c.Said.from.String())
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.Said.text).With(probe.FactICMPFrom,
+			c.Said.from.String())
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused", c.To).With(probe.FactTook, node.Milliseconds(c.Took))
 	case reason == "timeout":

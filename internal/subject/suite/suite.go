@@ -34,7 +34,8 @@ func Node() []*probe.Check {
 		// Services: they need those paths.
 		service.ServiceClusterIP, service.ServiceNodePort, service.ServiceDestination,
 		// What the kernel does with packets, which explains the paths: routes, rules, interfaces, IPsec, conntrack.
-		route.RouteCanReach, route.RouteBlocks, route.RoutePods, route.RouteRules, route.RouteSpecial, pod.PodGateway, route.XFRMPolicies, route.Untracked,
+		route.RouteCanReach, route.RouteBlocks, route.RoutePods, route.RouteRules, route.RouteSpecial, pod.PodGateway,
+		route.XFRMPolicies, route.Untracked,
 		// Tunnels and packet sizes.
 		overlay.OverlayTunnels, overlay.IPSetHosts, cni.CNIMTU,
 		// The firewall, the node's address, and the port of BGP, which both of them can close.
@@ -44,13 +45,15 @@ func Node() []*probe.Check {
 		// Names: they need Services.
 		dns.DNSCluster, dns.DNSExternal,
 		// Runtimes, the kubelet and kube-proxy.
-		runtime.ContainerdHealth, runtime.CRIHealth, runtime.DockerHealth, runtime.RuntimeGhosts, kubelet.KubeletHealth, service.KubeProxyHealth,
+		runtime.ContainerdHealth, runtime.CRIHealth, runtime.DockerHealth, runtime.RuntimeGhosts, kubelet.KubeletHealth,
+		service.KubeProxyHealth,
 		// Init containers of calico-node, and the files that they write for the CNI plugin.
 		start.InitStall, cni.IPAMFiles, cni.CNIConfig, cni.CNINodename, cni.CNIToken, cni.CNIServer,
 		// What components and the kernel logged.
 		logs.CalicoLog, logs.CalicoErrors, logs.KubeLog, logs.DaemonLog, host.KernelLog,
 		// The machine.
-		host.NodeSwap, host.NodeLoad, host.NodeMemory, host.NodeDisk, host.NodeClock, firewall.NodeConntrack, link.NodeSysctl, link.NodeNeighbours, host.NodeLimits,
+		host.NodeSwap, host.NodeLoad, host.NodeMemory, host.NodeDisk, host.NodeClock, firewall.NodeConntrack,
+		link.NodeSysctl, link.NodeNeighbours, host.NodeLimits,
 		// For comparison with a baseline node: it judges nothing.
 		nodestate.NodeState,
 		// Last, what takes long or needs a second probe.

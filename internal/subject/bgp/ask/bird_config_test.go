@@ -131,11 +131,13 @@ func TestBirdConfig(t *testing.T) {
 		"proc/7/root" + file: renderedConfig}))
 	checktest.Want(t, ask(confd), file, probe.Fail, "bird is not running but confd is (process 7); router ID 10.0.0.1")
 
-	checktest.Want(t, ask(checktest.Node(t, files(nil)), checktest.Backend("bird")), "", probe.Fail, "neither BIRD nor confd")
+	checktest.Want(t, ask(checktest.Node(t, files(nil)), checktest.Backend("bird")), "", probe.Fail,
+		"neither BIRD nor confd")
 	checktest.Want(t, ask(checktest.Node(t, files(nil))), "", probe.Skip, "no BIRD of Calico's")
 	checktest.Want(t, ask(checktest.Node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "",
 		probe.Skip, "no BIRD of Calico's")
-	checktest.Want(t, ask(checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}), checktest.Backend("bird")), "", probe.Skip,
+	checktest.Want(t, ask(checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}), checktest.Backend("bird")), "",
+		probe.Skip,
 		"processes are not visible")
 }
 

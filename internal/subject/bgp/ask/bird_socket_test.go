@@ -12,15 +12,19 @@ import (
 func TestBirdNotThere(t *testing.T) {
 	t.Parallel()
 	empty := checktest.Node(t, map[string]string{"run/x": ""})
-	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")), "/run/calico/bird.ctl", probe.Skip, "vxlan")
-	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")), "/run/calico/bird.ctl", probe.Fail,
+	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")),
+		"/run/calico/bird.ctl", probe.Skip, "vxlan")
+	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
+		"/run/calico/bird.ctl", probe.Fail,
 		"has not started")
 	checktest.Want(t, checktest.Run(t, BirdSocket, empty), "/run/calico/bird6.ctl", probe.Unknown, "not known")
-	checktest.Want(t, checktest.Run(t, BGPSession, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")), "/run/calico/bird.ctl", probe.Unknown,
+	checktest.Want(t, checktest.Run(t, BGPSession, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
+		"/run/calico/bird.ctl", probe.Unknown,
 		"peers not asked")
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/etc"}
-	checktest.Want(t, checktest.Run(t, BirdSocket, blind, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Skip, "not visible")
+	checktest.Want(t, checktest.Run(t, BirdSocket, blind, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Skip,
+		"not visible")
 
 	dead := checktest.Node(t, map[string]string{"run/calico/x": ""})
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dead.Root, "run/calico/bird.ctl"), Net: "unix"})
@@ -31,11 +35,13 @@ func TestBirdNotThere(t *testing.T) {
 	silent := checktest.Run(t, BirdSocket, dead, checktest.Backend("bird"))
 	checktest.Want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not answer within ")
 	l.Close()
-	checktest.Want(t, checktest.Run(t, BirdSocket, dead, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Fail, "nothing listens")
+	checktest.Want(t, checktest.Run(t, BirdSocket, dead, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Fail,
+		"nothing listens")
 	// A migration from BIRD to VXLAN leaves the socket behind until the node boots.
 	for _, none := range []string{"vxlan", "none"} {
 		for _, check := range []*probe.Check{BirdSocket, BGPSession} {
-			checktest.Want(t, checktest.Run(t, check, dead, checktest.Backend(none)), "/run/calico/bird.ctl", probe.Skip, none, "left over from before")
+			checktest.Want(t, checktest.Run(t, check, dead, checktest.Backend(none)), "/run/calico/bird.ctl", probe.Skip, none,
+				"left over from before")
 		}
 	}
 }

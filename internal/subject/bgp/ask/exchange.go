@@ -58,7 +58,8 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 		saw += "; its BGPPeer names BGPFilter " + filters
 	}
 	r := probe.Found(probe.Warn, "the session is established, and %s", saw)
-	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(FactOwnBlocks, own).With(FactTheirBlocks, theirs).
+	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(FactOwnBlocks,
+		own).With(FactTheirBlocks, theirs).
 		With(FactExported, proto.Exported).With(FactImported, proto.Imported).With(bgp.FactUpdates, proto.Received).
 		With(bgp.FactFilters, filters), true
 }

@@ -24,7 +24,8 @@ func TestBGPExpected(t *testing.T) {
 	b, c, d, tor := checktest.Session("mesh", "b", "127.0.0.2", 179), checktest.Session("mesh", "c", "127.0.0.3", 179),
 		checktest.Session("node", "d", "127.0.0.4", 179), checktest.Session("global", "tor", "192.0.2.1", 179)
 	checktest.Want(t, ask(b, c, d, tor), "IPv4", probe.OK, "all 4 peers that the API expects: 2 mesh, 1 global, 1 node")
-	r := checktest.Want(t, ask(b, c, d, tor, checktest.Session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail, "lacks 1 of 5",
+	r := checktest.Want(t, ask(b, c, d, tor, checktest.Session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail,
+		"lacks 1 of 5",
 		"e 10.0.0.9")
 	if n, _ := r.Facts.Num(FactExpected); n != 5 || len(r.Facts[probe.FactMissing].([]string)) != 1 {
 		t.Errorf("%+v", r.Facts)
@@ -38,7 +39,8 @@ func TestBGPExpected(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, BGPExpected, h, b, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
 	checktest.Want(t, ask(), "", probe.Skip, "expects no BGP session")
 	dead := checktest.Node(t, map[string]string{"run/calico/x": ""})
-	checktest.Want(t, checktest.Run(t, BGPExpected, dead, b, checktest.Backend("bird"), checktest.Self("127.0.0.1")), "IPv4", probe.Unknown,
+	checktest.Want(t, checktest.Run(t, BGPExpected, dead, b, checktest.Backend("bird"), checktest.Self("127.0.0.1")),
+		"IPv4", probe.Unknown,
 		"peers not asked: no such socket")
 }
 

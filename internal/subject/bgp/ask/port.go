@@ -58,7 +58,8 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		if t.Attrs[probe.AttrPassword] != "" {
 			r = r.With(probe.FactPassword, true)
 		}
-		p.Report(node.About(guessedPort(p, r), t).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node).
+		p.Report(node.About(guessedPort(p, r), t).On(t.String()).With(probe.FactFamily,
+			node.Family(t.Addr)).With(probe.FactNode, t.Node).
 			With(probe.FactPort, t.Port))
 	})
 }

@@ -20,7 +20,8 @@ func TestMostTelling(t *testing.T) {
 		}
 		peers = append(peers, n)
 	}
-	peers = append(peers, checktest.Session("global", "tor-1", "10.0.0.253", 1179), checktest.Session("global", "tor-2", "10.0.0.254", 179))
+	peers = append(peers, checktest.Session("global", "tor-1", "10.0.0.253", 1179),
+		checktest.Session("global", "tor-2", "10.0.0.254", 179))
 	got := mostTelling(peers)
 	if len(got) != 8 || got[0].Name != "tor-1" || got[1].Name != "tor-2" || got[2].Name != "n01" ||
 		got[7].Name < "n80" {

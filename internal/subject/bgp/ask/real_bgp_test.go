@@ -36,7 +36,8 @@ func TestRealGracefulRestart(t *testing.T) {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Kill(t, dead)
-	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2"), "-R") // without the dead peer nothing holds routes back
+	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2"),
+		"-R") // without the dead peer nothing holds routes back
 	checktest.Established(t, BGPSession, h, "127.0.0.2")
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(),

@@ -27,10 +27,12 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
 	h, node4 := checktest.Node(t, map[string]string{"run/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
-	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "",
+		probe.Skip,
 		"the API expects no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return checktest.Session("mesh", name, addr, 1790) }
-	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"), mesh("dead", "127.0.0.3")),
+	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+		mesh("dead", "127.0.0.3")),
 		"port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
 	if err != nil {
@@ -44,7 +46,8 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	defer other.Close()
 	secret := mesh("secret", "127.0.0.4")
 	secret.Attrs[probe.AttrPassword] = "true"
-	if r := checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4",
+	if r := checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+		secret), "secret 127.0.0.4",
 		probe.Fail, "got no answer"); r.Facts[probe.FactPassword] != true {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -111,7 +114,9 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	})
 	checktest.Want(t, got, "", probe.Unknown, "the targets are not known: forbidden")
 
-	got = checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "10.99.99.99"), mesh("good", "127.0.0.2"))
+	got = checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "10.99.99.99"),
+		mesh("good", "127.0.0.2"))
 	checktest.Want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
-	checktest.Want(t, checktest.Run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip, "vxlan")
+	checktest.Want(t, checktest.Run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip,
+		"vxlan")
 }

@@ -148,7 +148,8 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	}
 	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s",
 		status.WaitLeft.Seconds(), strings.Join(until, " and ")).
-		With(FactWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers, node.First(names))
+		With(FactWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers,
+		node.First(names))
 }
 
 // calicoName is how confd names sessions (bird.cfg.template); others were

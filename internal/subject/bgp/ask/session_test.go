@@ -20,10 +20,12 @@ func TestBird(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/calico/ipam.lock": ""})
 	birdtest.Serve(t, filepath.Join(h.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	v4, v6 := "/run/calico/bird.ctl", "/run/calico/bird6.ctl"
-	got := checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"), checktest.Self("fd00::1"))
+	got := checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"),
+		checktest.Self("fd00::1"))
 	checktest.Want(t, got, v4, probe.OK, "BIRD 1.6.8 answers, router ID 10.0.0.1")
 	checktest.Want(t, got, v6, probe.Fail, "no such socket")
-	checktest.Want(t, checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1")), v6, probe.Skip, "no IPv6 address")
+	checktest.Want(t, checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1")), v6,
+		probe.Skip, "no IPv6 address")
 	checktest.Want(t, checktest.Run(t, BirdSocket, h), v6, probe.Skip, "only BIRD for IPv4")
 
 	got = checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
@@ -46,7 +48,8 @@ func TestBird(t *testing.T) {
 
 	quiet := checktest.Session("mesh", "c", "127.0.0.3", 179)
 	quiet.Node, quiet.Attrs[probe.AttrNode] = "c", "NotReady"
-	got = checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"), quiet, checktest.Session("global", "tor", "192.0.2.1", 179))
+	got = checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"), quiet,
+		checktest.Session("global", "tor", "192.0.2.1", 179))
 	checktest.Want(t, got, "c 127.0.0.3", probe.Warn, "the API reports c as NotReady")
 	checktest.Want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
 }

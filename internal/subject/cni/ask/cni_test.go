@@ -107,7 +107,8 @@ func TestCNINodename(t *testing.T) {
 	checktest.Want(t, with("__KUBERNETES_NODE_NAME__", ""), "", probe.Fail, `"worker-3", but`)
 	checktest.Want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
 		"CALICO_K8S_NODE_REF")
-	checktest.Want(t, checktest.Run(t, CNINodename, checktest.Node(t, map[string]string{"x": ""})), "", probe.Fail, "has not finished its start-up")
+	checktest.Want(t, checktest.Run(t, CNINodename, checktest.Node(t, map[string]string{"x": ""})), "", probe.Fail,
+		"has not finished its start-up")
 }
 
 // TestAlienPlugins wants a program that the kernel refuses named, and no other file.
@@ -140,8 +141,10 @@ func TestIPAMFiles(t *testing.T) {
 		t.Skip("locks are looked at on Linux")
 	}
 	const dir = "var/lib/cni/networks/k8s-pod-network/"
-	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t, map[string]string{"x": ""})), "", probe.OK, "nothing to do")
-	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
+	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t, map[string]string{"x": ""})), "", probe.OK,
+		"nothing to do")
+	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t,
+		map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
 		"has no address in it")
 	canal := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
@@ -168,17 +171,20 @@ func TestIPAMFiles(t *testing.T) {
 		"the Kubernetes Node has no podCIDR")
 	outside := checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
 		"the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
-	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR || outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
+	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR ||
+		outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)
 	}
 	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn,
 		"at calico-node's next start")
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail, "is in no enabled IP pool")
+	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail,
+		"is in no enabled IP pool")
 	tunnel := probe.Target{Kind: probe.KindTunnel,
 		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn, "at calico-node's next start")
+	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn,
+		"at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
 	if err != nil {
 		t.Fatal(err)

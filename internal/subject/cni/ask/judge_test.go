@@ -82,7 +82,8 @@ func TestCNICannotStart(t *testing.T) {
 	}
 	whole := program.String()
 	rest := strings.Repeat("\x00", 256-len(whole))
-	h := checktest.Node(t, map[string]string{"opt/cni/bin/whole": whole + rest, "opt/cni/bin/cut": whole, "lib/plain": whole + rest})
+	h := checktest.Node(t, map[string]string{"opt/cni/bin/whole": whole + rest, "opt/cni/bin/cut": whole,
+		"lib/plain": whole + rest})
 	for file, want := range map[string]string{"/opt/cni/bin/whole": "", "/opt/cni/bin/cut": "is cut short", "/lib/plain": "may not be executed (its mode is 0644)"} {
 		if got, err := cannotStart(h, file); err != nil || !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, %v", file, got, err)

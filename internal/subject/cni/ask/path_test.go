@@ -28,7 +28,8 @@ func TestCNIConfigElsewhere(t *testing.T) {
 	bins := node.CNIPlace{Config: "/etc/cni/net.d", Plugins: []string{"/usr/lib/cni"}}
 	h = checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conflist, "opt/cni/bin/calico": "#!", "opt/cni/bin/calico-ipam": "#!",
 		"usr/lib/cni/loopback": ""})
-	if r := foundElsewhere(h, networksAt(h, []node.CNIPlace{bins}, true), bins); r.Facts.Str(cni.FactBinaries) != "/opt/cni/bin" {
+	if r := foundElsewhere(h, networksAt(h, []node.CNIPlace{bins}, true),
+		bins); r.Facts.Str(cni.FactBinaries) != "/opt/cni/bin" {
 		t.Errorf("%v: the folder with the plugins is to be named", r)
 	}
 }

@@ -78,7 +78,8 @@ func TestCNIServer(t *testing.T) {
 		})
 	}
 	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
-	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{kubeconfigFile: "clusters: []\n"})), "", probe.Unknown,
+	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{kubeconfigFile: "clusters: []\n"})),
+		"", probe.Unknown,
 		"names no API server")
 }
 

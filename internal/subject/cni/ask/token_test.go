@@ -20,7 +20,8 @@ func TestCNIToken(t *testing.T) {
 		saw    string
 	}{
 		"good": {checktest.KubeconfigWith(checktest.Token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK, "valid for 2"},
-		"nearly over": {checktest.KubeconfigWith(checktest.Token(now.Add(-24*time.Hour), now.Add(10*time.Minute))), probe.Warn,
+		"nearly over": {checktest.KubeconfigWith(checktest.Token(now.Add(-24*time.Hour), now.Add(10*time.Minute))),
+			probe.Warn,
 			"not been renewed"},
 		"over": {checktest.KubeconfigWith(checktest.Token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail,
 			"expired 24h0m"},
@@ -57,7 +58,8 @@ func TestCNIToken(t *testing.T) {
 		"no /etc/cni/net.d/calico-kubeconfig")
 	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
 	checktest.Want(t, checktest.Run(t, CNIToken,
-		checktest.Node(t, map[string]string{k3s: checktest.KubeconfigWith(checktest.Token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "",
+		checktest.Node(t, map[string]string{k3s: checktest.KubeconfigWith(checktest.Token(now.Add(-48*time.Hour),
+			now.Add(-24*time.Hour)))})), "",
 		probe.Fail, "expired 24h0m")
 }
 

@@ -26,14 +26,17 @@ func TestDatastoreLatency(t *testing.T) {
 	s := httptest.NewTLSServer(checktest.Says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-	r := checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(addr)), "endpoint "+addr.String(), probe.OK,
+	r := checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(addr)),
+		"endpoint "+addr.String(), probe.OK,
 		"median of 5")
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
-	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(closed)), "endpoint 127.0.0.1:1", probe.Fail, "refused")
-	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip, "no address")
+	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(closed)), "endpoint 127.0.0.1:1",
+		probe.Fail, "refused")
+	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+		"no address")
 }
 
 // TestUnready has an API server without its etcd, a load balancer without an API

@@ -43,16 +43,20 @@ func TestFelix(t *testing.T) {
 		t.Errorf("no evidence: %+v", r)
 	}
 	checktest.Want(t, checktest.Run(t, FelixReady, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
-	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail, "without saying why")
+	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail,
+		"without saying why")
 	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(204, ""))), "", probe.OK, "204")
-	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn, "another program listens")
-	other := checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(404, "no"))), "", probe.Fail, "another program holds its port")
+	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
+		"another program listens")
+	other := checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(404, "no"))), "", probe.Fail,
+		"another program holds its port")
 	if runtime.GOOS == "linux" && !strings.Contains(other.Facts.Str(probe.FactHeldBy), strconv.Itoa(os.Getpid())) {
 		t.Errorf("this process is not named: %+v", other)
 	}
 
 	if l, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on every system
-		s := httptest.Server{Listener: l, Config: &http.Server{Handler: checktest.Says(204, ""), ReadHeaderTimeout: time.Second}}
+		s := httptest.Server{Listener: l, Config: &http.Server{Handler: checktest.Says(204, ""),
+			ReadHeaderTimeout: time.Second}}
 		s.Start()
 		t.Cleanup(s.Close)
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}

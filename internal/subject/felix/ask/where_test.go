@@ -59,5 +59,6 @@ func TestFelixWhereItListens(t *testing.T) {
 		t.Errorf("%+v", r.Facts)
 	}
 	// Felix started anew where it is configured to, and the kubelet asks the old port.
-	checktest.Want(t, checktest.Run(t, FelixLive, with("FELIX_HEALTHPORT=1"), at), "localhost", probe.Fail, "asks 127.0.0.1:1")
+	checktest.Want(t, checktest.Run(t, FelixLive, with("FELIX_HEALTHPORT=1"), at), "localhost", probe.Fail,
+		"asks 127.0.0.1:1")
 }

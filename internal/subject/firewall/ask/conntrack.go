@@ -61,7 +61,8 @@ func shortLived(h *probe.Host) (probe.Result, bool) {
 	if strict {
 		r.Saw += ", and what it sends next is dropped (nf_conntrack_tcp_loose is 0)"
 	}
-	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(FactIdle, seconds).With(firewall.FactLoose, !strict), true
+	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(FactIdle, seconds).With(firewall.FactLoose,
+		!strict), true
 }
 
 func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {

@@ -274,7 +274,8 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r.Status = probe.Info
 		r.Saw += fmt.Sprintf("; the policy of %s drops, and its rules accept pods", strings.Join(w.passes, " and "))
 	}
-	return r.With(probe.FactBackends, node.First(in)).With(firewall.FactInUse, node.First(w.used)).With(FactServices, node.First(w.services)).
+	return r.With(probe.FactBackends, node.First(in)).With(firewall.FactInUse, node.First(w.used)).With(FactServices,
+		node.First(w.services)).
 		With(firewall.FactDrops, node.First(names)).With(firewall.FactRefuses, node.First(w.refuses)).
 		With(firewall.FactForeignTables, node.First(w.foreign)).With(node.FactPods, pods).With(FactChains, w.calico)
 }

@@ -40,7 +40,8 @@ func TestNodeConntrack(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	checktest.Want(t, checktest.Run(t, NodeConntrack, checktest.Node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
+	checktest.Want(t, checktest.Run(t, NodeConntrack, checktest.Node(t, map[string]string{"proc/x": ""})), "", probe.Skip,
+		"not loaded")
 	odd := checktest.Node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})
 	checktest.Want(t, checktest.Run(t, NodeConntrack, odd), "", probe.Unknown, "nf_conntrack_count")
 }

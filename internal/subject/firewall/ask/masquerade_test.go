@@ -74,7 +74,8 @@ func TestDeniedByLabels(t *testing.T) {
 		t.Errorf("without such a policy: %v", r)
 	}
 	with := felix(map[string]string{probe.AttrByLabels: "NetworkPolicy shop/allow"})
-	if r := deniedByLabels(with, rule); r.Status != probe.Warn || r.Facts.Str(firewall.FactByLabels) != "NetworkPolicy shop/allow" {
+	if r := deniedByLabels(with, rule); r.Status != probe.Warn ||
+		r.Facts.Str(firewall.FactByLabels) != "NetworkPolicy shop/allow" {
 		t.Errorf("with one: %v", r)
 	}
 }

@@ -95,7 +95,8 @@ func TestNodeDisk(t *testing.T) {
 	if !readOnly(h, "/") || !readOnly(h, "/var") || readOnly(h, "/var/lib/kubelet") {
 		t.Error("the mount table was misread")
 	}
-	if got := checktest.Run(t, NodeDisk, h); len(got) == 0 || got[0].Target != "/" || got[0].Facts[host.FactReadOnly] != true {
+	if got := checktest.Run(t, NodeDisk, h); len(got) == 0 || got[0].Target != "/" ||
+		got[0].Facts[host.FactReadOnly] != true {
 		t.Errorf("%+v", got)
 	}
 }

@@ -32,7 +32,8 @@ func TestNodeLoad(t *testing.T) {
 			}
 		})
 	}
-	checktest.Want(t, checktest.Run(t, NodeLoad, checktest.Node(t, map[string]string{"proc/loadavg": "nonsense"})), "", probe.Unknown, "loadavg")
+	checktest.Want(t, checktest.Run(t, NodeLoad, checktest.Node(t, map[string]string{"proc/loadavg": "nonsense"})), "",
+		probe.Unknown, "loadavg")
 }
 
 // TestBrief has a quick run: it judges by one reading, and says nothing of what takes two.

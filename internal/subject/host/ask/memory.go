@@ -101,7 +101,8 @@ func insideCalico(h *probe.Host) (pid int, found bool) {
 			return p.PID, true
 		}
 	}
-	birds, err := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool { return strings.HasPrefix(comm, "bird") })
+	birds, err := node.ProcessesOf(h, node.InNodesNetwork,
+		func(comm string) bool { return strings.HasPrefix(comm, "bird") })
 	if err != nil {
 		return 0, false
 	}

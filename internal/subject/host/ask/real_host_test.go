@@ -77,10 +77,11 @@ func TestRealLoad(t *testing.T) {
 	t.Cleanup(func() { checktest.Kill(t, burner) })
 	enter(burner.Process.Pid)
 	checktest.Eventually(t, func() bool {
-		return slices.ContainsFunc(checktest.Run(t, NodeLoad, checktest.Only(t, burner.Process.Pid)), func(r probe.Result) bool {
-			return r.Target == "calico-node cpu" && r.Status == probe.Warn &&
-				strings.Contains(r.Saw, "at its CPU limit in ")
-		})
+		return slices.ContainsFunc(checktest.Run(t, NodeLoad, checktest.Only(t, burner.Process.Pid)),
+			func(r probe.Result) bool {
+				return r.Target == "calico-node cpu" && r.Status == probe.Warn &&
+					strings.Contains(r.Saw, "at its CPU limit in ")
+			})
 	})
 }
 

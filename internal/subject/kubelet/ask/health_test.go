@@ -40,7 +40,8 @@ func TestKubeletHealth(t *testing.T) {
 	got := checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(200, "ok"), checktest.Says(401, "Unauthorized")))
 	checktest.Want(t, got, "healthz", probe.OK, "200")
 	checktest.Want(t, got, "api", probe.OK, "401")
-	got = checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(500, "[-]syncloop failed"), checktest.Says(500, "no")))
+	got = checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(500, "[-]syncloop failed"),
+		checktest.Says(500, "no")))
 	checktest.Want(t, got, "healthz", probe.Fail, "500", "syncloop failed")
 	checktest.Want(t, got, "api", probe.Fail, "500")
 
@@ -103,7 +104,8 @@ func TestKubeletCertificate(t *testing.T) {
 	}
 	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{",
 		"users: [{user: {client-certificate: /none}}]\n"} {
-		if r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), k, end); ok {
+		if r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), k,
+			end); ok {
 			t.Errorf("%q: %+v", config, r)
 		}
 	}

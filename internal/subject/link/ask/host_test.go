@@ -21,7 +21,8 @@ func TestNodeSysctl(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both...), v4, probe.Fail, "does not forward")
 	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both...), v6, probe.Fail, "does not forward")
 	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both[0]), v6, probe.Skip, "no address of that family")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, checktest.Node(t, map[string]string{"proc/x": ""})), v4, probe.Skip, "no such setting")
+	checktest.Want(t, checktest.Run(t, NodeSysctl, checktest.Node(t, map[string]string{"proc/x": ""})), v4, probe.Skip,
+		"no such setting")
 }
 
 func TestReversePath(t *testing.T) {
@@ -46,7 +47,8 @@ func TestReversePath(t *testing.T) {
 			"proc/sys/net/ipv4/conf/docker0/rp_filter":         "1\n", "proc/net/netstat": c.netstat,
 		})
 		t.Run(name, func(t *testing.T) {
-			checktest.Want(t, checktest.Run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}), "rp_filter",
+			checktest.Want(t, checktest.Run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}),
+				"rp_filter",
 				c.status, c.saw)
 		})
 	}

@@ -109,7 +109,8 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 	}
 	if mine.IsValid() {
 		holder := holding(self.Interfaces, mine)
-		r = r.With(probe.FactRegistered, mine.String()).With(link.FactKeptOn, holder.Name).With(link.FactKeptOnKind, holder.Kind)
+		r = r.With(probe.FactRegistered, mine.String()).With(link.FactKeptOn, holder.Name).With(link.FactKeptOnKind,
+			holder.Kind)
 	}
 	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
 		r.Saw += said

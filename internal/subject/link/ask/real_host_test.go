@@ -72,7 +72,8 @@ func TestRealReversePath(t *testing.T) {
 	})
 	set("all", "2")
 	checktest.Want(t, ask(), "rp_filter", probe.OK, "all 2, eth0 2")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}), "rp_filter",
+	checktest.Want(t, checktest.Run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}),
+		"rp_filter",
 		probe.Warn, "does not start")
 }
 

@@ -37,10 +37,14 @@ type area struct {
 }
 
 var areas = []area{
-	{nodestate.AreaSystem, systemState}, {nodestate.AreaSysctls, sysctlState}, {nodestate.AreaInterfaces, linkState}, {nodestate.AreaRoutes, routeState},
-	{nodestate.AreaNeighbours, neighbourState}, {nodestate.AreaRules, ruleState}, {nodestate.AreaIPsec, policyState}, {nodestate.AreaFirewall, wallState},
-	{nodestate.AreaQueues, queueState}, {nodestate.AreaKubelet, kubeletState}, {nodestate.AreaRuntime, runtimeState}, {nodestate.AreaContainerd, containerdState},
-	{nodestate.AreaProxy, proxyState}, {nodestate.AreaLimits, limitState}, {nodestate.AreaPaths, pathState}, {nodestate.AreaProcesses, processState},
+	{nodestate.AreaSystem, systemState}, {nodestate.AreaSysctls, sysctlState}, {nodestate.AreaInterfaces, linkState},
+	{nodestate.AreaRoutes, routeState},
+	{nodestate.AreaNeighbours, neighbourState}, {nodestate.AreaRules, ruleState}, {nodestate.AreaIPsec, policyState},
+	{nodestate.AreaFirewall, wallState},
+	{nodestate.AreaQueues, queueState}, {nodestate.AreaKubelet, kubeletState}, {nodestate.AreaRuntime, runtimeState},
+	{nodestate.AreaContainerd, containerdState},
+	{nodestate.AreaProxy, proxyState}, {nodestate.AreaLimits, limitState}, {nodestate.AreaPaths, pathState},
+	{nodestate.AreaProcesses, processState},
 	{nodestate.AreaCalico, calicoState}, {nodestate.AreaResolver, resolverState},
 }
 
@@ -102,7 +106,8 @@ func inParts(name string, all items) []probe.Result {
 		if i > 0 {
 			target = fmt.Sprintf("%s %d", name, i+1)
 		}
-		r := probe.Found(probe.Info, "%d values", len(part)).On(target).With(nodestate.FactArea, name).With(nodestate.FactItems, part)
+		r := probe.Found(probe.Info, "%d values", len(part)).On(target).With(nodestate.FactArea,
+			name).With(nodestate.FactItems, part)
 		if left > 0 {
 			r.Saw += fmt.Sprintf("; %d of this area are left out", left)
 			r = r.With(nodestate.FactLeftOut, left)

@@ -39,12 +39,14 @@ func TestRealOverlay(t *testing.T) {
 		})
 		checktest.Want(t, got, dev, probe.Unknown, saw)
 	}
-	got = checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Never"))
+	got = checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(),
+		checktest.Pool("10.244.0.0/16", "Never", "Never"))
 	checktest.Want(t, got, dev, probe.Info,
 		"vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
 	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith("bpfEnabled", "true"),
 		checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
-	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Always")), dev,
+	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(),
+		checktest.Pool("10.244.0.0/16", "Never", "Always")), dev,
 		probe.Info, "no address for this node's")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanMTU", "1410")), dev, probe.Warn,
 		"MTU of vxlan.calico is 1450, and vxlanMTU is set to 1410")
@@ -53,8 +55,10 @@ func TestRealOverlay(t *testing.T) {
 
 	checktest.Do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // for its name
 	const wg = "wireguard.cali"
-	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true")), wg, probe.Warn, "no address for this node's end")
-	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true", "wireguardHostEncryptionEnabled", "true")), wg, probe.Info,
+	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true")), wg, probe.Warn,
+		"no address for this node's end")
+	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true", "wireguardHostEncryptionEnabled", "true")), wg,
+		probe.Info,
 		"no address for this node's")
 	checktest.Do(t, "ip link del wireguard.cali")
 
@@ -107,7 +111,8 @@ func TestRealOverlay(t *testing.T) {
 	got = ask(checktest.FelixWith("bpfEnabled", "true"))
 	checktest.Want(t, got, dev, probe.OK, "in the mode of the eBPF data plane")
 	checktest.Want(t, got, "vxlan-v6.calico", probe.Skip, "carries both families")
-	checktest.Want(t, ask(checktest.FelixWith("bpfEnabled", "false")), "vxlan-v6.calico", probe.Fail, "there is no interface")
+	checktest.Want(t, ask(checktest.FelixWith("bpfEnabled", "false")), "vxlan-v6.calico", probe.Fail,
+		"there is no interface")
 	if len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -137,7 +142,8 @@ func TestRealHostSets(t *testing.T) {
 		"tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
 	checktest.Want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
 	// the set is left over
-	checktest.Want(t, ask(checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel")
+	checktest.Want(t, ask(checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip,
+		"no pool uses a tunnel")
 
 	checktest.Do(t, "nft add table ip calico", "nft add set ip calico cali40all-vxlan-net { type ipv4_addr ; flags interval ; }",
 		"nft add element ip calico cali40all-vxlan-net { 10.9.0.2, 10.9.0.3, 10.77.0.0/24 }")
@@ -153,7 +159,8 @@ func TestRealHostSets(t *testing.T) {
 	ipip := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "CrossSubnet", "Never"),
 		checktest.TunnelEnd("b", "10.244.1.0", "tunl0", "10.9.0.2", "")}
 	checktest.Want(t, ask(ipip...), "cali40all-hosts-net", probe.OK, "all 1")
-	checktest.Want(t, ask(append(ipip, checktest.TunnelEnd("c", "10.244.2.0", "tunl0", "10.9.0.3", ""))...), "cali40all-hosts-net",
+	checktest.Want(t, ask(append(ipip, checktest.TunnelEnd("c", "10.244.2.0", "tunl0", "10.9.0.3", ""))...),
+		"cali40all-hosts-net",
 		probe.Fail, "from c 10.9.0.3 are dropped")
 }
 
@@ -162,6 +169,7 @@ func TestRealHostSetsWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return
 	}
-	checktest.Want(t, checktest.Run(t, IPSetHosts, &probe.Host{Root: "/", Proc: "/proc"}, checktest.VXLANPlan()...), "cali40all-vxlan-net", probe.Skip,
+	checktest.Want(t, checktest.Run(t, IPSetHosts, &probe.Host{Root: "/", Proc: "/proc"}, checktest.VXLANPlan()...),
+		"cali40all-vxlan-net", probe.Skip,
 		"without the capability NET_ADMIN")
 }

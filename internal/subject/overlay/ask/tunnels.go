@@ -140,7 +140,8 @@ func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all
 
 // judgeTunnel judges a device, nil when there is none, by its end in Calico's
 // datastore. IPIP and WireGuard are judged on what every interface has.
-func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Target, set node.TunnelSettings) probe.Result {
+func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Target,
+	set node.TunnelSettings) probe.Result {
 	if d == nil {
 		return probe.Found(probe.Fail,
 			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",

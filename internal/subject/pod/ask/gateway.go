@@ -124,6 +124,7 @@ func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, boo
 	}
 	return probe.Found(probe.Fail, "%s is %d on %d of %d interfaces (%s): %s", s.name, 1-s.wanted, len(wrong), len(names),
 		node.Some(wrong), s.means).On(fmt.Sprintf("%s of %s", s.name, about)).
-		With(probe.FactSysctl, of(wrong[0])).With(pod.FactSetting, s.name).With(pod.FactWanted, s.wanted).With(probe.FactFamily, s.family).
+		With(probe.FactSysctl, of(wrong[0])).With(pod.FactSetting, s.name).With(pod.FactWanted,
+		s.wanted).With(probe.FactFamily, s.family).
 		With(pod.FactWrongOn, node.First(wrong)).With(FactLooked, len(names)).With(FactOfPods, s.pods), true
 }

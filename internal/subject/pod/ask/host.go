@@ -29,7 +29,8 @@ func ownNode(ctx context.Context, p *probe.Pass) {
 		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(k.Port, kubeletAPI)))
 		c := reach.Connect(ctx, to)
 		p.Report(fromPod(p, podAnswers(c.Result(ctx), c, false)).On(pod.RoleOwnNode+" "+to.String()).
-			With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort, int(to.Port())).With(probe.FactRole, pod.RoleOwnNode))
+			With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort, int(to.Port())).With(probe.FactRole,
+			pod.RoleOwnNode))
 	})
 }
 

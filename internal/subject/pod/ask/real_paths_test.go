@@ -73,7 +73,8 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	checktest.Want(t, got, "undeclared6 fd00:244::2", probe.OK, "reset from unused port")
 	// The router falls silent for this node.
 	checktest.Do(t, "ip netns exec router nft insert rule inet t f drop")
-	checktest.Want(t, checktest.Run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2", probe.Fail, "no answer")
+	checktest.Want(t, checktest.Run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2",
+		probe.Fail, "no answer")
 }
 
 // TestRealLocalPods pings the pods of this node too, and not the one it stands in.

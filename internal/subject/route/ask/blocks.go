@@ -244,7 +244,8 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	if len(f.owners) > 0 {
 		r = r.With(route.FactOwners, f.owners)
 	}
-	return r.With(FactBlocks, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong, node.First(f.wrong)).
+	return r.With(FactBlocks, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong,
+		node.First(f.wrong)).
 		With(route.FactSwallowed, node.First(f.swallowed)).With(route.FactShared, node.First(f.shared))
 }
 

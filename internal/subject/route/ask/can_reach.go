@@ -87,7 +87,8 @@ func routed(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
 	if way.Match.IsValid() {
 		fmt.Fprintf(&saw, ", route %s made by %s", way.Match, way.Proto)
 	}
-	r := probe.Found(probe.OK, "%s", &saw).With(probe.FactInterface, way.Device).With(probe.FactSource, way.Source.String())
+	r := probe.Found(probe.OK, "%s", &saw).With(probe.FactInterface, way.Device).With(probe.FactSource,
+		way.Source.String())
 	if way.Gateway.IsValid() {
 		r = r.With(node.FactGateway, way.Gateway.String())
 	}

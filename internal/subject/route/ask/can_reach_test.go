@@ -24,7 +24,8 @@ func TestRouted(t *testing.T) {
 		!strings.Contains(r.Saw, "Calico registered 10.0.0.66") {
 		t.Errorf("the wrong NIC: %+v", r)
 	}
-	if r := routed(peer, way, []probe.Target{checktest.Self("172.17.73.65"), checktest.Self("fd00::1")}); r.Status != probe.OK {
+	if r := routed(peer, way, []probe.Target{checktest.Self("172.17.73.65"),
+		checktest.Self("fd00::1")}); r.Status != probe.OK {
 		t.Errorf("%+v", r)
 	}
 }

@@ -178,7 +178,8 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(FactInterfaces, interfaces).
 			With(route.FactDown, node.First(down))
 	}
-	return r.With(node.FactPods, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong, node.First(astray)), true
+	return r.With(node.FactPods, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong,
+		node.First(astray)), true
 }
 
 // state is what became of an interface that no route leads to. Its route goes when it is set down, and Felix removes

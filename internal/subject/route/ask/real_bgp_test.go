@@ -47,7 +47,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	if len(r.Facts[route.FactWrong].([]string)) != 2 { // 10.244.2.0/26 is b's
 		t.Errorf("%+v", r.Facts)
 	}
-	checktest.Want(t, ask(checktest.BlockOf("fd00:244:20::/64", "b", "fd09::2"), checktest.BlockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6",
+	checktest.Want(t, ask(checktest.BlockOf("fd00:244:20::/64", "b", "fd09::2"),
+		checktest.BlockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6",
 		probe.Fail, "of b leads to b fd09::2 and c fd09::3 at once")
 	if r := ask(b("10.244.21.0/26"))[0]; r.Status == probe.Fail { // the second way is a router's
 		t.Errorf("%+v", r)
@@ -55,7 +56,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 
 	checktest.Want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail,
 		"1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
-	r = checktest.Want(t, ask(own(checktest.BlockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail,
+	r = checktest.Want(t, ask(own(checktest.BlockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4",
+		probe.Fail,
 		"10.244.1.0/26 of a and c")
 	if of := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)[route.FactShared]; !slices.Equal(of["10.244.1.0/26"],
 		[]string{"a", "c"}) {
@@ -69,7 +71,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 		"1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
 	checktest.Want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail,
 		"10.244.22.5 of b leads to c 10.9.0.3 by eth0")
-	checktest.Want(t, ask(own(checktest.BlockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail,
+	checktest.Want(t, ask(own(checktest.BlockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")),
+		"IPv4 addresses", probe.Fail,
 		"10.244.23.7 of c")
 	r = checktest.Want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
 	if of := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)[route.FactSwallowed]; !slices.Equal(
@@ -82,5 +85,6 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	checktest.Want(t, ask(b("10.244.24.0/26"), inside("b", "10.244.24.0")), "IPv4", probe.OK)
 	checktest.Want(t, ask(b("10.244.24.0/26"), inside("c", "10.244.24.0")), "IPv4", probe.Fail,
 		"10.244.24.0/26 of b leads to c 10.244.24.0 by vxlan.calico")
-	checktest.Want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Fail, "10.244.24.9 of c")
+	checktest.Want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Fail,
+		"10.244.24.9 of c")
 }

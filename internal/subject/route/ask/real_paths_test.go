@@ -58,6 +58,7 @@ ip route add blackhole 10.244.0.0/26
 	checktest.Want(t, got, "other pods", probe.Warn, "cali961ed78da02")
 	checktest.Do(t, "ip route add 10.244.0.7 dev cali961ed78da02")
 	checktest.Want(t, ask(), "IPv4", probe.Fail, "leads to cali961ed78da02 and its interface is caliab026e27ce4")
-	checktest.Want(t, checktest.Run(t, RoutePods, &probe.Host{}, checktest.At(probe.KindLocal, "default/other", "10.244.0.9")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, RoutePods, &probe.Host{},
+		checktest.At(probe.KindLocal, "default/other", "10.244.0.9")), "", probe.Skip,
 		"Calico's name")
 }

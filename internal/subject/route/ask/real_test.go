@@ -80,8 +80,10 @@ func TestRealBlocks(t *testing.T) {
 	}
 	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail,
 		"1 of 2 blocks of other nodes lead to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
-	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
-	checktest.Want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
+	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info,
+		"through a router") // 10.9.0.2 is no node
+	checktest.Want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info,
+		"through a router") // as the node itself
 	pool := func(cidr, attr, mode string) probe.Target {
 		return probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{attr: mode}}
 	}
@@ -91,7 +93,8 @@ func TestRealBlocks(t *testing.T) {
 		checktest.Want(t, ask(far, p), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.9.0/26 of far") // the router has never heard of it
 	}
 	checktest.Want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrVXLAN, "CrossSubnet")), "IPv4", probe.Fail, "no route")
-	checktest.Want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
+	checktest.Want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info,
+		"through a router")
 	byFelix := func(more ...probe.Target) int {
 		got := ask(append(more, far)...)
 		list, _ := checktest.Want(t, got, "IPv4", probe.Fail, "no route").Facts[route.FactByFelix].([]string)
@@ -108,7 +111,8 @@ func TestRealBlocks(t *testing.T) {
 			t.Errorf("%q: %d blocks are Felix's, want %d", by, n, want)
 		}
 	}
-	checktest.Want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")),
+	checktest.Want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"),
+		pool("10.99.0.0/16", probe.AttrIPIP, "Always")),
 		"IPv4", probe.Info, "through a router")
 	lost := block("10.244.9.0/26", "c", "10.9.0.3")
 	lost.Attrs = map[string]string{probe.AttrNode: "NotReady"}

@@ -76,7 +76,8 @@ func saidMainless(p *probe.Pass) map[int]bool {
 		default:
 			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
 				"rule (32766: from all lookup main) is gone, and no route of that table is taken by %s", node.FamilyText(f))
-			p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(route.FactMainless, true).With(probe.FactRules, len(rules)))
+			p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(route.FactMainless, true).With(probe.FactRules,
+				len(rules)))
 		}
 		said[f] = true
 	}
@@ -122,7 +123,8 @@ type sender struct {
 // asker tells the ways of packets.
 type asker struct {
 	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be nothing
-	calicos func(to netip.Addr) (node.Leads, bool)                  // by Calico's route in the main table, where it has one
+	calicos func(to netip.Addr) (node.Leads,
+		bool) // by Calico's route in the main table, where it has one
 }
 
 // calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table; where it has none
@@ -156,7 +158,8 @@ func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 	if len(best.Hops) == 0 || best.Hops[0].Device == "" {
 		return node.Leads{}, false
 	}
-	return node.Leads{Device: best.Hops[0].Device, Gateway: best.Hops[0].Gateway, Table: kernel.TableMain, Calicos: true}, true
+	return node.Leads{Device: best.Hops[0].Device, Gateway: best.Hops[0].Gateway, Table: kernel.TableMain, Calicos: true},
+		true
 }
 
 // divertedBy finds the first packet that goes another way with its sender's address than without. What is

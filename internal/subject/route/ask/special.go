@@ -203,7 +203,8 @@ func (m misled) result() probe.Result {
 		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, node.Some(m.hits))
 	}
 	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(route.FactRoute, m.route.String()).
-		With(route.FactRouteType, m.route.TypeName()).With(route.FactMatch, m.route.To.String()).With(route.FactRouteProto, made).
+		With(route.FactRouteType, m.route.TypeName()).With(route.FactMatch, m.route.To.String()).With(route.FactRouteProto,
+		made).
 		With(route.FactTable, m.route.Table).With(probe.FactFamily, m.family).
 		With(route.FactMeant, node.First(m.hits)).With(route.FactTowards, m.kinds)
 	if len(m.nodes) == 1 {

@@ -61,7 +61,8 @@ const mostFlows = 400
 func flowsOf(p *probe.Pass) []flow {
 	var out []flow
 	add := func(from, to probe.Target, directions ...string) {
-		if len(out) >= mostFlows || !from.Addr.IsValid() || !to.Addr.IsValid() || node.Family(from.Addr) != node.Family(to.Addr) ||
+		if len(out) >= mostFlows || !from.Addr.IsValid() || !to.Addr.IsValid() ||
+			node.Family(from.Addr) != node.Family(to.Addr) ||
 			from.Addr == to.Addr {
 			return
 		}

@@ -41,7 +41,10 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 	}
 	if !node.IsContainerd(kind, name) {
 		questions = append(questions,
-			node.Question{Name: "status", Ask: func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
+			node.Question{Name: "status", Ask: func(ctx context.Context) (probe.Result,
+				error) {
+				return runtimeStatus(ctx, client)
+			}})
 	}
 	reach.AskEach(ctx, p, name, name+" ", questions)
 }

@@ -11,7 +11,8 @@ import (
 
 func TestCRIHealth(t *testing.T) {
 	t.Parallel()
-	checktest.Want(t, checktest.Run(t, CRIHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Unknown, "no socket at")
+	checktest.Want(t, checktest.Run(t, CRIHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Unknown,
+		"no socket at")
 	h := checktest.Node(t, map[string]string{"run/crio/x": ""})
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(h.Root, "run/crio/crio.sock"), Net: "unix"})
 	if err != nil {

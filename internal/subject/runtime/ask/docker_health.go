@@ -43,7 +43,8 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Failed(err))
 		return
 	}
-	if awake, _, err := node.NodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 && !node.BehindDocker(p.Host) {
+	if awake, _, err := node.NodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 &&
+		!node.BehindDocker(p.Host) {
 		p.Report(probe.Found(probe.Skip,
 			"which runtime the kubelet uses is not known, and asking could start an inactive docker").
 			With(probe.FactSocket, socket))

@@ -13,9 +13,11 @@ import (
 
 func TestDockerHealth(t *testing.T) {
 	t.Parallel()
-	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Skip, "no docker on this node")
+	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Skip,
+		"no docker on this node")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""}), asDocker), "", probe.Fail,
+	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""}), asDocker), "",
+		probe.Fail,
 		"though the kubelet uses docker")
 
 	h := checktest.Node(t, map[string]string{"run/x": ""})

@@ -118,7 +118,8 @@ func TestDockerGhost(t *testing.T) {
 	s.Listener = l
 	s.Start()
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers", "default/web-1/web")
+	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers",
+		"default/web-1/web")
 	s.Close()
 	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Unknown, "no socket")
 }

@@ -187,7 +187,8 @@ func TestRealDockerGhost(t *testing.T) {
 
 	checktest.Freeze(t, behind)
 	signal(t, dies, syscall.SIGKILL)
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers", "no living process: dies")
+	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers",
+		"no living process: dies")
 	signal(t, behind.Process.Pid, syscall.SIGCONT)
 	checktest.Eventually(t, func() bool {
 		return strings.Contains(checktest.Run(t, RuntimeGhosts, h, asDocker)[0].Saw, "each of 1 containers")

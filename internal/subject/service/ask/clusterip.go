@@ -38,6 +38,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 			r.Status = probe.Info // by the pod itself: the way there is good
 			r.Saw += ": an endpoint is reached, but nothing listens there"
 		}
-		p.Report(node.About(r, t).On(t.Name+" "+to.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort, t.Port))
+		p.Report(node.About(r, t).On(t.Name+" "+to.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort,
+			t.Port))
 	})
 }

@@ -61,7 +61,8 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	f := follower{Pass: p, links: links, name: "kubernetes.default.svc." + domain + ".",
 		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host) })}
 	node.Each(all, func(s followed) {
-		p.Report(f.follow(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily, node.Family(s.to.Addr())).
+		p.Report(f.follow(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily,
+			node.Family(s.to.Addr())).
 			With(service.FactService, s.to.String()).With(probe.FactTransport, s.network))
 	})
 }
@@ -159,7 +160,8 @@ func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 	text := probe.OneLine(rule.TableFamily + " " + rule.String())
 	r.Saw += fmt.Sprintf("; %s rule: %s", rule.Wall, text)
 	return r.With(probe.FactRule, text).With(service.FactWall, rule.Wall).With(service.FactMeans, rule.Does).
-		With(probe.FactRawTable, probe.OneLine(rule.TableFamily+" "+rule.Table)).With(probe.FactChain, probe.OneLine(rule.Chain)).
+		With(probe.FactRawTable, probe.OneLine(rule.TableFamily+" "+rule.Table)).With(probe.FactChain,
+		probe.OneLine(rule.Chain)).
 		With(service.FactHandle, rule.Handle)
 }
 

@@ -81,7 +81,8 @@ func TestKubeProxyHealth(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files)), "", probe.Warn,
 		"nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files), bpf), "", probe.Info, "because the data plane is eBPF")
+	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files), bpf), "", probe.Info,
+		"because the data plane is eBPF")
 	checktest.Process(files, 9, 1, "kube-proxy", 1, "", "kube-proxy")
 	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files)), "", probe.Info, "kube-proxy runs (process 9) but does not listen")
 }
@@ -117,7 +118,8 @@ func TestIPVS(t *testing.T) {
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
 		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",
 	} {
-		checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/net/ip_vs": text})), "services", probe.Fail,
+		checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/net/ip_vs": text})),
+			"services", probe.Fail,
 			saw)
 	}
 	checktest.Want(t, checktest.Run(t, KubeProxyHealth,
@@ -126,7 +128,8 @@ func TestIPVS(t *testing.T) {
 	if got := checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/x": ""})); len(got) != 1 {
 		t.Errorf("without the table nothing is known of its services: %+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})),
+	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t,
+		map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})),
 		"services", probe.Unknown, "too long")
 }
 

@@ -65,6 +65,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("d", "10.9.1.9"))
 	checktest.Want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as at every node")
 	checktest.Want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as at every node")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail,
+	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("d", "10.9.1.9")),
+		"d/web d 10.9.1.9:30080", probe.Fail,
 		"refused")
 }

@@ -28,7 +28,8 @@ func TestServices(t *testing.T) {
 	if len(got) != 3 { // the third says that it cannot enter pods
 		t.Errorf("one service asked twice: %+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, ServiceClusterIP, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip, "no service")
+	checktest.Want(t, checktest.Run(t, ServiceClusterIP, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+		"no service")
 
 	here, there := target(probe.KindNodePort, "a", int(open.Port())), target(probe.KindNodePort, "b", 1)
 	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, here, there)
@@ -38,6 +39,8 @@ func TestServices(t *testing.T) {
 	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, there, other)
 	checktest.Want(t, got, "d/web b 127.0.0.1:1", probe.Info, "as at every node")
 	checktest.Want(t, got, "d/web c 127.0.0.1:2", probe.Info, "as at every node")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, there), "d/web b 127.0.0.1:1", probe.Fail, "refused")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip, "no NodePort")
+	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, there), "d/web b 127.0.0.1:1", probe.Fail,
+		"refused")
+	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+		"no NodePort")
 }

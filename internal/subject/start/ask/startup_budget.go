@@ -231,7 +231,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	}
 	r.Saw += fmt.Sprintf("; calico-node's probe allows %v", budget)
 	return r.With(start.FactStartup, takes.Seconds()).With(start.FactStretch, stretch).
-		With(FactTrip, node.Milliseconds(far)).With(start.FactFar, node.Milliseconds(shortest)).With(start.FactCalls, startupCalls).
+		With(FactTrip, node.Milliseconds(far)).With(start.FactFar, node.Milliseconds(shortest)).With(start.FactCalls,
+		startupCalls).
 		With(start.FactWork, startupWork.Seconds()*stretch)
 }
 

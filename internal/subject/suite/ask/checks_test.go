@@ -24,21 +24,26 @@ import (
 func TestInEtcd(t *testing.T) {
 	t.Parallel()
 	felix := probe.Target{Kind: probe.KindFelix, Name: "felix"}
-	for _, c := range []*probe.Check{runnable(overlay.OverlayTunnels), runnable(overlay.IPSetHosts), runnable(route.RouteBlocks), runnable(bgp.BGPExpected)} {
-		if r := checktest.Lacking(t, c, checktest.Node(t, nil), probe.GapEtcd, checktest.InEtcd, felix)[0]; r.Status != probe.Skip ||
+	for _, c := range []*probe.Check{runnable(overlay.OverlayTunnels), runnable(overlay.IPSetHosts),
+		runnable(route.RouteBlocks), runnable(bgp.BGPExpected)} {
+		if r := checktest.Lacking(t, c, checktest.Node(t, nil), probe.GapEtcd, checktest.InEtcd,
+			felix)[0]; r.Status != probe.Skip ||
 			!strings.Contains(r.Saw, probe.GapEtcd) && runtime.GOOS == "linux" {
 			t.Errorf("%+v", r)
 		}
-		if r := checktest.Lacking(t, c, checktest.Node(t, nil), "forbidden", checktest.InEtcd, felix)[0]; r.Status != probe.Unknown &&
+		if r := checktest.Lacking(t, c, checktest.Node(t, nil), "forbidden", checktest.InEtcd,
+			felix)[0]; r.Status != probe.Unknown &&
 			runtime.GOOS == "linux" {
 			t.Errorf("%+v", r)
 		}
 	}
 	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
-	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd, checktest.InEtcd, felix), "", probe.Skip, "refused",
+	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd,
+		checktest.InEtcd, felix), "", probe.Skip, "refused",
 		"whether Felix should answer there is not known")
 	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
-	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd, checktest.InEtcd, felix), "", probe.Fail, "refused")
+	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd,
+		checktest.InEtcd, felix), "", probe.Fail, "refused")
 }
 
 func TestSuite(t *testing.T) {
@@ -82,7 +87,8 @@ func TestFamilies(t *testing.T) {
 	}
 	// What a cluster with VXLAN and without BGP needs stays.
 	rest, err := probe.Select(All(), nil, []string{"bgp"})
-	for _, c := range []*probe.Check{runnable(pod.PodPing), runnable(pod.PodTCP), runnable(route.RouteBlocks), runnable(link.IPAutodetect), runnable(overlay.EncapProof)} {
+	for _, c := range []*probe.Check{runnable(pod.PodPing), runnable(pod.PodTCP), runnable(route.RouteBlocks),
+		runnable(link.IPAutodetect), runnable(overlay.EncapProof)} {
 		if err != nil || !slices.Contains(rest, c) {
 			t.Errorf("--skip bgp leaves out %s (%v)", c.ID, err)
 		}
@@ -124,12 +130,13 @@ func TestEverySocketSilent(t *testing.T) {
 	ended := false
 	r := probe.Runner{Suite: All(), Host: h}
 	r.Run(t.Context(), probe.Plan{Checks: ids,
-		Targets: []probe.Target{checktest.Backend("bird"), checktest.Self("10.0.0.1"), checktest.Self("fd00::1")}}, func(ev probe.Event) {
-		if ev.Result != nil {
-			got = append(got, *ev.Result)
-		}
-		ended = ended || ev.Type == probe.EventEnd
-	})
+		Targets: []probe.Target{checktest.Backend("bird"), checktest.Self("10.0.0.1"), checktest.Self("fd00::1")}},
+		func(ev probe.Event) {
+			if ev.Result != nil {
+				got = append(got, *ev.Result)
+			}
+			ended = ended || ev.Type == probe.EventEnd
+		})
 	if took := time.Since(began); !ended || took > 12*time.Second { // the longest limit is ten
 		t.Errorf("ended %v after %v", ended, took)
 	}

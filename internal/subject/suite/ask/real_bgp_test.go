@@ -25,7 +25,8 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	checktest.BirdIn(t, far, mute+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	checktest.BirdIn(t, h, checktest.MeshOf("10.9.0.1", "10.9.0.2", "10.9.0.3"), "-R")
 	checktest.Established(t, runnable(bgp.BGPSession), h, "10.9.0.2")
-	known, unknown := checktest.BlockOf("10.244.99.0/26", "b", "10.9.0.2"), checktest.BlockOf("10.244.97.0/26", "c", "10.9.0.3")
+	known, unknown := checktest.BlockOf("10.244.99.0/26", "b", "10.9.0.2"),
+		checktest.BlockOf("10.244.97.0/26", "c", "10.9.0.3")
 	ask := func(targets ...probe.Target) []probe.Result {
 		return checktest.Run(t, runnable(route.RouteBlocks), h, targets...)
 	}

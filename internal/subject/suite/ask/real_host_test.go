@@ -136,7 +136,8 @@ func TestRealEtcd(t *testing.T) {
 	got := ask(h)
 	checktest.Want(t, got, name, probe.OK, "median of 5", "it reports that it is healthy")
 	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.OK, "is valid until")
-	checktest.Want(t, checktest.Run(t, runnable(start.StartupBudget), h, target, checktest.Budget("60")), "estimate", probe.OK, "20 calls")
+	checktest.Want(t, checktest.Run(t, runnable(start.StartupBudget), h, target, checktest.Budget("60")), "estimate",
+		probe.OK, "20 calls")
 
 	checktest.Want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK,
 		"asks for a client certificate, which this probe cannot read")

@@ -25,7 +25,8 @@ func TestRealUplink(t *testing.T) {
 	block := probe.Target{Kind: probe.KindBlock, Name: "10.244.9.0/26", Node: "peer", Addr: peer.Addr}
 	ask := func() []probe.Result {
 		var got []probe.Result
-		suite := []*probe.Check{runnable(link.NodeUplink), runnable(link.NodePing), runnable(bgp.BGPPort), runnable(route.RouteBlocks), runnable(datastore.DatastoreLatency)}
+		suite := []*probe.Check{runnable(link.NodeUplink), runnable(link.NodePing), runnable(bgp.BGPPort),
+			runnable(route.RouteBlocks), runnable(datastore.DatastoreLatency)}
 		r := probe.Runner{Suite: suite, Host: h}
 		plan := probe.Plan{Targets: []probe.Target{own, peer, block, checktest.Backend("bird"),
 			checktest.At(probe.KindDatastore, "service", "10.9.0.2")}}
@@ -39,10 +40,13 @@ func TestRealUplink(t *testing.T) {
 		})
 		return got
 	}
-	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, own), "eth0 IPv4", probe.OK, "eth0 with 10.9.0.1 is up")
-	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1")), "", probe.Info, "no interface here")
+	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, own), "eth0 IPv4", probe.OK,
+		"eth0 with 10.9.0.1 is up")
+	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1")),
+		"", probe.Info, "no interface here")
 	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
-	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1"), by), "eth0 IPv4", probe.OK, "10.9.0.1")
+	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1"),
+		by), "eth0 IPv4", probe.OK, "10.9.0.1")
 
 	for _, args := range [][]string{{"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"},
 		{"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
@@ -51,9 +55,11 @@ func TestRealUplink(t *testing.T) {
 		}
 	}
 	// Packets leave the node all the same.
-	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1"), by), "br-0a1b2c3d4e5f IPv4", probe.Warn,
+	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1"),
+		by), "br-0a1b2c3d4e5f IPv4", probe.Warn,
 		"is switched off", "eth0, with 10.9.0.1, is up")
-	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1")), "br-0a1b2c3d4e5f IPv4", probe.Fail,
+	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1")),
+		"br-0a1b2c3d4e5f IPv4", probe.Fail,
 		"is switched off")
 
 	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
