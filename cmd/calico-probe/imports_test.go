@@ -33,7 +33,7 @@ func TestImportsRunForward(t *testing.T) {
 			"k8s.io/apimachinery"},
 		"internal/subject/suite": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/",
 			own + "probe/reach", own + "probe/criconn"},
-		"probe/tools":  {in + "cluster", own + "injector", in + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
+		"probe/tools": {in + "cluster", own + "injector", in + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
 		// The API: one package reads, one writes.
 		"internal/cluster": {own + "injector", in + "report", own + "probe/", "k8s.io/kubectl"},
 		"injector":         {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},

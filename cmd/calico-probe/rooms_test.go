@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,16 +138,27 @@ func withoutDoc(t *testing.T, all []source) {
 	}
 }
 
-// unusedElsewhere names the exported functions, types and values that no other package names. By
-// names alone: a package that is imported under another name is not found.
+// unusedElsewhere names the exported functions, types and values that no other package names.
 func unusedElsewhere(t *testing.T, all []source) {
 	t.Helper()
-	used := map[string]bool{} // package.Name
+	used := map[string]bool{} // folder.Name
 	for _, s := range all {
+		folders := map[string]string{}
+		for _, spec := range s.file.Imports {
+			folder, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/calico-probe/calico-probe/")
+			if !ours {
+				continue
+			}
+			name := path.Base(folder)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			folders[name] = folder
+		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if sel, is := n.(*ast.SelectorExpr); is {
 				if x, is := sel.X.(*ast.Ident); is {
-					used[x.Name+"."+sel.Sel.Name] = true
+					used[folders[x.Name]+"."+sel.Sel.Name] = true
 				}
 			}
 			return true
@@ -157,7 +169,7 @@ func unusedElsewhere(t *testing.T, all []source) {
 			continue
 		}
 		for _, name := range exported(s.file) {
-			if !used[s.file.Name.Name+"."+name] && !inExported(all, s.folder(), name) {
+			if !used[s.folder()+"."+name] && !inExported(all, s.folder(), name) {
 				t.Errorf("%s exports %s, which no other package uses", s.path, name)
 			}
 		}

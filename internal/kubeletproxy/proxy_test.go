@@ -193,7 +193,8 @@ func TestKubeletsJournal(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "system.journal"), checktest.RecordedJournal(t, "../../probe/journal/testdata", "compact"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "system.journal"),
+		checktest.RecordedJournal(t, "../../probe/journal/testdata", "compact"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	said.now = time.Unix(1795348808+10, 0)

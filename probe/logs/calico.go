@@ -52,8 +52,8 @@ const (
 	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
-// Forbidden names the account and what it may not do.
-var Forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
+// forbidden names the account and what it may not do.
+var forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
 // The parts of Calico that write a line, by the name of the process and the source file; older
 // versions leave the process out. Watchers and managers are not among them: what they write may
@@ -74,7 +74,7 @@ var (
 
 // signatures are asked in order; the first that fits is it.
 var signatures = []*Signature{
-	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, Forbidden},
+	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
 	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
 		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
@@ -121,10 +121,10 @@ var signatures = []*Signature{
 		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
-// OfCalico recognises a line, by who wrote it and what. A refusal of another account than
+// calicoFaults recognises a line, by who wrote it and what. A refusal of another account than
 // calico-node's own ("" = not known) is none.
-func OfCalico(text, account string) *Signature {
-	if m := Forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
+func calicoFaults(text, account string) *Signature {
+	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
 		return nil
 	}
 	for _, s := range signatures {

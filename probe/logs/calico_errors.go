@@ -43,7 +43,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 			continue
 		}
 		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, Typha), now); err == nil {
-			for _, e := range standingErrors(lines, TyphaRepeats, now) {
+			for _, e := range standingErrors(lines, typhaRepeats, now) {
 				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, Typha))
 			}
 		}
@@ -67,7 +67,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err))
 		return
 	}
-	found := standingErrors(lines, CalicoRepeats, now)
+	found := standingErrors(lines, calicoRepeats, now)
 	for _, e := range found {
 		r := e.since(began, now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
@@ -112,7 +112,7 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 
 // standingError is a fault that is written of again and again.
 type standingError struct {
-	of     *Repeated
+	of     *repeated
 	line   podlog.Line
 	first  time.Time
 	times  int
@@ -121,11 +121,11 @@ type standingError struct {
 }
 
 // standingErrors are those among some lines that are not over, in the order of the table.
-func standingErrors(lines []podlog.Line, table []*Repeated, now time.Time) []*standingError {
+func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*standingError {
 	var out []*standingError
-	by := map[*Repeated]*standingError{}
+	by := map[*repeated]*standingError{}
 	for _, l := range lines {
-		level, _, text := LevelOf(l.Text)
+		level, _, text := levelOf(l.Text)
 		for _, s := range table {
 			if s.Over != nil && s.Over.MatchString(text) {
 				delete(by, s)
@@ -184,7 +184,7 @@ func (e *standingError) result(now time.Time) probe.Result {
 		r = r.With(FactModule, e.module)
 	}
 	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == SaysBIRDConfig {
-		at := InBIRDFile.FindStringSubmatch(says)
+		at := inBIRDFile.FindStringSubmatch(says)
 		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
 		family := 4
 		if program == "bird6" {
@@ -193,8 +193,8 @@ func (e *standingError) result(now time.Time) probe.Result {
 		r = r.With(probe.FactFile, at[1]).With(FactAtLine, number).With(probe.FactFamily, family)
 	}
 	if e.of.ID == SaysTyphaCertificate {
-		r = r.With(FactRemote, RemoteAlert.MatchString(e.line.Text)).
-			With(FactNoFile, NoTyphaFile.MatchString(e.line.Text))
+		r = r.With(FactRemote, remoteAlert.MatchString(e.line.Text)).
+			With(FactNoFile, noTyphaFile.MatchString(e.line.Text))
 	}
 	return r
 }

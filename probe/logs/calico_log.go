@@ -238,10 +238,10 @@ func judge(lines []podlog.Line, account string) runLog {
 	claims := map[string]*logLine{} // by process, what its "Terminating" would mean
 	var last *logLine               // of all of them
 	for _, l := range lines {
-		level, process, text := LevelOf(l.Text)
+		level, process, text := levelOf(l.Text)
 		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
 		switch claim := claims[process]; {
-		case EndsRun(text):
+		case endsRun(text):
 			if level == LevelNone { // by the script that started it
 				claim = last
 			}
@@ -257,7 +257,7 @@ func judge(lines []podlog.Line, account string) runLog {
 				claim.past = true
 			}
 		case level >= LevelWarning:
-			it.signature = OfCalico(text, account)
+			it.signature = calicoFaults(text, account)
 			claims[process] = surer(claim, it)
 			last = claims[process]
 		}
@@ -306,7 +306,7 @@ func (r runLog) result(status probe.Status, format string, number int, now time.
 		With(FactEnded, r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)
-		if m := Forbidden.FindStringSubmatch(it.Text); m != nil {
+		if m := forbidden.FindStringSubmatch(it.Text); m != nil {
 			out = out.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
 		}
 	}

@@ -87,7 +87,7 @@ func judgeService(lines []journal.Entry) serviceState {
 			stopping = false
 		case e.About:
 			stopping = stopping && !startLine.MatchString(e.Text)
-			if KilledOOM.MatchString(e.Text) {
+			if killedOOM.MatchString(e.Text) {
 				s.run = append(s.run, it)
 			}
 		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
@@ -256,5 +256,5 @@ func serviceSignatureOf(it serviceLine) *Service {
 	if !it.About && !it.final && it.level < LevelWarning {
 		return nil
 	}
-	return OfService(it.Text, it.About)
+	return serviceFaults(it.Text, it.About)
 }

@@ -78,7 +78,8 @@ func TestServiceLines(t *testing.T) {
 			"9 7 E " + kubeletField, "8 1 - " + checktest.Exited},
 			probe.Fail, SaysBadSetting, "again and again"},
 		"cgroup v1": {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, SaysCgroupVersion, "cgroup v1"},
-		"swap":      {[]string{"8 7 E " + checktest.KubeletSwap, "8 1 - " + checktest.Exited}, probe.Fail, SaysSwapOn, "swap on"},
+		"swap": {[]string{"8 7 E " + checktest.KubeletSwap, "8 1 - " + checktest.Exited}, probe.Fail, SaysSwapOn,
+			"swap on"},
 		"before klog's form": {[]string{`8 7 F server.go:274] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on flag to false.`},
 			probe.Fail, SaysSwapOn, "swap"},
 		"a cgroup driver": {[]string{`8 7 E server.go:302] "Failed to run kubelet" err="failed to run Kubelet: misconfiguration: kubelet cgroup driver: \"systemd\" is different from docker cgroup driver: \"cgroupfs\""`},
@@ -140,8 +141,9 @@ func TestServiceLines(t *testing.T) {
 			probe.Warn, SaysRuntimeDown, "container runtime is down"},
 		"eviction": {[]string{`9 7 W eviction_manager.go:376] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"`},
 			probe.Warn, SaysEviction, "reclaim"},
-		"what a pod says":     {[]string{"9 7 E " + kubeletPod}, probe.Info, "", "its last error"},
-		"the same as it ends": {[]string{"9 7 E " + kubeletPod, "8 1 - " + checktest.Exited}, probe.Fail, "", "Error syncing"},
+		"what a pod says": {[]string{"9 7 E " + kubeletPod}, probe.Info, "", "its last error"},
+		"the same as it ends": {[]string{"9 7 E " + kubeletPod, "8 1 - " + checktest.Exited}, probe.Fail, "",
+			"Error syncing"},
 		"an information is none": {[]string{`9 7 I kubelet.go:1] "Skipping pod synchronization" err="PLEG is not healthy"`},
 			probe.OK, "", "it runs"},
 		"bad TOML": {[]string{"9 7 - " + containerdTOML, "9 1 - containerd.service: Main process exited, code=exited, status=1/FAILURE"},
@@ -236,11 +238,13 @@ func TestServiceLogFiles(t *testing.T) {
 		"old syslog": {"syslog", "Nov 22 12:00:00 a kubelet[7]: " + klog(kubeletFlag) +
 			"\nNov 22 12:00:01 a systemd[1]: " + checktest.Exited + "\nNov 22 12:00:03 a cron[1]: x\n",
 			probe.Fail, "it ended with: run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --no-such-flag\", "},
-		"new syslog": {"messages", rfc(time.Now()) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Fail, "swap on"},
-		"its own":    {"kubelet.log", klog(checktest.KubeletSwap) + "\n", probe.Fail, "swap on"},
+		"new syslog": {"messages", rfc(time.Now()) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Fail,
+			"swap on"},
+		"its own": {"kubelet.log", klog(checktest.KubeletSwap) + "\n", probe.Fail, "swap on"},
 		"long ago": {"messages", rfc(time.Now().Add(-time.Hour)) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n",
 			probe.Info, "wrote nothing"},
-		"of another": {"syslog", "Nov 22 12:00:00 a cron[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Skip, "no journal"},
+		"of another": {"syslog", "Nov 22 12:00:00 a cron[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Skip,
+			"no journal"},
 	} {
 		root := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(root, "var/log"), 0o700); err != nil {

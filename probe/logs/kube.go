@@ -48,8 +48,8 @@ var apiRefusals = []*Signature{
 		Match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
 }
 
-// Complaints are those of each component that goes on.
-var Complaints = map[string][]complaint{
+// complaints are those of each component that goes on.
+var complaints = map[string][]complaint{
 	KubeProxy: {
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
@@ -74,8 +74,8 @@ type ending struct {
 	Signatures []*Signature
 }
 
-// AnyEnding are any program's reasons, for the text of a line that ended it.
-var AnyEnding = slices.Concat([]*Signature{
+// anyEnding are any program's reasons, for the text of a line that ended it.
+var anyEnding = slices.Concat([]*Signature{
 	{ID: SaysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
 }, apiRefusals, []*Signature{
 	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: regexp.MustCompile(`operation not permitted|permission denied`)},
@@ -85,8 +85,8 @@ var AnyEnding = slices.Concat([]*Signature{
 // calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
 var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
 
-// Endings are those of each component.
-var Endings = map[string]ending{
+// endings are those of each component.
+var endings = map[string]ending{
 	KubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
 		[]*Signature{

@@ -36,7 +36,7 @@ type heardLine struct {
 
 // grievanceOf recognises a line.
 func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
-	for _, c := range Complaints[component] {
+	for _, c := range complaints[component] {
 		m := c.Line.FindStringSubmatch(l.Text)
 		if m == nil {
 			continue
@@ -96,7 +96,7 @@ func (l heardLine) result(now time.Time) probe.Result {
 	if m := peerOf.FindStringSubmatch(l.Text); m != nil {
 		r = r.With(FactOfServer, strings.Join(m[1:], ""))
 	}
-	if m := Forbidden.FindStringSubmatch(strings.ReplaceAll(l.Text, `\"`, `"`)); m != nil {
+	if m := forbidden.FindStringSubmatch(strings.ReplaceAll(l.Text, `\"`, `"`)); m != nil {
 		r = r.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
 	}
 	return r

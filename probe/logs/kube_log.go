@@ -49,7 +49,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	}
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
-		if Endings[t.Name].Ends == nil || folder == "" || strings.Contains(folder, "/") {
+		if endings[t.Name].Ends == nil || folder == "" || strings.Contains(folder, "/") {
 			continue
 		}
 		r, err := podsLog(p.Host, path.Join(logPods, folder, t.Name), t.Name, now)
@@ -168,7 +168,7 @@ func presentRun(component string, lines []podlog.Line, now time.Time) probe.Resu
 // ended finds the line with which a run of a component ended: one after which no other line came but such
 // as itself.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
-	how := Endings[component]
+	how := endings[component]
 	var end *podlog.Line
 	for i := range lines {
 		if anew.MatchString(lines[i].Text) {
@@ -186,7 +186,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	}
 	said := quoted(*end)
 	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
-	for _, list := range [][]*Signature{how.Signatures, AnyEnding} {
+	for _, list := range [][]*Signature{how.Signatures, anyEnding} {
 		for _, s := range list {
 			if !s.Match.MatchString(end.Text) {
 				continue

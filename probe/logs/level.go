@@ -22,9 +22,9 @@ var calicoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEB
 // kernel cannot start.
 var endedWithout = regexp.MustCompile(`^(?:panic: |fatal error: |runtime: out of memory|(?:exec |standard_init_linux\.go:\d+: ).*exec format error)`)
 
-// LevelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
+// levelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
 // a logger, have no level of that form.
-func LevelOf(line string) (level int, process, text string) {
+func levelOf(line string) (level int, process, text string) {
 	m := calicoLine.FindStringSubmatch(line)
 	if m == nil {
 		switch {
@@ -40,8 +40,8 @@ func LevelOf(line string) (level int, process, text string) {
 	return level, m[2], m[3]
 }
 
-// EndsRun reports whether a line is the last that start-up writes before it gives up.
-func EndsRun(text string) bool {
+// endsRun reports whether a line is the last that start-up writes before it gives up.
+func endsRun(text string) bool {
 	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") ||
 		text == "Calico node failed to start"
 }

@@ -13,7 +13,7 @@ func TestSignaturesHaveSources(t *testing.T) {
 	for _, s := range signatures {
 		add(s.ID, s.Source)
 	}
-	for _, s := range slices.Concat(CalicoRepeats, TyphaRepeats) {
+	for _, s := range slices.Concat(calicoRepeats, typhaRepeats) {
 		add(s.ID, s.Source)
 	}
 	for _, s := range services {
@@ -22,15 +22,15 @@ func TestSignaturesHaveSources(t *testing.T) {
 	for _, s := range kernelSignatures {
 		add(s.ID, s.Source)
 	}
-	for component, all := range Complaints {
+	for component, all := range complaints {
 		for _, c := range all {
 			for _, s := range c.Signatures {
 				add(component+" "+s.ID, s.Source)
 			}
 		}
 	}
-	for component, e := range Endings {
-		for _, s := range slices.Concat(e.Signatures, AnyEnding) {
+	for component, e := range endings {
+		for _, s := range slices.Concat(e.Signatures, anyEnding) {
 			add(component+" "+s.ID, s.Source)
 		}
 	}

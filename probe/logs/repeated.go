@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Repeated is a line that a component writes of a fault and goes on.
-type Repeated struct {
+// A repeated is a line that a component writes of a fault and goes on.
+type repeated struct {
 	Signature
 	level  int                      // the least that it is written with
 	Over   *regexp.Regexp           // a line that says that it is over, nil = none does
@@ -41,14 +41,14 @@ func ofAny(files string) []*regexp.Regexp {
 }
 
 var (
-	NoTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
-	RemoteAlert = regexp.MustCompile(`remote error: tls: `)
+	noTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
+	remoteAlert = regexp.MustCompile(`remote error: tls: `)
 	greetTypha  = regexp.MustCompile(`^(?:[a-z][\w-]*/)?sync_client\.go \d+: ServerHello message received`)
 	felixStarts = regexp.MustCompile(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
 )
 
 // fits reports whether a line is such a one, and the kernel module that it names.
-func (s *Repeated) Fits(level int, line string) (module string, ok bool) {
+func (s *repeated) Fits(level int, line string) (module string, ok bool) {
 	at := s.By[0].FindStringIndex(line)
 	if at == nil || level < s.level || !s.Match.MatchString(line[at[1]:]) {
 		return "", false
@@ -65,17 +65,17 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 
 // birdRejects is what one BIRD writes of its configuration: FILE:LINE:COLUMN and what is wrong there (unix_read_config
 // in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
-func birdRejects(program string) *Repeated {
+func birdRejects(program string) *repeated {
 	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
-	return &Repeated{Signature: Signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
-		InBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
+	return &repeated{Signature: Signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+		inBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
-// InBIRDFile is the place that BIRD names, and what it says of it.
-var InBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
+// inBIRDFile is the place that BIRD names, and what it says of it.
+var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 
-// CalicoRepeats are asked in order; a line is the first of them that fits.
-var CalicoRepeats = []*Repeated{
+// calicoRepeats are asked in order; a line is the first of them that fits.
+var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
 	{Signature: Signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
@@ -122,8 +122,8 @@ var CalicoRepeats = []*Repeated{
 		Over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
 
-// TyphaRepeats are of Typha's own log; who its clients are is in the lines.
-var TyphaRepeats = []*Repeated{
+// typhaRepeats are of Typha's own log; who its clients are is in the lines.
+var typhaRepeats = []*repeated{
 	{Signature: Signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: LevelInfo, Least: 2},
 	{Signature: Signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),

@@ -48,12 +48,12 @@ const (
 	kubeletCalls = `^(?:kubelet_node_status|reflector|controller|certificate_manager|bootstrap|run|server)\.go:\d+\] .*`
 )
 
-// KilledOOM is the line of systemd about a service of which the kernel killed a process.
-var KilledOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
+// killedOOM is the line of systemd about a service of which the kernel killed a process.
+var killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
 // services are asked in order, the surest first; the first that fits is it.
 var services = []*Service{
-	{ID: SaysKilled, Source: "systemd, unit", Match: KilledOOM},
+	{ID: SaysKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{ID: SaysCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
 		Match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
@@ -130,8 +130,8 @@ func (s *Service) Rank() int {
 	return len(services)
 }
 
-// OfService recognises a line of a node's service, or one of systemd about it.
-func OfService(text string, bySystemd bool) *Service {
+// serviceFaults recognises a line of a node's service, or one of systemd about it.
+func serviceFaults(text string, bySystemd bool) *Service {
 	for _, s := range services {
 		if s.Match.MatchString(text) && bySystemd == (s.ID == SaysKilled) {
 			return s

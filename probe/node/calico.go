@@ -264,7 +264,7 @@ func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Ta
 }
 
 // TunnelSettings are what Felix is told about a device; 0 = it is not known.
-type TunnelSettings struct{ Vni, Port, MTU int }
+type TunnelSettings struct{ VNI, Port, MTU int }
 
 func SettingsOf(p *probe.Pass, e Encapsulation) TunnelSettings {
 	if len(p.Of(probe.KindFelix)) == 0 || p.Gaps[probe.KindFelix] != "" {
@@ -276,6 +276,6 @@ func SettingsOf(p *probe.Pass, e Encapsulation) TunnelSettings {
 		}
 		return otherwise
 	}
-	return TunnelSettings{Vni: number("vxlanVNI", VXLANVNI), Port: number("vxlanPort", VXLANPort),
+	return TunnelSettings{VNI: number("vxlanVNI", VXLANVNI), Port: number("vxlanPort", VXLANPort),
 		MTU: number(e.MTU, 0)}
 }

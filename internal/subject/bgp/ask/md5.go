@@ -11,14 +11,14 @@ import (
 )
 
 // Facts of it.
-const FactMD5All probe.Fact = "md5_all" // how many since boot
+const factMD5All probe.Fact = "md5_all" // how many since boot
 
 // Words of FactMD5, by what the kernel says it has dropped.
-const MD5Different = "different" // both have one, and not the same
+const md5Different = "different" // both have one, and not the same
 
 // md5Counters are the kernel's names (net/ipv4/proc.c, from 2.6.20; the third from 4.12).
 var md5Counters = []struct{ name, word, text string }{
-	{"TCPMD5Failure", MD5Different, "were signed with another password than this node's"},
+	{"TCPMD5Failure", md5Different, "were signed with another password than this node's"},
 	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, and this node has no password for who sent them"},
 	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, and this node has a password for who sent them"},
 }
@@ -51,7 +51,7 @@ func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (prob
 		for _, c := range md5Counters {
 			if grew := after[c.word] - before[c.word]; grew > 0 {
 				return probe.Found(probe.Warn, "the kernel has just dropped %d TCP segments that %s", grew, c.text).
-					With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, grew).With(FactMD5All, after[c.word]), true
+					With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, grew).With(factMD5All, after[c.word]), true
 			}
 		}
 		select {
@@ -59,7 +59,7 @@ func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (prob
 			for _, c := range md5Counters {
 				if n := after[c.word]; n > 0 {
 					return probe.Found(probe.Info, "since boot the kernel has dropped %d TCP segments that %s; none in these seconds",
-						n, c.text).With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, 0).With(FactMD5All, n), true
+						n, c.text).With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, 0).With(factMD5All, n), true
 				}
 			}
 			return probe.Result{}, false

@@ -23,7 +23,8 @@ func TestRealGracefulRestart(t *testing.T) {
 		return
 	}
 	const socket = "/run/calico/bird.ctl"
-	far, h := checktest.Node(t, map[string]string{"run/calico/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
+	far, h := checktest.Node(t, map[string]string{"run/calico/x": ""}),
+		checktest.Node(t, map[string]string{"run/calico/x": ""})
 	checktest.BirdIn(t, far, checktest.MeshOf("127.0.0.2", "127.0.0.1")+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	dead := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
 	checktest.Established(t, BGPSession, h, "127.0.0.2")

@@ -176,5 +176,6 @@ func (c claims) judge(now time.Time) probe.Result {
 		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	}
 	return r.With(probe.FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).
-		With(cni.FactSubject, fmt.Sprintf("%.200s", c.Subject)).With(cni.FactAccountUID, fmt.Sprintf("%.64s", c.Of.Account.UID))
+		With(cni.FactSubject, fmt.Sprintf("%.200s", c.Subject)).
+		With(cni.FactAccountUID, fmt.Sprintf("%.64s", c.Of.Account.UID))
 }

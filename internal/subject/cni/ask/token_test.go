@@ -19,7 +19,8 @@ func TestCNIToken(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"good": {checktest.KubeconfigWith(checktest.Token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK, "valid for 2"},
+		"good": {checktest.KubeconfigWith(checktest.Token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK,
+			"valid for 2"},
 		"nearly over": {checktest.KubeconfigWith(checktest.Token(now.Add(-24*time.Hour), now.Add(10*time.Minute))),
 			probe.Warn,
 			"not been renewed"},

@@ -17,7 +17,8 @@ func TestKubeletGives(t *testing.T) {
 	got := checktest.Run(t, DNSCluster, h, probe.Target{Kind: probe.KindDNS, Name: "service",
 		Addr: checktest.Self("127.0.0.2").Addr, Port: 1})
 	for _, r := range got {
-		if given, _ := r.Facts[dns.FactGiven].([]string); (r.Facts.Str(probe.FactRole) == probe.RoleGiven) != (len(given) == 1) {
+		given, _ := r.Facts[dns.FactGiven].([]string)
+		if (r.Facts.Str(probe.FactRole) == probe.RoleGiven) != (len(given) == 1) {
 			t.Errorf("%+v", r)
 		}
 	}

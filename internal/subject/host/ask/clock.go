@@ -13,7 +13,7 @@ import (
 var NodeClock = host.NodeClock.By(nodeClock)
 
 // Facts of node-clock.
-const FactSynchronised probe.Fact = "synchronised" // by the kernel's own account
+const factSynchronised probe.Fact = "synchronised" // by the kernel's own account
 
 const skewWrong = time.Minute
 
@@ -41,7 +41,7 @@ func nodeClock(_ context.Context, p *probe.Pass) {
 		r = r.With(host.FactSkew, int(skew.Seconds()))
 	}
 	if err == nil {
-		r = r.With(FactSynchronised, synced)
+		r = r.With(factSynchronised, synced)
 		if !synced {
 			r.Saw += "; the kernel calls it not synchronised"
 		}

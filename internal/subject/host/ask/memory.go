@@ -19,7 +19,7 @@ import (
 var NodeMemory = host.NodeMemory.By(nodeMemory)
 
 // Facts of node-memory.
-const FactOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started
+const factOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started
 
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
@@ -32,7 +32,7 @@ func nodeMemory(_ context.Context, p *probe.Pass) {
 				r.Saw += "; it has a memory limit of its own"
 			}
 		}
-		p.Report(r.On(host.TargetCalicoMemory).With(FactOOMKills, kills).With(host.FactLimited, limited))
+		p.Report(r.On(host.TargetCalicoMemory).With(factOOMKills, kills).With(host.FactLimited, limited))
 	}
 }
 
@@ -55,7 +55,7 @@ func memory(h *probe.Host) probe.Result {
 		r.Status = probe.Info
 	}
 	if known {
-		r = r.With(FactOOMKills, kills)
+		r = r.With(factOOMKills, kills)
 	}
 	if kills > 0 {
 		r.Saw += fmt.Sprintf("; %d OOM kills since boot", kills)

@@ -16,7 +16,7 @@ import (
 )
 
 // Facts of node-disk about a server of file systems.
-const FactMountedOn probe.Fact = "mounted_on" // where the first of them is
+const factMountedOn probe.Fact = "mounted_on" // where the first of them is
 
 const (
 	storageServers = 8               // that are asked
@@ -54,7 +54,7 @@ func askStorage(ctx context.Context, p *probe.Pass) {
 			r = probe.Found(probe.Warn, "the server does not answer (%s), and who touches its %s %s waits: the first is %s", probe.OneLine(err.Error()), s.kind, what, s.path).
 				With(probe.FactReason, host.StorageSilent)
 		}
-		p.Report(r.On("server "+s.at).With(host.FactMounts, s.mounts).With(FactMountedOn, s.path))
+		p.Report(r.On("server "+s.at).With(host.FactMounts, s.mounts).With(factMountedOn, s.path))
 	}
 }
 

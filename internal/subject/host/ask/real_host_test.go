@@ -109,7 +109,7 @@ func TestRealMemory(t *testing.T) {
 		}
 	}
 	kills := func() float64 {
-		n, _ := checktest.Run(t, NodeMemory, h)[0].Facts.Num(FactOOMKills)
+		n, _ := checktest.Run(t, NodeMemory, h)[0].Facts.Num(factOOMKills)
 		return n
 	}
 	before := kills()

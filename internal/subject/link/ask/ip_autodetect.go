@@ -20,7 +20,7 @@ import (
 var IPAutodetect = link.IPAutodetect.By(ipAutodetect)
 
 // Facts of ip-autodetect.
-const FactKind probe.Fact = "kind" // of the interface: device, bridge, ...
+const factKind probe.Fact = "kind" // of the interface: device, bridge, ...
 
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
@@ -55,14 +55,19 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// detected judges one family, whose setting is the value of IP or IP6.
-func detected(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
-	var mine netip.Addr
+// registered is the address of a family that Calico has registered for this node, the zero value = none.
+func registered(p *probe.Pass, family int) (mine netip.Addr) {
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
 			mine = t.Addr
 		}
 	}
+	return mine
+}
+
+// detected judges one family, whose setting is the value of IP or IP6.
+func detected(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
+	mine := registered(p, family)
 	switch {
 	case node.Named(p, probe.KindBackend) == "none":
 		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
@@ -105,12 +110,12 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 	}
 	if err == nil {
 		r = r.With(link.FactPicked, choice.Addr.Addr().String()).With(probe.FactInterface, choice.Interface).
-			With(FactKind, choice.Kind)
+			With(factKind, choice.Kind)
 	}
 	if mine.IsValid() {
 		holder := holding(self.Interfaces, mine)
-		r = r.With(probe.FactRegistered, mine.String()).With(link.FactKeptOn, holder.Name).With(link.FactKeptOnKind,
-			holder.Kind)
+		r = r.With(probe.FactRegistered, mine.String()).With(link.FactKeptOn, holder.Name).
+			With(link.FactKeptOnKind, holder.Kind)
 	}
 	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
 		r.Saw += said

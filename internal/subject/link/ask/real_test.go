@@ -72,12 +72,14 @@ ip addr add 10.0.0.66/24 dev ens224
 	checktest.Want(t, ask(calico("v3.24.1", "none", ""), own, peer), "IPv4", probe.Fail,
 		"first-found picks 172.18.0.1 on br-0a1b2c3d4e5f (bridge)")
 	checktest.Want(t, ask(calico("v3.25.0", "none", ""), own, peer), "IPv4", probe.OK, "first-found picks 10.9.0.1 on eth0")
-	r = checktest.Want(t, ask(calico("v3.24.1", "none", ""), checktest.At(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4",
+	r = checktest.Want(t, ask(calico("v3.24.1", "none", ""), checktest.At(probe.KindSelf, "self", "172.18.0.1"), peer),
+		"IPv4",
 		probe.Info, "it is not the node's InternalIP")
 	if r.Facts.Str(link.FactKeptOn) != "br-0a1b2c3d4e5f" || r.Facts.Str(link.FactKeptOnKind) != "bridge" {
 		t.Errorf("who has it: %v", r.Facts)
 	}
-	r = checktest.Want(t, ask(calico("v3.25.0", "none", ""), checktest.At(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail,
+	r = checktest.Want(t, ask(calico("v3.25.0", "none", ""), checktest.At(probe.KindSelf, "self", "10.66.0.1"), peer),
+		"IPv4", probe.Fail,
 		"but 10.66.0.1 is registered")
 	if on, told := r.Facts[link.FactKeptOn]; !told || on != "" {
 		t.Errorf("nobody has it: %v", r.Facts)

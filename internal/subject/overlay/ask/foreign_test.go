@@ -19,7 +19,7 @@ func TestInTheWay(t *testing.T) {
 		want string
 	}{
 		"recorded": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
-			node.TunnelSettings{Vni: 4096, Port: 4789}, "flannel.1"},
+			node.TunnelSettings{VNI: 4096, Port: 4789}, "flannel.1"},
 		"settings unknown": {kernel.Link{Name: "flannel.1", VXLAN: &kernel.VXLAN{VNI: 4096, Port: 4789}},
 			node.TunnelSettings{}, "flannel.1"},
 		"every VNI": {kernel.Link{Name: "cilium_vxlan", VXLAN: &kernel.VXLAN{Port: 4789, External: true}},

@@ -124,7 +124,7 @@ func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
 	}
-	vni, port := cmp.Or(set.Vni, node.VXLANVNI), cmp.Or(set.Port, node.VXLANPort)
+	vni, port := cmp.Or(set.VNI, node.VXLANVNI), cmp.Or(set.Port, node.VXLANPort)
 	for _, d := range all {
 		if v := d.VXLAN; v != nil && !strings.HasSuffix(d.Name, ".calico") && v.Port == port && (v.External || v.VNI == vni) {
 			what := fmt.Sprintf("has the same VNI %d and UDP port %d", vni, port)
@@ -147,7 +147,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",
 			e.Device, e.Name, mode, own.Addr).With(probe.FactFaults, []string{"missing"})
 	}
-	faults, wrong := []string{}, []string{}
+	faults, wrong, local := []string{}, []string{}, ""
 	bad := func(fault, format string, args ...any) {
 		faults = append(faults, fault)
 		wrong = append(wrong, fmt.Sprintf(format, args...))
@@ -159,15 +159,14 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 		bad("address", "it has %s, but Calico registered %s for it", addresses(d, e.Family), own.Addr)
 	}
 	saw := []string{fmt.Sprintf("%s is up with %s", e.Device, own.Addr), fmt.Sprintf("MTU %d", d.MTU)}
-	local := ""
 	if v := d.VXLAN; v != nil {
 		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
 		if v.External {
 			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.Port))
 		} else {
 			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.VNI, v.Port))
-			if set.Vni != 0 && v.VNI != set.Vni {
-				bad("vni", "its VNI is %d, not %d", v.VNI, set.Vni)
+			if set.VNI != 0 && v.VNI != set.VNI {
+				bad("vni", "its VNI is %d, not %d", v.VNI, set.VNI)
 			}
 		}
 		if set.Port != 0 && v.Port != set.Port {

@@ -90,7 +90,8 @@ ip route add 10.244.0.7 dev cali1
 `) {
 		return
 	}
-	targets := []probe.Target{checktest.At(probe.KindLocal, "here", "10.244.0.7"), checktest.At(probe.KindPod, "far", "10.244.1.2"),
+	targets := []probe.Target{checktest.At(probe.KindLocal, "here", "10.244.0.7"),
+		checktest.At(probe.KindPod, "far", "10.244.1.2"),
 		checktest.At(probe.KindLocal, "self", netip.MustParseAddr("10.9.0.1").String())}
 	ask := func() []probe.Result { return checktest.Run(t, PodPing, &probe.Host{}, targets...) }
 	got := ask()
@@ -110,7 +111,8 @@ func TestRealPodMTU(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
 	}
-	pods := []probe.Target{checktest.At(probe.KindPod, "far", "10.244.1.2"), checktest.At(probe.KindPod, "far6", "fd00:244::2")}
+	pods := []probe.Target{checktest.At(probe.KindPod, "far", "10.244.1.2"),
+		checktest.At(probe.KindPod, "far6", "fd00:244::2")}
 	ask := func() []probe.Result {
 		t.Helper()
 		return checktest.Run(t, PodMTU, &probe.Host{}, append(pods, checktest.At(probe.KindPod, "gone", "10.244.1.77"))...)

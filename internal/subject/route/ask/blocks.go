@@ -18,7 +18,7 @@ import (
 var RouteBlocks = route.RouteBlocks.By(routeBlocks)
 
 // Facts of route-blocks.
-const FactBlocks probe.Fact = "blocks" // count
+const factBlocks probe.Fact = "blocks" // count
 
 // ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.
 type ipamBlock struct {
@@ -244,7 +244,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	if len(f.owners) > 0 {
 		r = r.With(route.FactOwners, f.owners)
 	}
-	return r.With(FactBlocks, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong,
+	return r.With(factBlocks, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong,
 		node.First(f.wrong)).
 		With(route.FactSwallowed, node.First(f.swallowed)).With(route.FactShared, node.First(f.shared))
 }

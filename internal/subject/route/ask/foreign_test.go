@@ -8,7 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
-	nodepkg "github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // TestOwnedBy finds another node's address on this one, and no pod's.
@@ -35,23 +35,25 @@ func TestDiverted(t *testing.T) {
 	rules := []kernel.Rule{{Priority: 30400, Table: 30400, From: netip.PrefixFrom(own, 32)}}
 	gateway := netip.MustParseAddr("10.88.0.1")
 	for name, c := range map[string]struct {
-		with nodepkg.Leads
+		with node.Leads
 		want probe.Status
 		saw  string
 	}{
-		"recorded":                {nodepkg.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
-		"near: the same way":      {nodepkg.Leads{Device: "cali1", Gateway: netip.Addr{}, Table: 30400, Calicos: true}, probe.OK, "none of which"},
-		"near: by the main table": {nodepkg.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain, Calicos: false}, probe.OK, "none of which"},
+		"recorded": {node.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"near: the same way": {node.Leads{Device: "cali1", Gateway: netip.Addr{}, Table: 30400, Calicos: true}, probe.OK,
+			"none of which"},
+		"near: by the main table": {node.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain,
+			Calicos: false}, probe.OK, "none of which"},
 	} {
 		// The rule catches the second of the node's addresses.
-		node := []probe.Target{{Addr: own.Next()}, {Addr: own}}
-		ask := func(_, from netip.Addr, _ string) (nodepkg.Leads, bool) {
+		nodes := []probe.Target{{Addr: own.Next()}, {Addr: own}}
+		ask := func(_, from netip.Addr, _ string) (node.Leads, bool) {
 			if from == own {
 				return c.with, true
 			}
-			return nodepkg.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
+			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
 		}
-		got, err := divertedBy(t.Context(), rules, node, []probe.Target{pod}, asker{ask, noWay})
+		got, err := divertedBy(t.Context(), rules, nodes, []probe.Target{pod}, asker{ask, noWay})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,30 +67,30 @@ func TestDiverted(t *testing.T) {
 func TestDivertedByACloud(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.0.0.1")
-	node, pods := []probe.Target{{Addr: own}}, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}}
+	nodes, pods := []probe.Target{{Addr: own}}, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}}
 	rules := []kernel.Rule{{Priority: 1536, Table: 2}}
-	ask := func(_, from netip.Addr, _ string) (nodepkg.Leads, bool) {
+	ask := func(_, from netip.Addr, _ string) (node.Leads, bool) {
 		if from.IsValid() {
-			return nodepkg.Leads{Device: "eth1", Table: 2}, true
+			return node.Leads{Device: "eth1", Table: 2}, true
 		}
-		return nodepkg.Leads{Device: "eth0", Table: kernel.TableMain}, true
+		return node.Leads{Device: "eth0", Table: kernel.TableMain}, true
 	}
-	if got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, noWay}); err != nil || got.Status != probe.OK {
+	if got, err := divertedBy(t.Context(), rules, nodes, pods, asker{ask, noWay}); err != nil || got.Status != probe.OK {
 		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	pods[0].Kind = probe.KindLocal
-	always := func(netip.Addr, netip.Addr, string) (nodepkg.Leads, bool) {
-		return nodepkg.Leads{Device: "cali1", Calicos: true}, true
+	always := func(netip.Addr, netip.Addr, string) (node.Leads, bool) {
+		return node.Leads{Device: "cali1", Calicos: true}, true
 	}
-	if _, err := divertedBy(ended, rules, node, pods, asker{always, noWay}); err == nil {
+	if _, err := divertedBy(ended, rules, nodes, pods, asker{always, noWay}); err == nil {
 		t.Error("what was not asked is called fine")
 	}
 }
 
 // noWay is a main table without a route of Calico's.
-func noWay(netip.Addr) (nodepkg.Leads, bool) { return nodepkg.Leads{}, false }
+func noWay(netip.Addr) (node.Leads, bool) { return node.Leads{}, false }
 
 // TestClosest wants no way told by the blackhole of the node's own block.
 func TestClosest(t *testing.T) {
@@ -110,26 +112,27 @@ func TestClosest(t *testing.T) {
 // TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
 func TestDivertedWhoeverSends(t *testing.T) {
 	t.Parallel()
-	node := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
+	nodes := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
 	pods := []probe.Target{{Kind: probe.KindPod, Name: "default/w", Addr: netip.MustParseAddr("10.244.2.1")}}
 	rules := []kernel.Rule{{Priority: 5270, Table: 52}}
-	ask := func(netip.Addr, netip.Addr, string) (nodepkg.Leads, bool) {
-		return nodepkg.Leads{Device: "tailscale0", Table: 52}, true
+	ask := func(netip.Addr, netip.Addr, string) (node.Leads, bool) {
+		return node.Leads{Device: "tailscale0", Table: 52}, true
 	}
-	calicos := func(netip.Addr) (nodepkg.Leads, bool) {
-		return nodepkg.Leads{Device: "eth0", Gateway: netip.MustParseAddr("10.88.0.12"), Table: kernel.TableMain, Calicos: true}, true
+	calicos := func(netip.Addr) (node.Leads, bool) {
+		return node.Leads{Device: "eth0", Gateway: netip.MustParseAddr("10.88.0.12"), Table: kernel.TableMain,
+			Calicos: true}, true
 	}
 	for name, c := range map[string]struct {
-		calicos func(netip.Addr) (nodepkg.Leads, bool)
+		calicos func(netip.Addr) (node.Leads, bool)
 		want    probe.Status
 		saw     string
 	}{
 		"recorded": {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
-		"recorded: no route now": {func(netip.Addr) (nodepkg.Leads, bool) { return nodepkg.Leads{}, true }, probe.Fail,
+		"recorded: no route now": {func(netip.Addr) (node.Leads, bool) { return node.Leads{}, true }, probe.Fail,
 			"for the rule \"5270: from all lookup 52\", and Calico, of whose blocks the address is, has no route to it now"},
 		"near: no route of Calico": {noWay, probe.OK, "none of which"},
 	} {
-		got, err := divertedBy(t.Context(), rules, node, pods, asker{ask, c.calicos})
+		got, err := divertedBy(t.Context(), rules, nodes, pods, asker{ask, c.calicos})
 		if err != nil || got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v %v", name, got, err)
 		}

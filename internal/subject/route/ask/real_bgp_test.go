@@ -59,7 +59,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	r = checktest.Want(t, ask(own(checktest.BlockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4",
 		probe.Fail,
 		"10.244.1.0/26 of a and c")
-	if of := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)[route.FactShared]; !slices.Equal(of["10.244.1.0/26"],
+	owners := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)
+	if of := owners[route.FactShared]; !slices.Equal(of["10.244.1.0/26"],
 		[]string{"a", "c"}) {
 		t.Errorf("%+v", r.Facts)
 	}

@@ -204,5 +204,5 @@ func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
 	if len(open) > 0 {
 		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), node.Some(open))
 	}
-	return r.With(FactBlocks, len(own))
+	return r.With(factBlocks, len(own))
 }

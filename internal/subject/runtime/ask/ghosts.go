@@ -29,7 +29,7 @@ import (
 var RuntimeGhosts = runtimefacts.RuntimeGhosts.By(runtimeGhosts)
 
 // Facts of runtime-ghosts.
-const FactUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process
+const factUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process
 
 const (
 	mostContainers = 500 // the kubelet's own limit is 110 pods
@@ -106,7 +106,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	r := probe.Found(probe.OK, "each of %d containers that the runtime calls running has a process", len(found))
 	if untold := len(all) - len(found); untold > 0 {
 		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
-		r = r.With(FactUntold, untold)
+		r = r.With(factUntold, untold)
 	}
 	r = r.With(factContainers, len(all))
 	switch {

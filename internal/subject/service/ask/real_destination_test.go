@@ -51,7 +51,8 @@ func followServices(t *testing.T) []probe.Result {
 	return checktest.Run(t, ServiceDestination, &probe.Host{Root: t.TempDir(), Proc: "/proc"},
 		checktest.Port(checktest.At(probe.KindDatastore, "service", "10.96.0.1"), 443),
 		checktest.Port(checktest.At(probe.KindDatastore, "endpoint", "10.88.0.11"), 6443),
-		checktest.Port(checktest.At(probe.KindDNS, "service", "10.96.0.10"), 53), checktest.Port(checktest.At(probe.KindDNS, "endpoint", "10.88.0.11"), 5353))
+		checktest.Port(checktest.At(probe.KindDNS, "service", "10.96.0.10"), 53),
+		checktest.Port(checktest.At(probe.KindDNS, "endpoint", "10.88.0.11"), 5353))
 }
 
 // aServer accepts TLS with a certificate for a name.

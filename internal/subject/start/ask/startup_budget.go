@@ -19,7 +19,7 @@ import (
 var StartupBudget = start.StartupBudget.By(startupBudget)
 
 // Facts of startup-budget.
-const FactTrip probe.Fact = "trip_ms" // one call to the datastore
+const factTrip probe.Fact = "trip_ms" // one call to the datastore
 
 const (
 	// startupCalls is about how many calls one after the other a start of calico-node
@@ -231,7 +231,7 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	}
 	r.Saw += fmt.Sprintf("; calico-node's probe allows %v", budget)
 	return r.With(start.FactStartup, takes.Seconds()).With(start.FactStretch, stretch).
-		With(FactTrip, node.Milliseconds(far)).With(start.FactFar, node.Milliseconds(shortest)).With(start.FactCalls,
+		With(factTrip, node.Milliseconds(far)).With(start.FactFar, node.Milliseconds(shortest)).With(start.FactCalls,
 		startupCalls).
 		With(start.FactWork, startupWork.Seconds()*stretch)
 }

@@ -43,7 +43,7 @@ func TestMeasured(t *testing.T) {
 	r := checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near,
 		checktest.Budget("60")), "estimate",
 		probe.Fail, "450.0 times as long")
-	trip, _ := r.Facts.Num(FactTrip)
+	trip, _ := r.Facts.Num(factTrip)
 	far, there := r.Facts.Num(start.FactFar)
 	if work, _ := r.Facts.Num(start.FactWork); work != 900 || !there || trip <= 0 || far > trip {
 		t.Errorf("what it is made of: %v", r.Facts)
@@ -108,10 +108,12 @@ func TestEstimated(t *testing.T) {
 		checktest.Want(t, checktest.Run(t, StartupBudget, idle, datastore, checktest.Budget(seconds)), "estimate", s,
 			"20 calls of ", "allows ")
 	}
-	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "99.00"), datastore, checktest.Budget("60")), "estimate", probe.Fail,
+	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "99.00"), datastore, checktest.Budget("60")),
+		"estimate", probe.Fail,
 		"40.0 times as long")
 	// they wait for a disk
-	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "3.00"), datastore, checktest.Budget("60")), "estimate", probe.OK, "20 calls")
+	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "3.00"), datastore, checktest.Budget("60")),
+		"estimate", probe.OK, "20 calls")
 	etcd := checktest.ApiAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = node.NameEtcd
 	checktest.Want(t, checktest.Run(t, StartupBudget, idle, datastore, etcd, checktest.Budget("60")), "estimate",

@@ -20,7 +20,8 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+"ip addr add 10.9.0.2/32 dev lo\n") {
 		return
 	}
-	far, h := checktest.Node(t, map[string]string{"run/calico/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
+	far, h := checktest.Node(t, map[string]string{"run/calico/x": ""}),
+		checktest.Node(t, map[string]string{"run/calico/x": ""})
 	mute := strings.Replace(checktest.MeshOf("10.9.0.2", "10.9.0.1"), "import all; export all; graceful", "import all; export none; graceful", 1) // it shares this kernel
 	checktest.BirdIn(t, far, mute+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	checktest.BirdIn(t, h, checktest.MeshOf("10.9.0.1", "10.9.0.2", "10.9.0.3"), "-R")
