@@ -77,7 +77,7 @@ func RecordedJournal(t *testing.T, folder, name string) []byte {
 	return text
 }
 
-func ApiAt(addr netip.AddrPort) probe.Target {
+func APIAt(addr netip.AddrPort) probe.Target {
 	return probe.Target{Kind: probe.KindDatastore, Name: "endpoint", Addr: addr.Addr(), Port: int(addr.Port())}
 }
 

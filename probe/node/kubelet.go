@@ -169,8 +169,8 @@ func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), port > 0
 }
 
-// Api is where it answers the API server.
-func (k Kubelet) Api() netip.AddrPort {
+// API is where it answers the API server.
+func (k Kubelet) API() netip.AddrPort {
 	port, addr := 10250, netip.MustParseAddr("127.0.0.1")
 	if k.Port > 0 {
 		port = k.Port

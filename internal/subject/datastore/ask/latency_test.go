@@ -26,14 +26,14 @@ func TestDatastoreLatency(t *testing.T) {
 	s := httptest.NewTLSServer(checktest.Says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-	r := checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(addr)),
+	r := checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(addr)),
 		"endpoint "+addr.String(), probe.OK,
 		"median of 5")
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
-	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(closed)), "endpoint 127.0.0.1:1",
+	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(closed)), "endpoint 127.0.0.1:1",
 		probe.Fail, "refused")
 	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no address")
@@ -47,7 +47,7 @@ func TestUnready(t *testing.T) {
 		s := httptest.NewTLSServer(h)
 		t.Cleanup(s.Close)
 		addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-		return "endpoint " + addr.String(), checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.ApiAt(addr))
+		return "endpoint " + addr.String(), checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(addr))
 	}
 	target, got := ask(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
@@ -76,7 +76,7 @@ func TestAlert(t *testing.T) {
 		s.TLS = config
 		s.StartTLS()
 		t.Cleanup(s.Close)
-		etcd := checktest.ApiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
+		etcd := checktest.APIAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
 		etcd.Name = node.NameEtcd
 		return "etcd " + s.Listener.Addr().String(), checktest.Run(t, DatastoreLatency, &probe.Host{}, etcd)
 	}
@@ -147,7 +147,7 @@ func TestEtcdFiles(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"etc/cni/net.d/calico-tls/etcd-cert": text(time.Now().Add(time.Hour)),
 		"etc/cni/net.d/calico-tls/etcd-ca":  text(time.Now().Add(-time.Hour)),
 		"etc/cni/net.d/calico-tls/etcd-key": "secret"})
-	etcd := checktest.ApiAt(netip.MustParseAddrPort("127.0.0.1:1"))
+	etcd := checktest.APIAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = node.NameEtcd
 	got := checktest.Run(t, DatastoreLatency, h, etcd)
 	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.Warn, "expires on")

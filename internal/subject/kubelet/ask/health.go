@@ -40,7 +40,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 			p.Report(guess(k, askKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))
 		},
 		func() {
-			addr := k.Api()
+			addr := k.API()
 			// Without credentials the good answer is a refusal.
 			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden,
 				http.StatusOK)).On("api"))

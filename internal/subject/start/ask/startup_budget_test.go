@@ -36,7 +36,7 @@ func TestMeasured(t *testing.T) {
 		"2s")
 	s := httptest.NewTLSServer(checktest.Says(403, "forbidden"))
 	t.Cleanup(s.Close)
-	near := checktest.ApiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
+	near := checktest.APIAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
 	checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, calico...), near, checktest.Budget("60")), "estimate",
 		probe.Warn,
 		"450.0 times as long", "its next start")
@@ -94,7 +94,7 @@ func TestEstimated(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 	}))
 	t.Cleanup(far.Close)
-	datastore := checktest.ApiAt(netip.MustParseAddrPort(far.Listener.Addr().String()))
+	datastore := checktest.APIAt(netip.MustParseAddrPort(far.Listener.Addr().String()))
 	loaded := func(load, waits string) *probe.Host {
 		return checktest.Node(t, map[string]string{
 			"proc/1/comm": "systemd\n", "proc/loadavg": load + " 1.00 1.00 1/100 1\n",
@@ -114,7 +114,7 @@ func TestEstimated(t *testing.T) {
 	// they wait for a disk
 	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "3.00"), datastore, checktest.Budget("60")),
 		"estimate", probe.OK, "20 calls")
-	etcd := checktest.ApiAt(netip.MustParseAddrPort("127.0.0.1:1"))
+	etcd := checktest.APIAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = node.NameEtcd
 	checktest.Want(t, checktest.Run(t, StartupBudget, idle, datastore, etcd, checktest.Budget("60")), "estimate",
 		probe.Skip, "does not answer")
