@@ -210,9 +210,9 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 			l.skip = "it leads through the kubelet's port 10250 too"
 		case a.reason == facts.ReasonUnasked:
 			l.skip = "it leads through the same kubelet, which cannot ask the API server whether it is allowed"
-		case a.reason == facts.ReasonImage && m.Name == MethodEphemeral:
+		case a.reason == facts.ReasonImage && methodCalled(m.Name).Stays:
 			l.skip = "it needs the same image"
-		case a.mute != "" && a.method == MethodPod && m.Name == MethodEphemeral:
+		case a.mute != "" && methodCalled(a.method).Pods && methodCalled(m.Name).Stays:
 			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+
 				"an ephemeral container could not be removed again", a.mute)
 		default:
@@ -263,14 +263,14 @@ func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 	if first == nil || !first.early {
 		return Method{}, false
 	}
-	last := attempt{method: MethodExec, waited: true} // it may not have been tried, as it takes the same runtime
+	last := attempt{waited: true} // exec may not have been tried, as it takes the same runtime
 	for _, a := range before {
-		if a.method == MethodExec {
+		if methodCalled(a.method).needs == needsExec {
 			last = a
 		}
 	}
 	m = methods[slices.IndexFunc(methods, func(m Method) bool { return m.Name == first.method })]
-	if i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == MethodExec }); i >= 0 && last.waited {
+	if i := slices.IndexFunc(methods, func(m Method) bool { return m.needs() == needsExec }); i >= 0 && last.waited {
 		m = methods[i]
 	}
 	m.again = true

@@ -92,7 +92,7 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	if len(o.several.named) == 1 && !o.several.asked() {
 		o.Node = o.several.named[0]
 	}
-	if o.dryRun && o.Via != injector.MethodLocal {
+	if o.dryRun && !injector.AccessOf(o.Via).Here() {
 		o.Via = injector.MethodAPI
 	}
 	if o.file != "" {
@@ -159,7 +159,7 @@ func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Give
 		}
 		given.ID, given.Runs = id, []report.Saved{saved}
 	}
-	if o.offline || o.Via == injector.MethodLocal {
+	if o.offline || injector.AccessOf(o.Via).Here() {
 		given.Gaps = append(given.Gaps, "the API was not asked for objects")
 		return given, nil
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,9 +100,9 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		o.Timeout = wanted.Limit + captureSpare
 	}
 	switch {
-	case slices.Contains([]string{injector.MethodAPI, injector.MethodNeighbour, injector.MethodKubelet}, o.Via):
+	case !injector.AccessOf(o.Via).Asks(injector.TheNode):
 		return ui.BadUsage("--via %s puts no probe on the node, and a capture is made by one", o.Via)
-	case c.Peer != "" && o.Via == injector.MethodLocal:
+	case c.Peer != "" && injector.AccessOf(o.Via).Here():
 		return ui.BadUsage("--via local reaches no other node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
 		return ui.BadUsage("--peer %s is the node itself: name another one", c.Peer)

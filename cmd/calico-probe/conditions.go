@@ -136,7 +136,7 @@ func (o *conditionFlags) check() error {
 	switch {
 	case o.every != 0 && o.every < leastEvery:
 		return ui.BadUsage("--every takes %v or more", leastEvery)
-	case o.Via == injector.MethodKubelet:
+	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is for people, and conditions are written by a program: use api or pod")
 	case o.every != 0 && (o.remove || o.dryRun):
 		return ui.BadUsage("--every goes on; --remove and --dry-run are done once: leave one of them out")

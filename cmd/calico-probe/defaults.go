@@ -64,7 +64,7 @@ func defaults(cmd *cobra.Command) error {
 		if f == nil || f.Changed || flag == "image" && os.Getenv(envImage) != "" {
 			continue
 		}
-		if flag == "via" && values[flag] == injector.MethodKubelet {
+		if flag == "via" && injector.AccessOf(values[flag]).AsRoot {
 			return ui.BadUsage("%s: via: %s is for the command line only", name, values[flag])
 		}
 		if err := f.Value.Set(values[flag]); err != nil {

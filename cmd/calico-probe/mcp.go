@@ -122,7 +122,7 @@ func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
 		return ui.BadUsage("--offline asks no node: leave out --allow-probes, or --offline")
-	case o.Via == injector.MethodKubelet:
+	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is for people, and an agent is none: use another access method")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")

@@ -134,10 +134,10 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 // allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
 // In auto are neither the machine that this runs on nor the kubelet's way, which is for people.
 func (o *mcpOptions) allows(via string) bool {
-	if via == injector.MethodKubelet {
+	switch access := injector.AccessOf(via); {
+	case access.AsRoot:
 		return false
-	}
-	if via == injector.MethodAPI || via == o.Via {
+	case via == o.Via, !access.Creates() && !access.Here():
 		return true
 	}
 	own := strings.Split(o.Via, ",")

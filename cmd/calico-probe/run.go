@@ -240,7 +240,7 @@ func (o *runFlags) noContradiction(cmd *cobra.Command) error {
 		return ui.BadUsage("--checks names the checks itself: leave out --profile, or --checks")
 	}
 	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as", "calico-namespace"} {
-		if o.Via == injector.MethodLocal && cmd.Flags().Changed(flag) {
+		if injector.AccessOf(o.Via).Here() && cmd.Flags().Changed(flag) {
 			return ui.BadUsage("--via local asks no API: leave out --%s, or use another access method", flag)
 		}
 	}

@@ -45,7 +45,7 @@ func knownToRunbooks() runbook.Known {
 		},
 		Together: together,
 		// A runbook may run where nobody is.
-		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return via == injector.MethodKubelet }),
+		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return injector.AccessOf(via).AsRoot }),
 		Profiles: examine.ProfileNames(),
 	}
 }

@@ -31,7 +31,7 @@ func together(f runbook.Fleet) ([]string, error) {
 // lookAt asks many nodes.
 func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
 	var out report.Fleet
-	if o.Via == injector.MethodLocal {
+	if injector.AccessOf(o.Via).Here() {
 		return out, errors.New("--via local asks no API, which knows the other nodes")
 	}
 	opts := manyNodes(o.once(runbook.Run{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}), f)

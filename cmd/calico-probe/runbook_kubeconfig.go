@@ -20,7 +20,7 @@ import (
 // kubeconfig leads a runbook's commands to the cluster that was chosen here, as the user who was
 // chosen: what it gives writes a file for one of them. Or it says why there is none.
 func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
-	if o.Via == injector.MethodLocal {
+	if injector.AccessOf(o.Via).Here() {
 		return nil, "by --via local no cluster is chosen that kubectl could change"
 	}
 	config, err := o.restConfig()

@@ -256,7 +256,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 		return "", err
 	}
 	o.client.Consent = o.agreement(o.readLine) // one reader of the terminal, and a person's time is not the runbook's
-	if o.Via == injector.MethodLocal {
+	if injector.AccessOf(o.Via).Here() {
 		return "", one.ThisNode()
 	}
 	config, err := o.restConfig()
@@ -269,7 +269,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 // hasNode wants the cluster to have the node, and the user the right to know. An API
 // that does not answer may do so later: the runbook says so, and can be gone on with.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
-	if o.Via == injector.MethodLocal {
+	if injector.AccessOf(o.Via).Here() {
 		return nil
 	}
 	client, err := o.client.Reader()

@@ -34,7 +34,7 @@ const (
 
 // Compares tells whether baseline nodes may be asked at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
-	return snap != nil && r.opts.Baselines > 0 && r.opts.Via != injector.MethodAPI &&
+	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Asks(injector.OtherNodes) &&
 		slices.Contains(r.picked, link.NeighbourReach)
 }
 

@@ -138,7 +138,7 @@ func (c *Client) Reader() (*cluster.Client, error) {
 // is: reading the cluster says so next, with the names there are.
 func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	addr, err := netip.ParseAddr(o.Node)
-	if err != nil || o.Via == injector.MethodLocal {
+	if err != nil || o.access().Here() {
 		return nil
 	}
 	reader, err := c.Reader()
@@ -159,7 +159,7 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 
 // Asked is the cluster that is asked, nil with the access method that asks none.
 func (c *Client) Asked(o Options) (*probe.Cluster, error) {
-	if o.Via == injector.MethodLocal {
+	if o.access().Here() {
 		return nil, nil
 	}
 	return c.Cluster()
@@ -167,7 +167,7 @@ func (c *Client) Asked(o Options) (*probe.Cluster, error) {
 
 // Read is what the API says of the node; nil with the access method that asks none.
 func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster.Snapshot, error) {
-	if o.Via == injector.MethodLocal {
+	if o.access().Here() {
 		return nil, nil, nil
 	}
 	client, err := c.Reader()

@@ -7,7 +7,6 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
@@ -72,7 +71,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
 		wanted := slices.ContainsFunc(open, func(w diagnose.Cover) bool { return w.Check == c.ID })
 		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == link.NeighbourReach ||
-			r.opts.Via == injector.MethodKubelet && !kubeletproxy.KubeletAnswers(c) ||
+			r.opts.access().EntersNode() && !r.opts.canAsk(c) ||
 			c == overlay.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
 			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
 				return !slices.Contains(have, need)
@@ -98,7 +97,6 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 // mayUseSecondPod tells whether a pod may be put on another node though nobody asked for one: that
 // takes pods among the access methods, the leave to ask other nodes, and more than a quick look.
 func (o Options) mayUseSecondPod() bool {
-	via := strings.Split(o.Via, ",")
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
-		(slices.Contains(via, ViaAuto) || slices.Contains(via, injector.MethodPod))
+		slices.ContainsFunc(fallbacks(o.Via), func(method string) bool { return injector.AccessOf(method).Pods })
 }

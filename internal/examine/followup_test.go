@@ -55,6 +55,8 @@ func TestMayAsk(t *testing.T) {
 		"a second pod":              {usual, snap, ping, capable.ID, true},
 		"by pod alone":              {via("pod,exec"), snap, ping, capable.ID, true},
 		"neither by pod nor auto":   {via("ephemeral,ssh"), snap, ping, capable.ID, false},
+		"by the kubelet":            {via(injector.MethodKubelet), snap, nil, plain.ID, true},
+		"not by the kubelet":        {via(injector.MethodKubelet), snap, nil, start.InitStall.ID, false},
 		"on the node itself":        {via(injector.MethodLocal), nil, ping, capable.ID, false},
 		"no other node asked":       {but(func(o *Options) { o.Baselines = 0 }), snap, ping, capable.ID, false},
 		"a quick look":              {quick, snap, ping, capable.ID, false},

@@ -88,7 +88,7 @@ func (m machine) is(node string) (unsure string, err error) {
 
 // ThisNode refuses --via local for a node that is not this machine.
 func (o Options) ThisNode() error {
-	if o.Via != injector.MethodLocal {
+	if !o.access().Here() {
 		return nil
 	}
 	m, err := thisMachine("/")
@@ -101,7 +101,15 @@ func (o Options) ThisNode() error {
 
 // local is the access method for this machine. One that is no node has neither kubelet nor
 // Calico, which is no fault of it: a run does not ask it, and a session says so.
-func (r *Run) local(m machine) (injector.Method, error) {
+func (r *Run) local() (injector.Method, error) {
+	m, err := thisMachine("/")
+	if err != nil {
+		return injector.Method{}, err
+	}
+	return r.localOn(m)
+}
+
+func (r *Run) localOn(m machine) (injector.Method, error) {
 	unsure, err := m.is(r.Node)
 	if err != nil {
 		return injector.Method{}, err

@@ -104,7 +104,7 @@ func TestLocalOnNoNode(t *testing.T) {
 		var errs bytes.Buffer
 		var got seenEvents
 		r := newTestRun(Options{Node: "laptop", Via: injector.MethodLocal, InSession: c.keep}, &errs, &got)
-		step, err := r.local(machine{hostname: "laptop", alien: c.alien})
+		step, err := r.localOn(machine{hostname: "laptop", alien: c.alien})
 		if err != nil {
 			t.Fatal(err)
 		}

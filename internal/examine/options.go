@@ -67,7 +67,7 @@ func (e TimeoutError) Sentence() {}
 
 // Complete names the node where the access method does, and validates the rest.
 func (o *Options) Complete() error {
-	if o.Node == "" && o.Via == injector.MethodLocal {
+	if o.Node == "" && o.access().Here() {
 		var err error
 		if o.Node, err = os.Hostname(); err != nil {
 			return fmt.Errorf("asking for this host's name: %w", err)
@@ -100,7 +100,7 @@ func (o Options) Validate() error {
 		return ui.BadUsage("--check-timeout and --start-timeout must not be negative")
 	case !slices.Contains(probe.Profiles(), probe.Profile(o.Profile)):
 		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
-	case o.Baselines < 0 || o.Via == injector.MethodNeighbour && o.Baselines == 0:
+	case o.Baselines < 0 || o.access().FromOutside() && o.Baselines == 0:
 		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
 	case o.Baselines >= MostUnasked:
 		return ui.BadUsage("--peers must be less than %d", MostUnasked)
@@ -154,27 +154,27 @@ func (o Options) pick() ([]*probe.Check, error) {
 	if len(picked) == 0 {
 		return nil, ui.BadUsage("--checks and --skip leave no check to run")
 	}
-	switch {
+	switch access := o.access(); {
 	case len(o.Checks) > 0:
-	case o.Via == injector.MethodNeighbour:
-		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() })
+	case access.FromOutside():
+		picked = slices.DeleteFunc(picked, (*probe.Check).OnNode)
 		picked = append(picked, bgp.BGPSession, link.NeighbourReach)
-	case o.Via == injector.MethodKubelet:
-		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !kubeletproxy.KubeletAnswers(c) })
+	case access.Asks(injector.TheKubelet):
+		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !o.canAsk(c) })
 	}
 	return picked, o.askable(picked)
 }
 
 // Places reports whether the access method creates something on a node.
-func (o Options) Places() bool {
-	return !slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodKubelet}, o.Via)
-}
+func (o Options) Places() bool { return o.access().Creates() }
+
+// access is what can be done by Via.
+func (o Options) access() injector.Access { return injector.AccessOf(o.Via) }
 
 // askable refuses checks named by the user that the access method named by the user cannot
 // ask: a report without them would pass for a good one.
 func (o Options) askable(picked []*probe.Check) error {
-	asksLess := slices.Contains([]string{injector.MethodAPI, injector.MethodLocal, injector.MethodNeighbour,
-		injector.MethodKubelet}, o.Via)
+	asksLess := o.access().Alone()
 	var cannot []string
 	for _, c := range picked {
 		if !o.canAsk(c) {
@@ -190,20 +190,22 @@ func (o Options) askable(picked []*probe.Check) error {
 	return nil
 }
 
-// canAsk tells whether the access method can ask a check.
-func (o Options) canAsk(c *probe.Check) bool {
-	fromBaselines := c == link.NeighbourReach || o.Via == injector.MethodNeighbour && c == bgp.BGPSession
+// canAsk reports whether the access method can ask a check.
+func (o Options) canAsk(c *probe.Check) bool { return o.access().Asks(answerer(c)) }
+
+// answerer is who can answer a check, 0 = only the client itself, in every run.
+func answerer(c *probe.Check) injector.Asked {
 	switch {
-	case c.From == probe.FromClient:
-		return false
-	case o.Via == injector.MethodAPI:
-		return !c.OnNode()
-	case o.Via == injector.MethodNeighbour:
-		return !c.OnNode() || fromBaselines
-	case o.Via == injector.MethodKubelet:
-		return !c.OnNode() || kubeletproxy.KubeletAnswers(c)
-	case o.Via == injector.MethodLocal:
-		return c.From != probe.FromAPI && c != link.NeighbourReach
+	case c.From == probe.FromAPI:
+		return injector.TheAPI
+	case !c.OnNode():
+		return 0
+	case c == link.NeighbourReach:
+		return injector.OtherNodes
+	case c == bgp.BGPSession:
+		return injector.TheNode | injector.OtherNodes
+	case kubeletproxy.KubeletAnswers(c):
+		return injector.TheNode | injector.TheKubelet
 	}
-	return true
+	return injector.TheNode
 }

@@ -95,7 +95,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
 	}
 	res.Check = link.NeighbourReach.ID
-	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
+	if r.opts.access().FromOutside() { // what is inside was not asked: no verdict but a fault
 		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
 		return []probe.Result{res}

@@ -3,7 +3,6 @@ package examine
 import (
 	"slices"
 
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
@@ -12,7 +11,7 @@ import (
 
 // EntersNode reports whether the node itself is asked.
 func (r *Run) EntersNode() bool {
-	return r.opts.Via != injector.MethodAPI && r.opts.Via != injector.MethodNeighbour &&
+	return r.opts.access().EntersNode() &&
 		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, overlay.EncapProof))
 }
 
@@ -22,7 +21,7 @@ func (r *Run) Picked() []string { return CheckIDs(r.picked) }
 // NodeChecks are the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
 	ids := CheckIDs(ByOneProbe(r.picked))
-	if r.opts.Via == injector.MethodLocal && slices.Contains(r.picked, overlay.EncapProof) {
+	if r.opts.access().Here() && slices.Contains(r.picked, overlay.EncapProof) {
 		ids = append(ids, overlay.EncapProof.ID)
 	}
 	return ids

@@ -41,7 +41,7 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 // Place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
 // nil.
 func (r *Run) Place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
-	if first := tries.Methods[0].Name; snap != nil && first != injector.MethodLocal {
+	if first := tries.Methods[0].Name; snap != nil && !injector.AccessOf(first).Here() {
 		if why := cluster.NoProbeOn(snap.Node); why != "" {
 			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
 			return nil, r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
@@ -56,17 +56,11 @@ func (r *Run) Place(ctx context.Context, tries *injector.Fallback, snap *cluster
 
 // methods are the access methods that --via lets be tried, in that order.
 func (r *Run) methods() ([]injector.Method, error) {
-	if r.opts.Via == injector.MethodLocal {
-		m, err := thisMachine("/")
-		if err != nil {
-			return nil, err
-		}
-		method, err := r.local(m)
-		return []injector.Method{method}, err
-	}
-	if r.opts.Via == injector.MethodKubelet {
-		method, err := r.kubelet()
-		return []injector.Method{method}, err
+	if method := map[string]func() (injector.Method, error){
+		injector.MethodLocal: r.local, injector.MethodKubelet: r.kubelet,
+	}[r.opts.Via]; method != nil {
+		m, err := method()
+		return []injector.Method{m}, err
 	}
 	client, err := r.client.Writer()
 	if err != nil {
@@ -75,7 +69,7 @@ func (r *Run) methods() ([]injector.Method, error) {
 	var out []injector.Method
 	for _, name := range fallbacks(r.opts.Via) {
 		open := injector.Opener(name, client)
-		if name == injector.MethodPod {
+		if injector.AccessOf(name).Pods {
 			open = r.client.InEitherNamespace(open)
 		}
 		out = append(out, injector.Method{Name: name, Open: open})
@@ -179,7 +173,7 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 		return notTried(f)
 	case f.Lost:
 		return Unanswered(f.Err)
-	case f.Method != injector.MethodPod:
+	case !injector.AccessOf(f.Method).Pods:
 		namespace = ""
 	}
 	return unplaced(f.Method, namespace, f.Err)
@@ -202,7 +196,7 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 		}
 	}
 	what := "probe running"
-	if p.Method == injector.MethodKubelet {
+	if !injector.AccessOf(p.Method).Asks(injector.TheNode) {
 		what = "the kubelet answers"
 	}
 	placed := probe.Found(probe.OK, "%s after %s: %s", what, p.Took.Round(10*time.Millisecond),

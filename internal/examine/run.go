@@ -134,7 +134,7 @@ func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.
 		return err
 	}
 	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
-	if r.opts.Via == injector.MethodNeighbour || cluster.KubeletSilent(snap) {
+	if r.opts.access().FromOutside() || cluster.KubeletSilent(snap) {
 		r.compare(ctx, client, snap)
 	} else {
 		r.view = r.look(ctx, client, snap)

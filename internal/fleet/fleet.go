@@ -127,7 +127,7 @@ func (o Options) Picked() ([]string, error) {
 }
 
 // probes tells whether nodes are asked themselves.
-func (o Options) probes() bool { return o.Via != injector.MethodAPI }
+func (o Options) probes() bool { return injector.AccessOf(o.Via).EntersNode() }
 
 // Do is the whole run, from the first event to the fleet's verdict.
 func (r *Run) Do(ctx context.Context) error {

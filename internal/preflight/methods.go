@@ -25,8 +25,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 		return nil
 	}
 	o := p.run.Placement(method, p.snap)
-	onNode := method != injector.MethodAPI && method != injector.MethodNeighbour
-	if why := cluster.NoProbeOn(p.snap.Node); why != "" && onNode {
+	if why := cluster.NoProbeOn(p.snap.Node); why != "" && injector.AccessOf(method).EntersNode() {
 		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
 	if r, held := cluster.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,

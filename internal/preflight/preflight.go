@@ -177,7 +177,7 @@ func (p *Preflight) methods(ctx context.Context, methods []string) {
 
 // makesPods tells whether a use has its rights where probe pods go.
 func makesPods(use string) bool {
-	return slices.Contains([]string{injector.MethodPod, injector.MethodNeighbour, useShell, useClean}, use)
+	return injector.AccessOf(use).Pods || use == useShell || use == useClean
 }
 
 // rehearse makes a pod as a run does, but that nothing is created, and tells which namespace was asked last.

@@ -126,9 +126,9 @@ func (c *Session) validate() error {
 	switch {
 	case c.opts.Idle < 0:
 		return ui.BadUsage("--idle must not be negative; 0 = never")
-	case slices.Contains([]string{injector.MethodAPI, injector.MethodNeighbour, injector.MethodKubelet}, run.Via):
+	case !injector.AccessOf(run.Via).Asks(injector.TheNode):
 		return ui.BadUsage("--via %s puts no probe on the node, and a session is one: 'calico-probe run --via %s' asks without it", run.Via, run.Via)
-	case run.Node == "" && (!ui.IsTerminal(c.stdin) || run.Via == injector.MethodLocal):
+	case run.Node == "" && (!ui.IsTerminal(c.stdin) || injector.AccessOf(run.Via).Here()):
 		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	return nil

@@ -118,12 +118,12 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
 		return s.opts.Node == at.opts.Node && s.session != nil && s.session.Gone() == nil
 	})
-	switch {
-	case !toolbox && at.method != injector.MethodPod:
+	switch by := injector.AccessOf(at.method); {
+	case !toolbox && !by.Pods:
 		return at, stays, nil
-	case toolbox && at.method == injector.MethodEphemeral && had >= 0:
+	case toolbox && by.Stays && had >= 0:
 		return c.toolboxes[had], stays, nil
-	case at.method == injector.MethodLocal:
+	case by.Here():
 		return nil, nil, notAsked("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
 	}
 	own := at.beside(ctx)
@@ -132,7 +132,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	}
 	own.RootShell = true
 	in, until := "pod", "the shell ends"
-	if own.Via == injector.MethodEphemeral {
+	if injector.AccessOf(own.Via).Stays {
 		in, until = "container", "the session ends"
 	}
 	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
@@ -144,7 +144,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 		return nil, nil, notAsked("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
 	case s.session == nil:
 		return nil, nil, notAsked("%s", came)
-	case s.method == injector.MethodEphemeral: // each would stand in the spec of calico-node's pod for good
+	case injector.AccessOf(s.method).Stays: // each would stand in the spec of calico-node's pod for good
 		c.toolboxes = append(c.toolboxes, s)
 		return s, stays, nil
 	}
@@ -155,8 +155,8 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 func (s *nodeSession) beside(ctx context.Context) examine.Options {
 	own := s.opts
 	own.Via = injector.MethodPod
-	if s.method == injector.MethodEphemeral { // no other pod could be made
-		own.Via = injector.MethodEphemeral
+	if injector.AccessOf(s.method).Stays { // no other pod could be made
+		own.Via = s.method
 	}
 	if end, ok := ctx.Deadline(); ok {
 		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))

@@ -16,7 +16,7 @@ func (c *Session) traceNode(ctx context.Context, what probe.Call) (s *nodeSessio
 	if err := at.ready(ctx); err != nil { // the access method it then has decides
 		return nil, nil, err
 	}
-	if at.method != injector.MethodPod || at.opts.Privileged {
+	if !injector.AccessOf(at.method).Pods || at.opts.Privileged {
 		return at, func() error { return nil }, nil
 	}
 	own := at.beside(ctx)

@@ -105,7 +105,8 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	defer func() { last.write(c) }()
 	for {
 		began, before := time.Now(), s.placed
-		if s.method == injector.MethodEphemeral && pace.deaths > mostDeaths && (s.session == nil || s.session.Gone() != nil) {
+		gone := s.session == nil || s.session.Gone() != nil
+		if injector.AccessOf(s.method).Stays && pace.deaths > mostDeaths && gone {
 			return fmt.Errorf("the probe on %s ends again and again, and by ephemeral each one stays listed in its pod: no other is put there; 'watch' begins anew", s.opts.Node)
 		}
 		now := &turn{}
