@@ -10,14 +10,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// shared is what the probes on the nodes of a Survey are asked about, read once for all of them.
-type shared struct {
-	pods        []corev1.Pod // one of each of a few nodes
-	podsErr     error
-	services    []probe.Target // one TCP service, at its addresses and on the same few nodes
-	servicesErr error
-	typha       []probe.Target
-	typhaErr    error
+// probed is what of the cluster a probe is asked about beside its node.
+type probed struct {
+	pods     Read[[]corev1.Pod]   // one running workload pod on each of a few nodes
+	services Read[[]probe.Target] // one TCP service with ready endpoints, at its addresses and on these nodes
+	typha    Read[typha]
+}
+
+// readProbed starts reading it. The services are asked for on some nodes more.
+func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, more []corev1.Node, env environment,
+	all *probe.Workers,
+) {
+	p.pods.start(ctx, all, func(ctx context.Context) ([]corev1.Pod, error) {
+		return c.readPods(ctx, nodes, of.policies)
+	})
+	p.services.start(ctx, all, func(ctx context.Context) ([]probe.Target, error) {
+		return c.readServices(ctx, of.allServices, slices.Concat(nodes, more), of.policies)
+	})
+	p.typha.start(ctx, all, func(ctx context.Context) (typha, error) {
+		return c.readTypha(ctx, env, of.allServices.Value)
+	})
 }
 
 // ReadShared reads what the probes on the nodes of a Survey by ReadAll are asked about, for About.
@@ -35,16 +47,8 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 		nodes = append(nodes, *n)
 	}
 	calico, _ := s.anyCalico()
-	var all parts
-	all.read(&s.shared.podsErr, func() { s.shared.pods, s.shared.podsErr = c.readPods(ctx, nodes, 1, s.policies) })
-	all.read(&s.shared.typhaErr, func() {
-		s.shared.typha, s.shared.typhaErr = c.readTypha(ctx, environmentOf(calico, s.given))
-	})
-	if s.shared.servicesErr = s.serviceErr; s.serviceErr == nil {
-		all.read(&s.shared.servicesErr, func() {
-			s.shared.services, s.shared.servicesErr = c.readServices(ctx, s.allServices, nodes, s.policies)
-		})
-	}
+	var all probe.Workers
+	c.readProbed(ctx, &s.shared, s, nodes, nil, environmentOf(calico, s.given), &all)
 	all.Wait()
 }
 
@@ -58,17 +62,13 @@ func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	out := s.Of(n)
-	guarded(&out.placed.err, func() { out.placed = c.readPlaced(ctx, n.Name) })
-	if len(out.placed.waiting) > 0 {
-		guarded(&out.placed.eventsErr, func() { c.readEvents(ctx, &out.placed) })
-	}
-	if len(out.placed.ending) > 0 {
-		guarded(&out.placed.endsErr, func() { c.readEnds(ctx, &out.placed) })
-	}
-	guarded(&out.localErr, out.takeLocal)
+	var all probe.Workers
+	out.placed = c.readPlaced(ctx, n.Name)
+	c.readWaits(ctx, &out.placed, &all)
+	out.local.start(ctx, &all, out.readLocal)
+	all.Wait()
 	own := func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name }
-	out.Pods, out.PodsErr = slices.DeleteFunc(slices.Clone(s.shared.pods), own), s.shared.podsErr
-	out.services, out.serviceErr = s.shared.services, s.shared.servicesErr
-	out.typha, out.typhaErr = s.shared.typha, s.shared.typhaErr
+	out.probed = s.shared
+	out.pods.Value = slices.DeleteFunc(slices.Clone(out.pods.Value), own)
 	return out
 }

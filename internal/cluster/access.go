@@ -14,39 +14,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// asking is how many questions about rights are under way at once.
-const asking = 16
-
 // May asks the API server whether its user may do each of these things; the answers
 // are in their order. A review is an object that is never stored. The error is that of a
 // question that got no answer.
 func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	may, errs := make([]bool, len(asks)), make([]error, len(asks))
-	room := make(chan struct{}, asking)
-	var all probe.Workers
-	for i, ask := range asks {
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
-			asked := &authorizationv1.SelfSubjectAccessReview{
+	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {
+		review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &ask},
-			}
-			review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked, metav1.CreateOptions{})
-			if errs[i] = err; err == nil {
-				may[i] = review.Status.Allowed
-			}
-		})
-	}
-	all.Wait()
-	for i, err := range errs {
+			}, metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("asking whether it is allowed to %s %s: %w", asks[i].Verb,
-				strings.TrimSuffix(asks[i].Resource+"/"+asks[i].Subresource, "/"), err)
+			return false, fmt.Errorf("asking whether it is allowed to %s %s: %w", ask.Verb,
+				strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"), err)
 		}
-	}
-	return may, nil
+		return review.Status.Allowed, nil
+	}))
 }
 
 // Version is the API server's.

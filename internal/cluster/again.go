@@ -26,9 +26,9 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case !sameContainers(s.Calico, pod):
+		case !sameContainers(s.Calico.Value, pod):
 			now := *s
-			now.Calico, now.ignored, now.CalicoErr, now.Read = pod, ignored, nil, time.Now()
+			now.Calico, now.ignored, now.Read = Read[*corev1.Pod]{Value: pod}, ignored, time.Now()
 			now.Now = s.Now.Add(now.Read.Sub(s.Read))
 			return &now, nil
 		}

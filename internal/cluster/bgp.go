@@ -32,8 +32,8 @@ const (
 
 // peering is what Calico's resources say about BGP, by their names.
 type peering struct {
-	peers   map[string]map[string]any // specs of BGPPeers
-	configs map[string]map[string]any // specs of BGPConfigurations: default, node.NAME
+	peers   specs // of BGPPeers
+	configs specs // of BGPConfigurations: default, node.NAME
 }
 
 func (c *Client) readPeering(ctx context.Context) (peering, error) {
@@ -118,10 +118,10 @@ func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) b
 // API says, and why some are missing. Peers among the node's own workloads are left out: they come and
 // go with pods.
 func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
-	if s.peeringErr != nil {
-		return nil, s.peeringErr
+	if s.peering.Err != nil {
+		return nil, s.peering.Err
 	}
-	if s.backend == "vxlan" || s.backend == "none" {
+	if s.backend.Value == "vxlan" || s.backend.Value == "none" {
 		return nil, nil
 	}
 	known := s.known()
@@ -131,7 +131,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 			l.own = n
 		}
 	}
-	global := s.peering.configs["default"]
+	global := s.peering.Value.configs["default"]
 	both := func(netip.Addr) bool { return true }
 	_, l.secret = global["nodeMeshPassword"].(map[string]any)
 	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
@@ -153,20 +153,20 @@ func (p peering) globalAS() string {
 
 // speakersOf are all nodes as BGP sees them.
 func speakersOf(s *Survey) []speaker {
-	globalAS := s.peering.globalAS()
+	globalAS := s.peering.Value.globalAS()
 	out := make([]speaker, 0, len(s.Nodes))
 	for i := range s.Nodes {
-		out = append(out, speakerOf(&s.Nodes[i], s.peering, globalAS))
+		out = append(out, speakerOf(&s.Nodes[i], s.peering.Value, globalAS))
 	}
 	return out
 }
 
 // bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
 func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
-	globalAS := s.peering.globalAS()
+	globalAS := s.peering.Value.globalAS()
 	var peers []peer
 	var errs []error
-	for name, spec := range s.peering.peers {
+	for name, spec := range s.peering.Value.peers {
 		p, err := peerOf(name, spec, all, globalAS)
 		if err != nil {
 			errs = append(errs, err)

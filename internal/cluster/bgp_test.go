@@ -105,7 +105,7 @@ func TestSessions(t *testing.T) {
 			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 	} {
 		s := snapshot(x.nodes...)
-		s.backend, s.peering = "bird", peering{x.peers, x.configs}
+		s.backend.Value, s.peering.Value = "bird", peering{x.peers, x.configs}
 		got, err := sessionsOf(t, s)
 		if !slices.Equal(got, x.want) || (err != nil) != (x.gap != "") || err != nil &&
 			!strings.Contains(err.Error(), x.gap) {
@@ -113,26 +113,26 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	s := snapshot(a, b)
-	s.backend = "vxlan"
+	s.backend.Value = "vxlan"
 	if got, err := sessionsOf(t, s); len(got) > 0 || err != nil {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.backend, s.peering.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"},
+	s.backend.Value, s.peering.Value.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"},
 		"tor": {"peerIP": "10.0.0.254"}}
 	for _, mesh := range []bool{true, false} {
-		s.peering.configs = map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": mesh}}
+		s.peering.Value.configs = map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": mesh}}
 		got, _ := sessionTargets(s, s.Node)
 		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" ||
 			got[1].Attrs[probe.AttrNode] != "" {
 			t.Errorf("a node that is not ready, mesh %v: %+v", mesh, got)
 		}
 	}
-	s.peeringErr = errors.New("refused")
+	s.peering.Err = errors.New("refused")
 	if _, gaps := Targets(s); gaps[probe.KindSession] != "refused" || gaps[probe.KindBackend] != "" {
 		t.Errorf("without BGPPeers, the port is known: %v", gaps)
 	}
-	s.peering = peering{}
+	s.peering.Value = peering{}
 	if _, gaps := Targets(s); gaps[probe.KindBackend] != "refused" {
 		t.Errorf("without BGPConfigurations the port is not known: %v", gaps)
 	}
@@ -254,8 +254,8 @@ func TestReadInTwoWaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.poolErr == nil || s.localErr != nil || len(s.local) != 1 || s.PodsErr != nil {
-		t.Errorf("pools: %v; local pods: %v, %v; others': %v", s.poolErr, s.local, s.localErr, s.PodsErr)
+	if s.pools.Err == nil || s.local.Err != nil || len(s.local.Value.pods) != 1 || s.pods.Err != nil {
+		t.Errorf("pools: %v; local pods: %v, %v; others': %v", s.pools.Err, s.local.Value.pods, s.local.Err, s.pods.Err)
 	}
 }
 
@@ -264,22 +264,22 @@ func TestReadInTwoWaves(t *testing.T) {
 func TestWaysOfBGP(t *testing.T) {
 	a, b := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24")
 	s := snapshot(a, b)
-	s.backend = "bird"
+	s.backend.Value = "bird"
 	bgp := func(from, to *corev1.Node) string {
 		ways := Ways(s, from, to, probe.RoleSend, "")
 		w := ways[len(ways)-1]
 		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
 	}
-	s.peering.configs = map[string]map[string]any{"node.a": {"listenPort": int64(1790)}}
+	s.peering.Value.configs = map[string]map[string]any{"node.a": {"listenPort": int64(1790)}}
 	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
 		t.Errorf("mesh: %s, %s", there, back)
 	}
-	s.peering = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
+	s.peering.Value = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
 		peers: map[string]map[string]any{"tor": {"peerIP": "10.0.0.254"}}}
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("with a switch: %s", got)
 	}
-	s.peering, s.peeringErr = peering{}, errors.New("refused")
+	s.peering.Value, s.peering.Err = peering{}, errors.New("refused")
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("unread: %s", got)
 	}
@@ -289,7 +289,7 @@ func TestWaysOfBGP(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
-	s.peering = peering{
+	s.peering.Value = peering{
 		peers:   map[string]map[string]any{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}},
 		configs: map[string]map[string]any{},
 	}
@@ -308,7 +308,7 @@ func TestPasswords(t *testing.T) {
 	if got := with(); !slices.Equal(got, []string{"tor"}) {
 		t.Errorf("with a password: %v", got)
 	}
-	s.peering.configs["default"] = map[string]any{"nodeMeshPassword": secret}
+	s.peering.Value.configs["default"] = map[string]any{"nodeMeshPassword": secret}
 	if got := with(); !slices.Equal(got, []string{"b", "tor"}) {
 		t.Errorf("with a password: %v", got)
 	}

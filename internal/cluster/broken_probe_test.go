@@ -64,13 +64,13 @@ func TestBrokenProbe(t *testing.T) {
 		"near: before a loop": {5, 3 * time.Minute, probe.Warn, false},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Calico = calico(3)
-		s.Calico.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "calico-node", Ready: true,
+		s.Calico.Value = calico(3)
+		s.Calico.Value.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "calico-node", Ready: true,
 			RestartCount: c.restarts,
 			State:        corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(20 * time.Second)}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137,
 				StartedAt: ago(2 * time.Minute), FinishedAt: ago(30 * time.Second)}}}
-		s.told.broken = brokenIn([]corev1.Event{said("Unhealthy", words, c.event)}, "a")
+		s.startup.Value.broken = brokenIn([]corev1.Event{said("Unhealthy", words, c.event)}, "a")
 		got := ask(t, s, facts.CheckCalicoPod)
 		if len(got) != 1 || got[0].Status != c.want || strings.Contains(got[0].Saw, words) != c.quoted ||
 			(got[0].Facts[facts.BrokenProbe] != nil) != c.quoted {
@@ -82,7 +82,7 @@ func TestBrokenProbe(t *testing.T) {
 	p.Spec.NodeName = "a"
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 4,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(20 * time.Second)}}}}
-	s.controllers = []corev1.Pod{p}
-	s.told.others = map[types.UID]*brokenProbe{"u": brokenIn([]corev1.Event{said("Unhealthy", words, 5*time.Second)}, "a")}
+	s.controllers.Value = []corev1.Pod{p}
+	s.startup.Value.others = map[types.UID]*brokenProbe{"u": brokenIn([]corev1.Event{said("Unhealthy", words, 5*time.Second)}, "a")}
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Fail, words)
 }

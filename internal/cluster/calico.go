@@ -44,15 +44,18 @@ func (c *Client) readSpec(ctx context.Context, resource, name string) (spec map[
 	return map[string]any{}, group, nil
 }
 
+// specs are those of Calico's resources of one kind, by their names.
+type specs map[string]map[string]any
+
 // listSpecs lists the specs of Calico's resources of one kind by their names, those in namespaces as
 // namespace/name, none where that kind is not installed. A limit gives the first few of them; 0 gives
 // all, out of the API server's cache.
-func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (map[string]map[string]any, error) {
+func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (specs, error) {
 	items, group, err := c.list(ctx, resource, limit)
 	if err != nil || group == "" {
 		return nil, err
 	}
-	out := map[string]map[string]any{}
+	out := specs{}
 	for _, item := range items {
 		spec, _, err := unstructured.NestedMap(item.Object, "spec")
 		if err != nil {
@@ -90,27 +93,35 @@ type block struct {
 	node string
 }
 
+// blocks is what IPAM has given to nodes.
+type blocks struct {
+	owned  []block
+	specs  specs
+	partly bool // there may be more specs than were read
+}
+
 // readBlocks lists the confirmed block affinities of nodes, and the addresses
 // that pods elsewhere have borrowed from them.
-func (c *Client) readBlocks(ctx context.Context) (out []block, of ipam, err error) {
+func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
 	if err != nil {
-		return nil, of, err
+		return out, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(affinities)) {
 		if b, ok := confirmed(affinities[name]); ok {
-			out = append(out, b)
+			out.owned = append(out.owned, b)
 		}
 	}
-	if len(out) == 0 {
-		return nil, of, nil // another IPAM
+	if len(out.owned) == 0 {
+		return out, nil // another IPAM
 	}
-	if of.blocks, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
-		return out, of, err
+	if out.specs, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
+		return out, err
 	}
-	of.partly = len(of.blocks) >= blocksMost
-	borrowed, err := c.readBorrowed(ctx, of.blocks)
-	return append(out, borrowed...), of, err
+	out.partly = len(out.specs) >= blocksMost
+	borrowed, err := c.readBorrowed(ctx, out.specs)
+	out.owned = append(out.owned, borrowed...)
+	return out, err
 }
 
 // confirmed is the block of an affinity that holds. Versions write "deleted" as
@@ -146,10 +157,10 @@ type loan struct {
 
 // readBorrowed lists borrowed addresses whose pods are there and have them: IPAM
 // also keeps addresses of pods that are gone.
-func (c *Client) readBorrowed(ctx context.Context, specs map[string]map[string]any) ([]block, error) {
+func (c *Client) readBorrowed(ctx context.Context, of specs) ([]block, error) {
 	var loans []loan
-	for _, name := range slices.Sorted(maps.Keys(specs)) {
-		loans = append(loans, loansIn(specs[name])...)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		loans = append(loans, loansIn(of[name])...)
 	}
 	var out []block
 	for _, l := range loans[:min(len(loans), borrowedMost)] {

@@ -53,10 +53,10 @@ func TestAccounts(t *testing.T) {
 			}
 		}
 		s := ofCalicoNode()
-		s.Calico.CreationTimestamp = ago(24 * time.Hour)
-		s.controllers = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"},
+		s.Calico.Value.CreationTimestamp = ago(24 * time.Hour)
+		s.controllers.Value = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"},
 			Spec: corev1.PodSpec{ServiceAccountName: controllers}}}
-		s.accounts = serverOf(t, objects, others).readAccounts(t.Context(), s)
+		serverOf(t, objects, others).readAccess(t.Context(), s)
 		got := ask(t, s, facts.CheckAccounts)
 		if len(got) != len(c.want) {
 			t.Fatalf("%s: %v", name, got)
@@ -75,7 +75,7 @@ func TestAccountOfTheToken(t *testing.T) {
 	if got := s.tokenFor(); got != "calico-cni-plugin" {
 		t.Error(got)
 	}
-	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CALICO_CNI_SERVICE_ACCOUNT", Value: "calico-node"}}
+	s.Calico.Value.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CALICO_CNI_SERVICE_ACCOUNT", Value: "calico-node"}}
 	if got := s.tokenFor(); got != "calico-node" {
 		t.Error(got)
 	}

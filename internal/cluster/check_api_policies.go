@@ -29,15 +29,15 @@ func (s *Snapshot) apiPods() (out []*corev1.Pod) {
 			}
 		}
 	}
-	add(s.dnsServers.pods)
-	add(s.controllers)
-	add(s.placed.pods)
+	add(s.dnsServers.Value.pods)
+	add(s.controllers.Value)
+	add(s.placed.pods.Value)
 	return out
 }
 
 // apiServers are the API server's endpoints, which policies see once kube-proxy has translated its Service.
 func (s *Snapshot) apiServers() (out end, port int) {
-	for _, t := range s.api {
+	for _, t := range s.api.Value {
 		if t.Name != "endpoint" {
 			out.hinted = append(out.hinted, t.Addr)
 			continue

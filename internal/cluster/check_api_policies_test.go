@@ -32,9 +32,9 @@ func TestAPIPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
-			s.api = []probe.Target{{Name: "service", Addr: netip.MustParseAddr("10.96.0.1"), Port: 443},
+			s.api.Value = []probe.Target{{Name: "service", Addr: netip.MustParseAddr("10.96.0.1"), Port: 443},
 				{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.9"), Port: 6443}}
-			s.policies.all = []policy{one.policy}
+			s.policies.all.Value = []policy{one.policy}
 			wantFirst(t, ask(t, s, facts.CheckAPIPolicies), one.want, one.saw)
 		})
 	}

@@ -37,15 +37,15 @@ func needsOf(s *Snapshot) []need {
 		return spec["vxlanMode"] == "Always" || spec["vxlanMode"] == "CrossSubnet"
 	}
 	// eBPF sends what comes in by a NodePort to other nodes by VXLAN.
-	if s.felix["bpfEnabled"] == true || slices.ContainsFunc(slices.Collect(maps.Values(s.pools)), vxlan) {
-		port, _ := s.felix["vxlanPort"].(int64)
+	if s.felix.Value["bpfEnabled"] == true || slices.ContainsFunc(slices.Collect(maps.Values(s.pools.Value)), vxlan) {
+		port, _ := s.felix.Value["vxlanPort"].(int64)
 		out = append(out, need{corev1.ProtocolUDP, cmp.Or(int(port), portVXLAN), "VXLAN", false})
 	}
-	if s.backend == "" || s.backend == "bird" {
-		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.port(s.Node), defaultBGPPort), "BGP", false})
+	if s.backend.Value == "" || s.backend.Value == "bird" {
+		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.Value.port(s.Node), defaultBGPPort), "BGP", false})
 	}
 	own := InternalIPs(s.Node)
-	for what, at := range map[string][]probe.Target{"the API server's": s.api, "Typha's": s.typha, "etcd's": s.etcd} {
+	for what, at := range map[string][]probe.Target{"the API server's": s.api.Value, "Typha's": s.typha.Value.targets, "etcd's": s.etcd.Value} {
 		for _, t := range at {
 			taken := func(n need) bool { return n.port == t.Port && n.protocol == corev1.ProtocolTCP }
 			if slices.Contains(own, t.Addr) && !slices.ContainsFunc(out, taken) {
@@ -95,13 +95,13 @@ func byTenant(s *Snapshot, svc *corev1.Service) bool {
 
 // serviceClaims says which services take an address of the node with a port that the node needs.
 func serviceClaims(s *Snapshot, report func(probe.Result)) {
-	if s.allServices == nil {
-		report(unread(s.serviceErr))
+	if s.allServices.Value == nil {
+		report(unread(s.allServices.Err))
 		return
 	}
 	own, needs, found := InternalIPs(s.Node), needsOf(s), false
-	for i := range s.allServices {
-		svc := &s.allServices[i]
+	for i := range s.allServices.Value {
+		svc := &s.allServices.Value[i]
 		addrs, by := claimed(svc, own)
 		if len(addrs) == 0 || ignored(svc) {
 			continue
@@ -130,6 +130,6 @@ func serviceClaims(s *Snapshot, report func(probe.Result)) {
 	}
 	if !found {
 		report(probe.Found(probe.OK, "none of %s takes a port that the node needs",
-			plural(len(s.allServices), "service")))
+			plural(len(s.allServices.Value), "service")))
 	}
 }

@@ -60,23 +60,23 @@ func TestServiceClaims(t *testing.T) {
 		}), probe.OK, ""},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""))
-		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}}
-		s.pools = map[string]map[string]any{"p": {"vxlanMode": "CrossSubnet"}}
-		s.allServices = []corev1.Service{c.service}
+		s.api.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}}
+		s.pools.Value = map[string]map[string]any{"p": {"vxlanMode": "CrossSubnet"}}
+		s.allServices.Value = []corev1.Service{c.service}
 		got := ask(t, s, facts.CheckServiceClaims)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, c.status, c.saw) })
 	}
 	configured := snapshot(node("a", "10.0.0.1", ""))
-	configured.peering.configs = map[string]map[string]any{"default": {"listenPort": int64(1790)}}
-	configured.felix = map[string]any{"vxlanPort": int64(4799), "bpfEnabled": true}
+	configured.peering.Value.configs = map[string]map[string]any{"default": {"listenPort": int64(1790)}}
+	configured.felix.Value = map[string]any{"vxlanPort": int64(4799), "bpfEnabled": true}
 	for service, want := range map[*corev1.Service]probe.Status{
 		new(of(179, "TCP", "10.0.0.1")): probe.OK, new(of(1790, "TCP", "10.0.0.1")): probe.Fail,
 		new(of(4789, "UDP", "10.0.0.1")): probe.OK, new(of(4799, "UDP", "10.0.0.1")): probe.Fail,
 	} {
-		configured.allServices = []corev1.Service{*service}
+		configured.allServices.Value = []corev1.Service{*service}
 		wantFirst(t, ask(t, configured, facts.CheckServiceClaims), want, "")
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.serviceErr = errors.New("no way")
+	s.allServices.Err = errors.New("no way")
 	wantFirst(t, ask(t, s, facts.CheckServiceClaims), probe.Unknown, "no way")
 }

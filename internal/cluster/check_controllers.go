@@ -38,8 +38,8 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 				Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}})
 		}
 	}
-	for i := range s.controllers {
-		add("calico-kube-controllers", &s.controllers[i])
+	for i := range s.controllers.Value {
+		add("calico-kube-controllers", &s.controllers.Value[i])
 	}
 	for i := range running {
 		if p := &running[i]; p.Labels["k8s-app"] == "calico-typha" && slices.Contains(s.calicoIn, p.Namespace) {
@@ -49,13 +49,23 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	return out
 }
 
+// readAbsent starts reading why pods of Calico's are not there: of calico-kube-controllers, and with sets of calico-node.
+func (c *Client) readAbsent(ctx context.Context, of *installation, sets bool, all *probe.Workers) {
+	of.noControllers.start(ctx, all, func(ctx context.Context) (string, error) {
+		return c.whyNoControllers(ctx, of.controllers)
+	})
+	if sets {
+		of.sets.start(ctx, all, c.readSets)
+	}
+}
+
 // whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
 // there is none or wants none.
-func (c *Client) whyNoControllers(ctx context.Context, s *Survey) (string, error) {
-	if s.controllersErr != nil || len(s.controllers) > 0 {
+func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) (string, error) {
+	if pods.Err != nil || len(pods.Value) > 0 {
 		return "", nil
 	}
-	for _, namespace := range s.calicoIn {
+	for _, namespace := range c.calicoIn {
 		list, err := c.kube.AppsV1().Deployments(namespace).List(ctx,
 			metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
 		if err != nil {
@@ -82,12 +92,12 @@ func (c *Client) whyNoControllers(ctx context.Context, s *Survey) (string, error
 // calicoControllers says how the pods of calico-kube-controllers are. They may run
 // anywhere, and are a matter of this node only while they are on it.
 func calicoControllers(s *Snapshot, report func(probe.Result)) {
-	if s.controllersErr != nil {
-		report(unread(s.controllersErr))
+	if s.controllers.Err != nil {
+		report(unread(s.controllers.Err))
 		return
 	}
-	for i := range s.controllers {
-		p := &s.controllers[i]
+	for i := range s.controllers.Value {
+		p := &s.controllers.Value[i]
 		r := controllersState(s, p)
 		if r.Status == probe.Warn && p.Spec.NodeName != s.Node.Name {
 			r.Status = probe.Info
@@ -98,11 +108,11 @@ func calicoControllers(s *Snapshot, report func(probe.Result)) {
 		report(r.On(p.Namespace + "/" + p.Name))
 	}
 	switch {
-	case len(s.controllers) > 0:
-	case s.noControllersErr != nil:
-		report(unread(s.noControllersErr))
-	case s.noControllers != "":
-		report(probe.Found(probe.Warn, "none runs in this cluster: %s", s.noControllers).
+	case len(s.controllers.Value) > 0:
+	case s.noControllers.Err != nil:
+		report(unread(s.noControllers.Err))
+	case s.noControllers.Value != "":
+		report(probe.Found(probe.Warn, "none runs in this cluster: %s", s.noControllers.Value).
 			With(probe.FactReason, facts.ControllersNone).On("calico-kube-controllers"))
 	default:
 		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)",
@@ -130,5 +140,5 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}
-	return s.told.others[p.UID].on(r, c, s.Now).With(facts.Restarts, int(c.RestartCount))
+	return s.startup.Value.others[p.UID].on(r, c, s.Now).With(facts.Restarts, int(c.RestartCount))
 }

@@ -17,10 +17,10 @@ func TestCalicoControllers(t *testing.T) {
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Skip, "no calico-kube-controllers")
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-kube-controllers-x"},
 		Spec: corev1.PodSpec{NodeName: "a"}}
-	s.controllers = []corev1.Pod{pod}
+	s.controllers.Value = []corev1.Pod{pod}
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "no container")
 	state := func(c corev1.ContainerStatus) {
-		s.controllers[0].Status.ContainerStatuses = []corev1.ContainerStatus{c}
+		s.controllers.Value[0].Status.ContainerStatuses = []corev1.ContainerStatus{c}
 	}
 	started := metav1.NewTime(s.Now.Add(-30 * recent))
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
@@ -36,9 +36,9 @@ func TestCalicoControllers(t *testing.T) {
 	state(corev1.ContainerStatus{RestartCount: 7,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waits: CrashLoopBackOff, 7 restarts, on a")
-	s.controllers[0].Spec.NodeName = "b"
+	s.controllers.Value[0].Spec.NodeName = "b"
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waits: CrashLoopBackOff, 7 restarts, on b")
-	s.controllersErr = errors.New("no route to host")
+	s.controllers.Err = errors.New("no route to host")
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Unknown, "no route to host")
 }
 
@@ -61,8 +61,11 @@ func TestNoControllers(t *testing.T) {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.calicoIn = []string{"kube-system"}
 		server := serverOf(t, map[string]string{folder: c.list}, nil)
-		if s.noControllers, s.noControllersErr = server.whyNoControllers(t.Context(), &s.Survey); s.noControllers != c.why {
-			t.Errorf("%s: %q", name, s.noControllers)
+		server.calicoIn = s.calicoIn
+		var all probe.Workers
+		server.readAbsent(t.Context(), &s.installation, false, &all)
+		if all.Wait(); s.noControllers.Value != c.why {
+			t.Errorf("%s: %q", name, s.noControllers.Value)
 		}
 		want := probe.Warn
 		switch {
@@ -87,7 +90,7 @@ func TestCalicosLogs(t *testing.T) {
 		return p
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.controllers = []corev1.Pod{pod("kube-system", "calico-kube-controllers", "a", true),
+	s.controllers.Value = []corev1.Pod{pod("kube-system", "calico-kube-controllers", "a", true),
 		pod("kube-system", "calico-kube-controllers", "b", true)}
 	got := s.calicosLogs([]corev1.Pod{pod("kube-system", "calico-typha", "a", true),
 		pod("shop", "calico-typha", "a", true), pod("kube-system", "calico-typha", "a", false)})

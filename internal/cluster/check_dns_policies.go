@@ -20,18 +20,18 @@ import (
 // dnsDestinations are the cluster's DNS servers as policies see them: the pods, after kube-proxy has translated the
 // Service's address. Names are asked by UDP. Servers with the same labels are one destination for each port.
 func (s *Snapshot) dnsDestinations() []destination {
-	if s.dnsErr != nil || s.dnsService == nil || len(s.dnsService.Spec.Selector) == 0 {
+	if s.dns.Err != nil || s.dns.Value.service == nil || len(s.dns.Value.service.Spec.Selector) == 0 {
 		return nil
 	}
 	also := InternalIPs(s.Node)
-	for _, t := range s.dns {
+	for _, t := range s.dns.Value.targets {
 		also = append(also, t.Addr)
 	}
-	selected := labels.SelectorFromSet(s.dnsService.Spec.Selector)
+	selected := labels.SelectorFromSet(s.dns.Value.service.Spec.Selector)
 	var out []destination
-	for i := range s.dnsServers.pods {
-		p := &s.dnsServers.pods[i]
-		if p.Namespace != s.dnsService.Namespace || !selected.Matches(labels.Set(p.Labels)) {
+	for i := range s.dnsServers.Value.pods {
+		p := &s.dnsServers.Value.pods[i]
+		if p.Namespace != s.dns.Value.service.Namespace || !selected.Matches(labels.Set(p.Labels)) {
 			continue
 		}
 		of := labelsOf(p)
@@ -42,7 +42,7 @@ func (s *Snapshot) dnsDestinations() []destination {
 			if at < 0 {
 				at, out = len(out), append(out, destination{protocol: protocolUDP, port: port, end: end{
 					namespace: p.Namespace, labels: of, ports: portNames(p), cached: true, hinted: also,
-					service: s.dnsService.Namespace + "/" + s.dnsService.Name}})
+					service: s.dns.Value.service.Namespace + "/" + s.dns.Value.service.Name}})
 			}
 			out[at].addrs = append(out[at].addrs, addrs...)
 		}
@@ -58,7 +58,7 @@ func (s *Snapshot) dnsDestinations() []destination {
 // cachesDNS reports whether a pod of the node's network looks like a cache of names on each node, which pods ask
 // instead of the servers.
 func (s *Snapshot) cachesDNS() bool {
-	return s.placed.err != nil || slices.ContainsFunc(s.placed.pods, func(p corev1.Pod) bool {
+	return s.placed.pods.Err != nil || slices.ContainsFunc(s.placed.pods.Value, func(p corev1.Pod) bool {
 		name := strings.ReplaceAll(p.Name+" "+p.Labels["k8s-app"], "-", "")
 		return p.Spec.HostNetwork && strings.Contains(name, "dns")
 	})
@@ -88,7 +88,7 @@ func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 			continue
 		}
 		at := 0 // ports of the Service at this address
-		for _, t := range s.dns {
+		for _, t := range s.dns.Value.targets {
 			if t.Addr == addr {
 				at++
 				if !slices.Contains(ports, t.Port) {
@@ -96,7 +96,7 @@ func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 				}
 			}
 		}
-		if at > 0 || len(s.dns) == 0 { // of its other family no client is sent to
+		if at > 0 || len(s.dns.Value.targets) == 0 { // of its other family no client is sent to
 			addrs = append(addrs, addr)
 		}
 	}
@@ -257,14 +257,14 @@ const (
 )
 
 // policiesUnknown says why it is not known what policies come to.
-func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.err, s.policies.other) }
+func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.all.Err, s.policies.other) }
 
 // dnsPolicies finds pods of the node that policies let out to others and not to the DNS.
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	servers := s.dnsDestinations()
 	switch unknown := s.policiesUnknown(); {
-	case s.placed.err != nil:
-		report(unread(s.placed.err))
+	case s.placed.pods.Err != nil:
+		report(unread(s.placed.pods.Err))
 		return
 	case len(servers) == 0:
 		report(probe.Found(probe.Skip, "no pod of the cluster's DNS is known"))

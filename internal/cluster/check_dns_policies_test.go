@@ -59,19 +59,19 @@ func calicosPolicy(t *testing.T, name, text string) policy {
 // withDNS is a snapshot with a pod shop/web on the node, and a DNS server with its Service.
 func withDNS() *Snapshot {
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.dnsService = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}
-	s.dnsService.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
+	s.dns.Value.service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}
+	s.dns.Value.service.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
 	server := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns-1",
 		Labels: map[string]string{"k8s-app": "kube-dns", "app": "coredns"}}}
 	server.Status.PodIPs, server.Spec.ServiceAccountName = []corev1.PodIP{{IP: "fd00::5"}, {IP: "10.244.0.5"}}, "coredns"
-	s.dnsServers.pods = []corev1.Pod{server}
-	s.dns = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
+	s.dnsServers.Value.pods = []corev1.Pod{server}
+	s.dns.Value.targets = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
 		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 53}}
 	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
 		Labels: map[string]string{"app": "web"}}}
 	web.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.7"}}
 	web.Spec.ServiceAccountName, web.Status.Phase = "shop", corev1.PodRunning
-	s.placed.pods = []corev1.Pod{web}
+	s.placed.pods.Value = []corev1.Pod{web}
 	return s
 }
 
@@ -169,7 +169,7 @@ func TestDNSPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
-			s.policies.all = one.policies
+			s.policies.all.Value = one.policies
 			s.policies.sort()
 			wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw)
 		})
@@ -184,43 +184,43 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		want   probe.Status
 		saw    string
 	}{
-		"a pod with the node's names": {func(s *Snapshot) { s.placed.pods[0].Spec.DNSPolicy = corev1.DNSDefault },
+		"a pod with the node's names": {func(s *Snapshot) { s.placed.pods.Value[0].Spec.DNSPolicy = corev1.DNSDefault },
 			probe.OK, "of 0 pods"},
-		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods[0].Spec.HostNetwork = true },
+		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods.Value[0].Spec.HostNetwork = true },
 			probe.OK, "of 0 pods"},
 		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
-			s.dns[1].Port = 5353
-			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", toDNS))
+			s.dns.Value.targets[1].Port = 5353
+			s.policies.all.Value = append(s.policies.all.Value, kubernetesPolicy(t, "q", toDNS))
 		}, probe.Warn, "shop/web"},
 		"near: the server's own port": {func(s *Snapshot) {
-			s.dns[1].Port = 5353
-			s.policies.all = append(s.policies.all, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
+			s.dns.Value.targets[1].Port = 5353
+			s.policies.all.Value = append(s.policies.all.Value, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
 		}, probe.OK, "of 1 pod that ask"},
 		"no port is known": {func(s *Snapshot) {
-			s.dns = nil
-			s.policies.all = []policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
+			s.dns.Value.targets = nil
+			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
 		}, probe.OK, "of 1 pod that ask"},
 		"one of two servers is let out to": {func(s *Snapshot) {
-			other := s.dnsServers.pods[0]
+			other := s.dnsServers.Value.pods[0]
 			other.Labels = map[string]string{"k8s-app": "kube-dns", "app": "web"}
-			s.dnsServers.pods = append(s.dnsServers.pods, other)
-			s.policies.all = []policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
+			s.dnsServers.Value.pods = append(s.dnsServers.Value.pods, other)
+			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
 				"podSelector: {matchLabels: {app: web}}}]}]")}
 		}, probe.OK, "of 1 pod that ask"},
 		"its labels are the tenant's": {func(s *Snapshot) {
-			s.placed.pods[0].Labels["projectcalico.org/namespace"] = "kube-system"
-			s.policies.all = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
+			s.placed.pods.Value[0].Labels["projectcalico.org/namespace"] = "kube-system"
+			s.policies.all.Value = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
 				"egress: [{action: Allow, protocol: TCP}]}")}
 		}, probe.Info, "shop/web"},
-		"DNS unread": {func(s *Snapshot) { s.dnsErr = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
-		"no DNS":     {func(s *Snapshot) { s.dnsService = nil }, probe.Skip, "no pod of the cluster's DNS"},
-		"pods unread": {func(s *Snapshot) { s.placed = placement{err: errors.New("gone")} },
+		"DNS unread": {func(s *Snapshot) { s.dns.Err = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
+		"no DNS":     {func(s *Snapshot) { s.dns.Value.service = nil }, probe.Skip, "no pod of the cluster's DNS"},
+		"pods unread": {func(s *Snapshot) { s.placed.pods.Err = errors.New("gone") },
 			probe.Unknown, "gone"},
-		"policies unread": {func(s *Snapshot) { s.policies.err = errors.New("refused") },
+		"policies unread": {func(s *Snapshot) { s.policies.all.Err = errors.New("refused") },
 			probe.Info, "not known: refused"},
 	} {
 		s := withDNS()
-		s.policies.all = []policy{kubernetesPolicy(t, "p", toWeb)}
+		s.policies.all.Value = []policy{kubernetesPolicy(t, "p", toWeb)}
 		one.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw) })
 	}

@@ -49,14 +49,14 @@ type unended struct {
 }
 
 func podsEnd(s *Snapshot, report func(probe.Result)) {
-	if s.placed.err != nil {
-		report(unread(s.placed.err))
+	if s.placed.pods.Err != nil {
+		report(unread(s.placed.pods.Err))
 		return
 	}
-	late := slices.DeleteFunc(slices.Clone(s.placed.ending), func(w waiter) bool { return s.Now.Sub(w.since) < endsLate })
+	late := slices.DeleteFunc(slices.Clone(s.placed.ending.Value), func(w waiter) bool { return s.Now.Sub(w.since) < endsLate })
 	switch {
 	case len(late) == 0:
-		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", plural(len(s.placed.ending), "pod")))
+		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", plural(len(s.placed.ending.Value), "pod")))
 		return
 	case KubeletSilent(s):
 		report(probe.Found(probe.Unknown, "%s shall end, and the kubelet is silent: see node-lease", plural(len(late), "pod")))
@@ -133,7 +133,7 @@ func (u unended) result(s *Snapshot) probe.Result {
 	if g.corroborated(s) {
 		r = r.With(facts.Corroborated, true)
 	}
-	if err := s.placed.endsErr; err != nil && u.Message == "" {
+	if err := s.placed.ending.Err; err != nil && u.Message == "" {
 		if failed(err) {
 			r.Status = probe.Unknown
 		}

@@ -64,12 +64,12 @@ func TestPodsEnd(t *testing.T) {
 			s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
 			if c.silent {
 				renewed := metav1.NewMicroTime(s.Now.Add(-time.Hour))
-				s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+				s.lease.Value = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 			}
-			s.placed.ending = endings(c.pods)
-			for i := range s.placed.ending {
+			s.placed.ending.Value = endings(c.pods)
+			for i := range s.placed.ending.Value {
 				if c.says != "" {
-					s.placed.ending[i].last = killWord([]corev1.Event{
+					s.placed.ending.Value[i].last = killWord([]corev1.Event{
 						{Reason: facts.EventKill, Message: c.says, Source: corev1.EventSource{Component: "kubelet"}},
 						{Reason: facts.EventKill, Message: "mine", Source: corev1.EventSource{Component: "me"}},
 					}, "node-a")

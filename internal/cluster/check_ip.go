@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -33,9 +34,9 @@ const inEtcd = "its data is in an etcd of its own"
 // the same is left over from before.
 func (s *Snapshot) unregistered() string {
 	switch {
-	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
+	case errors.Is(s.pools.Err, errInEtcd):
 		return inEtcd
-	case s.backend == "none" && !s.olderThan(26, 2):
+	case s.backend.Value == "none" && !s.olderThan(26, 2):
 		return "its networking backend is none"
 	}
 	return ""
@@ -69,7 +70,7 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 			return true
 		}
 		status := probe.Warn
-		if key == annotationIPv6 && !hasInternal(s.Node, false) || s.Calico == nil && notCalicos(s.Node) != "" {
+		if key == annotationIPv6 && !hasInternal(s.Node, false) || s.Calico.Value == nil && notCalicos(s.Node) != "" {
 			status = probe.Info
 		}
 		report(probe.Found(status, "no %s address registered here, while %s have one", family,

@@ -42,7 +42,7 @@ type kind struct{ s *Snapshot }
 
 func (k kind) env(name string) string { return k.s.calicoEnv(name) }
 
-func (k kind) canal() bool { return strings.HasPrefix(k.s.Calico.Labels["k8s-app"], "canal") }
+func (k kind) canal() bool { return strings.HasPrefix(k.s.Calico.Value.Labels["k8s-app"], "canal") }
 
 func (k kind) etcd() bool { return k.s.unregistered() == inEtcd }
 
@@ -52,8 +52,8 @@ func (k kind) ebpf() bool {
 
 // words say what it is, in the order in which a person would.
 func (k kind) words() string {
-	by := "made by DaemonSet " + daemonSetOf(k.s.Calico)
-	if byOperator(k.s.Calico) {
+	by := "made by DaemonSet " + daemonSetOf(k.s.Calico.Value)
+	if byOperator(k.s.Calico.Value) {
 		by = "by the operator"
 	}
 	if k.canal() {
@@ -66,14 +66,14 @@ func (k kind) words() string {
 	case felixTarget(k.s).Attrs["nftablesMode"] == "Enabled":
 		out = append(out, "nftables data plane")
 	}
-	if k.s.backend != "" {
-		out = append(out, "networking backend "+k.s.backend)
+	if k.s.backend.Value != "" {
+		out = append(out, "networking backend "+k.s.backend.Value)
 	}
 	switch {
 	case k.etcd():
 		out = append(out, "data in etcd")
-	case k.s.group != "":
-		out = append(out, "data in "+k.s.group)
+	case k.s.info.Value.group != "":
+		out = append(out, "data in "+k.s.info.Value.group)
 	}
 	if name := k.env("FELIX_TYPHAK8SSERVICENAME"); name != "" && name != "none" {
 		out = append(out, "with Typha")
@@ -96,8 +96,8 @@ func (k kind) unseen() []unseen {
 	add(k.ebpf(), facts.PartEBPF, "the programs on interfaces and cgroups, and the maps with routes, services, connections and policy; what has to pass them is tested: pings, connections, services, DNS")
 	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings, which are in Calico's own etcd: what the node has is not compared with them")
 	add(k.canal(), facts.PartFlannel, "flannel's part: its device flannel.1, its routes and /run/flannel/subnet.env")
-	add(k.s.backend == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
-	add(k.s.backend != "none" && !k.etcd() && k.s.blockErr == nil && len(k.s.blocks) == 0, facts.PartIPAM,
+	add(k.s.backend.Value == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
+	add(k.s.backend.Value != "none" && !k.etcd() && k.s.blocks.Err == nil && len(k.s.blocks.Value.owned) == 0, facts.PartIPAM,
 		"who has which pod addresses: Calico's IPAM has no block, so another one gives them away, and routes are judged by the pods that are asked")
 	add(felixBools[settings["wireguardEnabled"]] || felixBools[settings["wireguardEnabledV6"]], facts.PartWireGuard,
 		"WireGuard's peers and keys; its device, address, MTU and port are")
@@ -113,13 +113,13 @@ func (k kind) unseen() []unseen {
 
 func calicoKind(s *Snapshot, report func(probe.Result)) {
 	switch why := notCalicos(s.Node); {
-	case s.CalicoErr != nil:
-		report(unread(elsewhereSaid(s.CalicoErr)))
+	case s.Calico.Err != nil:
+		report(unread(elsewhereSaid(s.Calico.Err)))
 		return
-	case s.Calico == nil && why != "":
+	case s.Calico.Value == nil && why != "":
 		report(probe.Found(probe.Skip, "%s", why))
 		return
-	case s.Calico == nil:
+	case s.Calico.Value == nil:
 		report(probe.Found(probe.Skip, "no calico-node is known here"))
 		return
 	}

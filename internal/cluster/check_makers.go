@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func (s *Snapshot) minor() (int, bool) {
 // makersNow is who makes the routes on this node; false where that is not known.
 func (s *Snapshot) makersNow() (makers, bool) {
 	minor, known := s.minor()
-	if !known || s.felixErr != nil || s.bgpConfigErr() != nil {
+	if !known || s.felix.Err != nil || s.bgpConfigErr() != nil {
 		return makers{}, false
 	}
 	return s.makersIn(minor), true
@@ -104,16 +105,16 @@ func (s *Snapshot) makersNow() (makers, bool) {
 
 // bgpConfigErr is why the BGPConfigurations are not known.
 func (s *Snapshot) bgpConfigErr() error {
-	if s.peering.configs != nil { // what could not be read are the BGPPeers
+	if s.peering.Value.configs != nil { // what could not be read are the BGPPeers
 		return nil
 	}
-	return s.peeringErr
+	return s.peering.Err
 }
 
 // makersIn is the same of the node's settings in another version.
 func (s *Snapshot) makersIn(minor int) makers {
 	m := makersIn(minor, s.setForFelix(), s.setForBIRD())
-	if s.backend != "bird" {
+	if s.backend.Value != "bird" {
 		m.bird = makesNone
 	}
 	return m
@@ -122,7 +123,7 @@ func (s *Snapshot) makersIn(minor int) makers {
 func (s *Snapshot) setForFelix() string { return felixTarget(s).Attrs["programClusterRoutes"] }
 
 func (s *Snapshot) setForBIRD() string {
-	set, _ := s.peering.configs["default"]["programClusterRoutes"].(string)
+	set, _ := s.peering.Value.configs["default"]["programClusterRoutes"].(string)
 	return set
 }
 
@@ -131,7 +132,7 @@ func (s *Snapshot) setForBIRD() string {
 func (s *Snapshot) madeBy(ipip bool) map[string]string {
 	m, known := s.makersNow()
 	by := m.of(ipip)
-	if !known || by == probe.MakersNone && s.backend != "bird" {
+	if !known || by == probe.MakersNone && s.backend.Value != "bird" {
 		return nil
 	}
 	return map[string]string{probe.AttrMakers: by}
@@ -141,14 +142,14 @@ func routeMakers(s *Snapshot, report func(probe.Result)) {
 	now, known := s.makersNow()
 	minor, _ := s.minor()
 	pools := routedPools(s)
-	switch err := cmp.Or(s.CalicoErr, s.backendErr, s.felixErr, s.bgpConfigErr(), s.poolErr); {
-	case err != nil && err.Error() == probe.GapEtcd:
+	switch err := cmp.Or(s.Calico.Err, s.backend.Err, s.felix.Err, s.bgpConfigErr(), s.pools.Err); {
+	case errors.Is(err, errInEtcd):
 		report(probe.Found(probe.Skip, "not known: %v", err))
 	case err != nil:
 		report(unread(elsewhereSaid(err)))
-	case s.Calico == nil:
+	case s.Calico.Value == nil:
 		report(probe.Found(probe.Skip, "no calico-node is known here"))
-	case s.backend != "bird":
+	case s.backend.Value != "bird":
 		report(probe.Found(probe.Skip, "no BIRD of Calico's runs here that could make routes"))
 	case len(pools) == 0:
 		report(probe.Found(probe.Skip, "no pool without VXLAN is in use: Felix makes the routes of the others"))

@@ -43,10 +43,10 @@ func TestRouteMakers(t *testing.T) {
 		"v3.33, the other set":    {"v3.33.0", "Disabled", "", "Always", none, "", probe.Warn},
 	} {
 		s := ofVersion(c.version)
-		s.pools = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": c.ipip},
+		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": c.ipip},
 			"v": {"cidr": "10.245.0.0/16", "vxlanMode": "Always"}}
-		s.felix = map[string]any{"programClusterRoutes": c.felix}
-		s.peering.configs = map[string]map[string]any{"default": {"programClusterRoutes": c.bird}}
+		s.felix.Value = map[string]any{"programClusterRoutes": c.felix}
+		s.peering.Value.configs = map[string]map[string]any{"default": {"programClusterRoutes": c.bird}}
 		r := ask(t, s, facts.CheckRouteMakers)[0]
 		pools := poolTargets(s)
 		if r.Status != c.status || r.Facts.Str(facts.NextMakers) != c.next || pools[0].Attrs[probe.AttrMakers] != c.by ||
@@ -62,7 +62,7 @@ func TestRouteMakers(t *testing.T) {
 // ofVersion is a node whose calico-node has this version and runs BIRD.
 func ofVersion(version string) *Snapshot {
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
-	s.Calico, s.backend, s.info = calico(3), "bird", map[string]any{"calicoVersion": version}
+	s.Calico.Value, s.backend.Value, s.info.Value.spec = calico(3), "bird", map[string]any{"calicoVersion": version}
 	return s
 }
 
@@ -74,20 +74,20 @@ func TestRouteMakersNotKnown(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"no BIRD":      {func(s *Snapshot) { s.backend = "vxlan" }, probe.Skip, "no BIRD"},
-		"no Calico":    {func(s *Snapshot) { s.backend, s.Calico = "", nil }, probe.Skip, "no calico-node"},
-		"all VXLAN":    {func(s *Snapshot) { s.pools["p"]["vxlanMode"] = "CrossSubnet" }, probe.Skip, "Felix makes"},
-		"not in use":   {func(s *Snapshot) { s.pools["p"]["disabled"] = true }, probe.Skip, "Felix makes"},
-		"etcd":         {func(s *Snapshot) { s.poolErr = errors.New(probe.GapEtcd) }, probe.Skip, probe.GapEtcd},
-		"no version":   {func(s *Snapshot) { s.info = nil }, probe.Unknown, "version"},
-		"unread":       {func(s *Snapshot) { s.felixErr = errors.New("broken") }, probe.Unknown, "broken"},
-		"peers unread": {func(s *Snapshot) { s.peeringErr = errors.New("broken") }, probe.OK, "BIRD makes"},
-		"configs unread": {func(s *Snapshot) { s.peering.configs, s.peeringErr = nil, errors.New("broken") },
+		"no BIRD":      {func(s *Snapshot) { s.backend.Value = "vxlan" }, probe.Skip, "no BIRD"},
+		"no Calico":    {func(s *Snapshot) { s.backend.Value, s.Calico.Value = "", nil }, probe.Skip, "no calico-node"},
+		"all VXLAN":    {func(s *Snapshot) { s.pools.Value["p"]["vxlanMode"] = "CrossSubnet" }, probe.Skip, "Felix makes"},
+		"not in use":   {func(s *Snapshot) { s.pools.Value["p"]["disabled"] = true }, probe.Skip, "Felix makes"},
+		"etcd":         {func(s *Snapshot) { s.pools.Err = errInEtcd }, probe.Skip, probe.GapEtcd},
+		"no version":   {func(s *Snapshot) { s.info.Value.spec = nil }, probe.Unknown, "version"},
+		"unread":       {func(s *Snapshot) { s.felix.Err = errors.New("broken") }, probe.Unknown, "broken"},
+		"peers unread": {func(s *Snapshot) { s.peering.Err = errors.New("broken") }, probe.OK, "BIRD makes"},
+		"configs unread": {func(s *Snapshot) { s.peering.Value.configs, s.peering.Err = nil, errors.New("broken") },
 			probe.Unknown, "broken"},
 	} {
 		s := ofVersion("v3.32.0")
-		s.pools = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16"}}
-		s.peering.configs = map[string]map[string]any{}
+		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16"}}
+		s.peering.Value.configs = map[string]map[string]any{}
 		c.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckRouteMakers), c.status, c.saw) })
 		if by := s.madeBy(true)[probe.AttrMakers]; by == probe.MakersNone || c.status == probe.Unknown && by != "" {

@@ -26,8 +26,8 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
 		r = r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server)
-		if s.kubeProxy != nil {
-			r = r.With(facts.KubeProxy, s.kubeProxy)
+		if s.local.Value.kubeProxy != nil {
+			r = r.With(facts.KubeProxy, s.local.Value.kubeProxy)
 		}
 		report(r)
 	}
@@ -108,10 +108,10 @@ const (
 
 // KubeletSilent tells whether the node's lease has run out, or was never made.
 func KubeletSilent(s *Snapshot) bool {
-	if apierrors.IsNotFound(s.LeaseErr) {
+	if apierrors.IsNotFound(s.lease.Err) {
 		return s.Now.Sub(s.Node.CreationTimestamp.Time) > leaseOver
 	}
-	return s.Lease != nil && s.Lease.Spec.RenewTime != nil && s.Now.Sub(s.Lease.Spec.RenewTime.Time) > leaseOver
+	return s.lease.Value != nil && s.lease.Value.Spec.RenewTime != nil && s.Now.Sub(s.lease.Value.Spec.RenewTime.Time) > leaseOver
 }
 
 // RuntimeDown tells whether the kubelet itself says that its container runtime does not
@@ -124,20 +124,20 @@ func RuntimeDown(s *Snapshot) bool {
 func nodeLease(s *Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
-	case apierrors.IsNotFound(s.LeaseErr) && registered < leaseOver:
+	case apierrors.IsNotFound(s.lease.Err) && registered < leaseOver:
 		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
 		return
-	case apierrors.IsNotFound(s.LeaseErr):
+	case apierrors.IsNotFound(s.lease.Err):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
 		return
-	case s.LeaseErr != nil:
-		report(unread(s.LeaseErr))
+	case s.lease.Err != nil:
+		report(unread(s.lease.Err))
 		return
-	case s.Lease.Spec.RenewTime == nil:
+	case s.lease.Value.Spec.RenewTime == nil:
 		report(probe.Found(probe.Unknown, "the node's lease carries no renew time"))
 		return
 	}
-	age := max(0, s.Now.Sub(s.Lease.Spec.RenewTime.Time))
+	age := max(0, s.Now.Sub(s.lease.Value.Spec.RenewTime.Time))
 	status := probe.OK
 	switch {
 	case age > leaseOver:

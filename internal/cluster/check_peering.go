@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,10 +14,10 @@ import (
 // idlePeers are the BGPPeers that make no session on any node, each with the reason.
 func idlePeers(s *Survey, all []speaker) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(s.peering.peers)) {
-		spec := s.peering.peers[name]
+	for _, name := range slices.Sorted(maps.Keys(s.peering.Value.peers)) {
+		spec := s.peering.Value.peers[name]
 		text := func(key string) string { v, _ := spec[key].(string); return v }
-		p, err := peerOf(name, spec, all, s.peering.globalAS())
+		p, err := peerOf(name, spec, all, s.peering.Value.globalAS())
 		switch {
 		case err != nil || text("localWorkloadSelector") != "":
 		case len(p.here) == 0 && text("nodeSelector") != "":
@@ -53,17 +54,17 @@ func reflectorsOf(s *Snapshot) []string {
 // bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
 func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case s.peeringErr != nil && s.peeringErr.Error() == probe.GapEtcd:
-		report(probe.Found(probe.Skip, "BGP's resources are %v", s.peeringErr))
+	case errors.Is(s.peering.Err, errInEtcd):
+		report(probe.Found(probe.Skip, "BGP's resources are %v", s.peering.Err))
 		return
-	case s.peeringErr != nil:
-		report(unread(s.peeringErr))
+	case s.peering.Err != nil:
+		report(unread(s.peering.Err))
 		return
-	case s.Calico == nil || s.backend == "vxlan" || s.backend == "none":
+	case s.Calico.Value == nil || s.backend.Value == "vxlan" || s.backend.Value == "none":
 		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
 		return
-	case s.poolErr != nil:
-		report(unread(s.poolErr))
+	case s.pools.Err != nil:
+		report(unread(s.pools.Err))
 		return
 	case len(s.Nodes) < 2 || !byBIRD(s):
 		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
@@ -71,7 +72,7 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	}
 	sessions, err := sessionTargets(s, s.Node)
 	idle := s.known().idle()
-	global := s.peering.configs["default"]
+	global := s.peering.Value.configs["default"]
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
 	reflectors := reflectorsOf(s)

@@ -33,15 +33,15 @@ func TestBGPPeering(t *testing.T) {
 		"near: a reflector here": {configs: off, peers: reflector("all()", "all()"), status: probe.OK, saw: "1 BGP session"},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
-		s.Calico, s.backend = calico(3), "bird"
+		s.Calico.Value, s.backend.Value = calico(3), "bird"
 		if c.backend != "" {
-			s.backend = c.backend
+			s.backend.Value = c.backend
 		}
-		s.pools = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": "Always"}}
+		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": "Always"}}
 		if c.pools != nil {
-			s.pools = c.pools
+			s.pools.Value = c.pools
 		}
-		s.peering = peering{peers: c.peers, configs: c.configs}
+		s.peering.Value = peering{peers: c.peers, configs: c.configs}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckBGPPeering), c.status, c.saw) })
 	}
 }

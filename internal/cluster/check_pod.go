@@ -27,23 +27,23 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		}
 	}()
 	switch {
-	case s.CalicoErr != nil:
-		report(unread(s.CalicoErr))
+	case s.Calico.Err != nil:
+		report(unread(s.Calico.Err))
 		return
-	case s.Calico == nil && notCalicos(s.Node) != "":
+	case s.Calico.Value == nil && notCalicos(s.Node) != "":
 		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", notCalicos(s.Node)))
 		return
-	case s.Calico == nil:
+	case s.Calico.Value == nil:
 		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", CalicoPods,
 			strings.Join(s.calicoIn, " or "))
-		if text := unlabelled(s.Node); text != "" && (s.setsErr != nil || !s.setsRead) {
+		if text := unlabelled(s.Node); text != "" && s.sets.Value == nil {
 			r.Saw += text
 			r = r.With(facts.Skips, facts.SkipsSelector).With(facts.SkippedBy, corev1.LabelOSStable+"=linux")
 		}
 		report(s.skipped(r).With(probe.FactReason, facts.ReasonNoPod))
 		return
 	}
-	pod := s.Calico
+	pod := s.Calico.Value
 	name := pod.Namespace + "/" + pod.Name
 	tell := func(r probe.Result) {
 		r = s.kubeletSays(r)
@@ -69,7 +69,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, r := range containerState(s, c) {
-			tell(s.told.broken.on(r.With(facts.Container, c.Name), c, s.Now))
+			tell(s.startup.Value.broken.on(r.With(facts.Container, c.Name), c, s.Now))
 		}
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
@@ -93,13 +93,13 @@ func byOperator(pod *corev1.Pod) bool {
 
 // initState reports the init container the pod hangs in, if any.
 func initState(s *Snapshot) (probe.Result, bool) {
-	total := len(s.Calico.Spec.InitContainers)
-	for i, c := range s.Calico.Status.InitContainerStatuses {
+	total := len(s.Calico.Value.Spec.InitContainers)
+	for i, c := range s.Calico.Value.Status.InitContainerStatuses {
 		at := fmt.Sprintf("Init:%d/%d", i, total)
 		switch {
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
 			continue
-		case c.State.Running != nil && c.Started != nil && *c.Started && restartable(s.Calico, c.Name):
+		case c.State.Running != nil && c.Started != nil && *c.Started && restartable(s.Calico.Value, c.Name):
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
@@ -120,7 +120,7 @@ func initState(s *Snapshot) (probe.Result, bool) {
 				c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
-			age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+			age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
 			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name,
 				probe.Age(age)).
 				With(facts.Container, c.Name), true
@@ -137,7 +137,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
 		out = append(out, unstarted(r, c))
 	case c.State.Waiting != nil:
-		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
 		status := probe.Fail
 		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
 			status = lateness(age)
@@ -149,17 +149,17 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
 			c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
-		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
 		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
-		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
+		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico.Value, corev1.ContainersReady).Time))
 		out = append(out, probe.Found(lateness(unready), "%s has not been ready for %s, running for %s, %s", c.Name,
 			probe.Age(unready), probe.Age(age), restarts).With(facts.NotReady, int(unready.Seconds())))
-		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
+		if asksBIRD(s, c.Name) && (s.backend.Value == "vxlan" || s.backend.Value == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
 			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
-				s.backend)
+				s.backend.Value)
 		}
 	default:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
@@ -170,7 +170,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
 			note).With(facts.Image, c.Image))
 	}
-	spec, _ := calicoContainerOf(s.Calico)
+	spec, _ := calicoContainerOf(s.Calico.Value)
 	for i := range out {
 		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
 		if spec != nil && spec.Name == c.Name {
@@ -235,7 +235,7 @@ func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
 
 // asksBIRD tells whether a probe of the container wants a BIRD.
 func asksBIRD(s *Snapshot, container string) bool {
-	spec, _ := calicoContainerOf(s.Calico)
+	spec, _ := calicoContainerOf(s.Calico.Value)
 	if spec == nil || spec.Name != container {
 		return false
 	}
@@ -302,11 +302,11 @@ const (
 )
 
 func calicoBudget(s *Snapshot, report func(probe.Result)) {
-	if s.CalicoErr != nil {
-		report(unread(elsewhereSaid(s.CalicoErr)))
+	if s.Calico.Err != nil {
+		report(unread(elsewhereSaid(s.Calico.Err)))
 		return
 	}
-	spec, status := calicoContainerOf(s.Calico)
+	spec, status := calicoContainerOf(s.Calico.Value)
 	if spec == nil {
 		report(probe.Found(probe.Skip, "no calico-node container to look at"))
 		return

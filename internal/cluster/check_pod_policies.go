@@ -14,11 +14,11 @@ import (
 // left out, as what they send or receive may be denied on purpose: so the report says which, and by which policy.
 func podPolicies(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case s.placed.err != nil:
-		report(unread(s.placed.err))
+	case s.placed.pods.Err != nil:
+		report(unread(s.placed.pods.Err))
 		return
-	case s.policies.err != nil:
-		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.policies.err.Error())))
+	case s.policies.all.Err != nil:
+		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.policies.all.Err.Error())))
 		return
 	}
 	by, held, all := map[string][]string{}, 0, 0

@@ -15,14 +15,14 @@ func TestPodPolicies(t *testing.T) {
 	t.Parallel()
 	s := withDNS()
 	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.OK, "no policy selects any of 1 pod")
-	s.policies.all = []policy{policyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
+	s.policies.all.Value = []policy{policyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
 	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 1 pod (shop/web), and all egress of the first such pod is denied")
-	s.policies.all = []policy{calicosPolicy(t, "threatfeed",
+	s.policies.all.Value = []policy{calicosPolicy(t, "threatfeed",
 		"{selector: app == 'web', egress: [{action: Deny, destination: {selector: feed == 'x'}}, {action: Allow}]}")}
-	other := s.placed.pods[0].DeepCopy()
+	other := s.placed.pods.Value[0].DeepCopy()
 	other.Namespace, other.Labels = "kube-system", nil
-	s.placed.pods = append(s.placed.pods, *other)
+	s.placed.pods.Value = append(s.placed.pods.Value, *other)
 	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it holds for 1 of 2 pods (shop/web) and may deny")
-	s.policies.err = errors.New("gone")
+	s.policies.all.Err = errors.New("gone")
 	wantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "is not known")
 }

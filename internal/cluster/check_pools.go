@@ -36,7 +36,7 @@ func nodesWithin(s *Snapshot, cidr netip.Prefix) []string {
 // apiWithin are the addresses of API servers in a range that are no nodes'.
 func apiWithin(s *Snapshot, cidr netip.Prefix) []string {
 	var out []string
-	for _, t := range s.api {
+	for _, t := range s.api.Value {
 		one := netip.PrefixFrom(t.Addr, t.Addr.BitLen())
 		if t.Name == "endpoint" && cidr.Contains(t.Addr) && len(nodesWithin(s, one)) == 0 {
 			out = append(out, t.Addr.String())
@@ -48,8 +48,8 @@ func apiWithin(s *Snapshot, cidr netip.Prefix) []string {
 // servicesWithin are the services that have a cluster IP in a range.
 func servicesWithin(s *Snapshot, cidr netip.Prefix) []string {
 	var out []string
-	for i := range s.allServices {
-		svc := &s.allServices[i]
+	for i := range s.allServices.Value {
+		svc := &s.allServices.Value[i]
 		for _, ip := range svc.Spec.ClusterIPs {
 			if addr, err := netip.ParseAddr(ip); err == nil && cidr.Contains(addr) {
 				out = append(out, svc.Namespace+"/"+svc.Name+" "+ip)
@@ -62,7 +62,7 @@ func servicesWithin(s *Snapshot, cidr netip.Prefix) []string {
 // blockWith is a block of a pool in which something else's address is, and what that is. Each node sends what
 // is meant for that address to the block's owner.
 func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Prefix) []string) string {
-	for _, b := range s.blocks {
+	for _, b := range s.blocks.Value.owned {
 		if !cidr.Contains(b.cidr.Addr()) {
 			continue
 		}
@@ -77,12 +77,12 @@ func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Pref
 // it may.
 func toldOutside(s *Snapshot) bool {
 	switch {
-	case s.peeringErr != nil:
+	case s.peering.Err != nil:
 		return true
-	case s.backend == "vxlan" || s.backend == "none":
+	case s.backend.Value == "vxlan" || s.backend.Value == "none":
 		return false
 	}
-	l := &sessions{own: speakerOf(s.Node, s.peering, s.peering.globalAS())}
+	l := &sessions{own: speakerOf(s.Node, s.peering.Value, s.peering.Value.globalAS())}
 	peers, err := s.known().peers()
 	l.addPeers(peers, func(n speaker) bool { return n.node.Name == s.Node.Name })
 	return err != nil || slices.ContainsFunc(l.targets, func(t probe.Target) bool { return t.Node == "" })
@@ -90,30 +90,30 @@ func toldOutside(s *Snapshot) bool {
 
 // apiOutside tells whether an API server surely has an address that is neither a node's nor a pod's.
 func apiOutside(s *Snapshot) bool {
-	all := slices.DeleteFunc(slices.Clone(s.api), func(t probe.Target) bool { return t.Name != "endpoint" })
+	all := slices.DeleteFunc(slices.Clone(s.api.Value), func(t probe.Target) bool { return t.Name != "endpoint" })
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t probe.Target) bool {
 		one := netip.PrefixFrom(t.Addr, t.Addr.BitLen())
 		inPool := func(spec map[string]any) bool {
 			cidr, ok := cidrOf(spec)
 			return !ok || cidr.Contains(t.Addr)
 		}
-		return len(nodesWithin(s, one)) > 0 || slices.ContainsFunc(slices.Collect(maps.Values(s.pools)), inPool)
+		return len(nodesWithin(s, one)) > 0 || slices.ContainsFunc(slices.Collect(maps.Values(s.pools.Value)), inPool)
 	})
 }
 
 // ipPools says what of the IP pools collides with other ranges, and whose packets keep their address outside.
 func ipPools(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
-		report(probe.Found(probe.Skip, "the pools are %v", s.poolErr))
+	case errors.Is(s.pools.Err, errInEtcd):
+		report(probe.Found(probe.Skip, "the pools are %v", s.pools.Err))
 		return
-	case s.poolErr != nil:
-		report(unread(s.poolErr))
+	case s.pools.Err != nil:
+		report(unread(s.pools.Err))
 		return
 	}
-	found, unseen := false, errors.Join(s.blockErr, s.serviceErr, s.apiErr) // what a pool may overlap with
-	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		spec := s.pools[name]
+	found, unseen := false, errors.Join(s.blocks.Err, s.services.Err, s.api.Err) // what a pool may overlap with
+	for _, name := range slices.Sorted(maps.Keys(s.pools.Value)) {
+		spec := s.pools.Value[name]
 		cidr, ok := cidrOf(spec)
 		off, _ := spec["disabled"].(bool)
 		if !ok || off && len(apiWithin(s, cidr)) == 0 {

@@ -64,8 +64,8 @@ func TestIPPools(t *testing.T) {
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
-		s.pools, s.blocks, s.allServices, s.peering.peers = c.pools, c.blocks, []corev1.Service{svc}, c.peers
-		s.api = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
+		s.pools.Value, s.blocks.Value.owned, s.allServices.Value, s.peering.Value.peers = c.pools, c.blocks, []corev1.Service{svc}, c.peers
+		s.api.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
 		got := ask(t, s, facts.CheckIPPools)
 		wantFirst(t, got, c.status, c.saw)
 		if len(got) == 1 && got[0].Facts[facts.ToldOutside] != c.told {
@@ -80,7 +80,7 @@ func TestIPPools(t *testing.T) {
 // TestPoolsUnread wants nothing said of tunnels and sessions where the pools that need them could not be read.
 func TestPoolsUnread(t *testing.T) {
 	s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
-	s.Calico, s.backend, s.poolErr = calico(3), "bird", errors.New("the server is busy")
+	s.Calico.Value, s.backend.Value, s.pools.Err = calico(3), "bird", errors.New("the server is busy")
 	for _, check := range []string{facts.CheckTunnelSettings, facts.CheckBGPPeering, facts.CheckIPPools} {
 		wantFirst(t, ask(t, s, check), probe.Unknown, "busy")
 	}

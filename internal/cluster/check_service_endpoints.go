@@ -19,12 +19,6 @@ type strayEndpoints struct {
 	left           int      // addresses about which nobody asked
 }
 
-// strayAll are those of all Services.
-type strayAll struct {
-	all []strayEndpoints
-	err error
-}
-
 const (
 	strayMost  = 4 // EndpointSlices, and addresses of each
 	controller = "endpointslice-controller.k8s.io"
@@ -88,21 +82,21 @@ func (c *Client) podless(ctx context.Context, part *discoveryv1.EndpointSlice) (
 
 // serviceEndpoints lists endpoints of Services that no pod has and that Kubernetes does not keep.
 func serviceEndpoints(s *Snapshot, report func(probe.Result)) {
-	if s.stray.err != nil {
-		report(unread(s.stray.err))
+	if s.stray.Err != nil {
+		report(unread(s.stray.Err))
 		return
 	}
-	for _, e := range s.stray.all {
+	for _, e := range s.stray.Value {
 		more := ""
 		if e.left > 0 {
 			more = fmt.Sprintf(" and perhaps %d more", e.left)
 		}
-		dns := s.dnsService != nil && e.service == s.dnsService.Namespace+"/"+s.dnsService.Name
+		dns := s.dns.Value.service != nil && e.service == s.dns.Value.service.Namespace+"/"+s.dns.Value.service.Name
 		report(probe.Found(probe.Info, "EndpointSlice %s, which Kubernetes does not keep, leads it also to %s%s, which no pod has",
 			e.slice, few(e.addresses), more).On(e.service).With(facts.Slice, e.slice).
 			With(facts.Addresses, few(e.addresses)).With(facts.OfDNS, dns))
 	}
-	if len(s.stray.all) == 0 {
+	if len(s.stray.Value) == 0 {
 		report(probe.Found(probe.OK, "no Service with a selector has endpoints that are no pod's in an EndpointSlice of others"))
 	}
 }

@@ -20,12 +20,12 @@ func keepsLocal(svc *corev1.Service) bool {
 // bySource is the policy that lets pods with these labels be reached by some pods alone, and by nobody else, ""
 // where there is none, where some rule lets others in too, and where not all policies are worked out.
 func (p policies) bySource(namespace string, of map[string]string) string {
-	if p.err != nil || p.other != nil {
+	if p.all.Err != nil || p.other != nil {
 		return ""
 	}
 	with, name := withCalicos(namespace, of), ""
-	for i := range p.all {
-		one := &p.all[i]
+	for i := range p.all.Value {
+		one := &p.all.Value[i]
 		rules, about := one.rules[probe.DeniesIngress]
 		hold := p.holds(one, &end{namespace: namespace, labels: with})
 		if !about || hold == no {
@@ -61,14 +61,14 @@ func fromSelected(r map[string]any) bool {
 
 // servicePolicies lists the services for which it matters how kube-proxy knows the node and rewrites senders.
 func servicePolicies(s *Snapshot, report func(probe.Result)) {
-	if s.allServices == nil {
-		report(unread(s.serviceErr))
+	if s.allServices.Value == nil {
+		report(unread(s.allServices.Err))
 		return
 	}
 	var local, filtered []string
 	by := ""
-	for i := range s.allServices {
-		svc := &s.allServices[i]
+	for i := range s.allServices.Value {
+		svc := &s.allServices.Value[i]
 		if ignored(svc) || len(svc.Spec.Selector) == 0 {
 			continue
 		}
@@ -96,6 +96,6 @@ func servicePolicies(s *Snapshot, report func(probe.Result)) {
 	}
 	if len(local)+len(filtered) == 0 {
 		report(probe.Found(probe.OK, "none of %s has a traffic policy Local, or pods that are reached by certain pods alone",
-			plural(len(s.allServices), "service")))
+			plural(len(s.allServices.Value), "service")))
 	}
 }

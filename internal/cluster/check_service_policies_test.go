@@ -59,7 +59,7 @@ func TestServicePolicies(t *testing.T) {
 			probe.OK, ""},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.allServices, s.policies.all = []corev1.Service{c.service}, c.policies
+		s.allServices.Value, s.policies.all.Value = []corev1.Service{c.service}, c.policies
 		got := ask(t, s, facts.CheckServicePolicies)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, c.status, c.saw) })
 	}

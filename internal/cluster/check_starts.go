@@ -38,8 +38,8 @@ type group struct {
 }
 
 func podsStart(s *Snapshot, report func(probe.Result)) {
-	if s.placed.err != nil {
-		report(unread(s.placed.err))
+	if s.placed.pods.Err != nil {
+		report(unread(s.placed.pods.Err))
 		return
 	}
 	groups, held := grouped(s), refusals(s)
@@ -65,11 +65,11 @@ func podsStart(s *Snapshot, report func(probe.Result)) {
 
 // started is the answer where no pod waits for long.
 func (s *Snapshot) started() probe.Result {
-	all := plural(len(s.placed.pods), "pod")
+	all := plural(len(s.placed.pods.Value), "pod")
 	var waiting []string
 	var first time.Time
-	for _, w := range s.placed.waiting {
-		if s.Calico != nil && w.pod.UID == s.Calico.UID && w.pod.Name == s.Calico.Name { // see calico-pod
+	for _, w := range s.placed.waiting.Value {
+		if s.Calico.Value != nil && w.pod.UID == s.Calico.Value.UID && w.pod.Name == s.Calico.Value.Name { // see calico-pod
 			continue
 		}
 		if len(waiting) == 0 {
@@ -88,8 +88,8 @@ func (s *Snapshot) started() probe.Result {
 // pods' own, and then the largest first.
 func grouped(s *Snapshot) []group {
 	var out []group
-	for i, w := range s.placed.waiting {
-		if s.Calico != nil && w.pod.UID == s.Calico.UID && w.pod.Name == s.Calico.Name { // see calico-pod
+	for i, w := range s.placed.waiting.Value {
+		if s.Calico.Value != nil && w.pod.UID == s.Calico.Value.UID && w.pod.Name == s.Calico.Value.Name { // see calico-pod
 			continue
 		}
 		g := reasonOf(w)
@@ -187,11 +187,11 @@ func (g group) result(s *Snapshot) probe.Result {
 		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), imagesMost)]).
 			With(facts.Registries, registries[:min(len(registries), imagesMost)])
 	}
-	if s.placed.eventsErr != nil && g.starts == facts.StartsUnsaid {
-		if failed(s.placed.eventsErr) { // the reason may be the pods' own
+	if s.placed.waiting.Err != nil && g.starts == facts.StartsUnsaid {
+		if failed(s.placed.waiting.Err) { // the reason may be the pods' own
 			r.Status = probe.Unknown
 		}
-		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.eventsErr.Error())
+		r.Saw += "; their events could not be read: " + probe.OneLine(s.placed.waiting.Err.Error())
 	}
 	return g.addresses(s, g.sandbox.On(r))
 }
@@ -205,7 +205,7 @@ func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbo
 func (g group) refuted(s *Snapshot) bool {
 	since := g.pods[0].since.Add(-patience)
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
-	return !g.corroborated(s) && slices.ContainsFunc(s.placed.pods, func(p corev1.Pod) bool {
+	return !g.corroborated(s) && slices.ContainsFunc(s.placed.pods.Value, func(p corev1.Pod) bool {
 		return p.Namespace != g.pods[0].pod.Namespace && p.Status.StartTime != nil &&
 			p.Status.StartTime.After(since) && begun(&p) && !(network && p.Spec.HostNetwork)
 	})
@@ -239,14 +239,14 @@ func (g group) who() string {
 
 // waitsForCalico tells whether it is too early: calico-node is starting, or has just begun to serve.
 func (g group) waitsForCalico(s *Snapshot) bool {
-	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico == nil {
+	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico.Value == nil {
 		return false
 	}
 	limit := patience
-	if podReady(s.Calico) {
+	if podReady(s.Calico.Value) {
 		limit = calicoFresh
 	}
-	return s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time) < limit
+	return s.Now.Sub(conditionOfPod(s.Calico.Value, corev1.ContainersReady).Time) < limit
 }
 
 // addresses adds what IPAM has, where pods get no address, or nobody says why they do not start.

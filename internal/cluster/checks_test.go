@@ -120,16 +120,16 @@ func TestNodeLease(t *testing.T) {
 		"empty":  {&coordinationv1.Lease{}, nil, probe.Unknown, "no renew time"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Lease, s.LeaseErr = c.lease, c.err
+		s.lease.Value, s.lease.Err = c.lease, c.err
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "node-lease"), c.status, c.saw) })
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.LeaseErr, s.Node.CreationTimestamp = gone, ago(5*time.Second)
+	s.lease.Err, s.Node.CreationTimestamp = gone, ago(5*time.Second)
 	wantFirst(t, ask(t, s, "node-lease"), probe.Info, "registered 5s ago")
 	if KubeletSilent(s) {
 		t.Error("a kubelet that has just registered is called silent")
 	}
-	s.Calico, s.Node.CreationTimestamp = calico(3), ago(time.Hour)
+	s.Calico.Value, s.Node.CreationTimestamp = calico(3), ago(time.Hour)
 	if !KubeletSilent(s) {
 		t.Error("a kubelet without a lease is not called silent")
 	}
@@ -209,15 +209,15 @@ func TestCalicoPod(t *testing.T) {
 		"old restarts": {3, func(_, m *corev1.ContainerStatus) { m.RestartCount = 7 }, probe.OK, "7 restarts"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Calico = calico(c.done)
+		s.Calico.Value = calico(c.done)
 		if c.change != nil {
-			c.change(&s.Calico.Status.InitContainerStatuses[0], &s.Calico.Status.ContainerStatuses[0])
+			c.change(&s.Calico.Value.Status.InitContainerStatuses[0], &s.Calico.Value.Status.ContainerStatuses[0])
 		}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "calico-pod"), c.status, c.saw) })
 	}
 	wantFirst(t, ask(t, snapshot(node("a", "10.0.0.1", "")), "calico-pod"), probe.Fail, "no calico-node pod")
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.CalicoErr = errors.New("broken")
+	s.Calico.Err = errors.New("broken")
 	wantFirst(t, ask(t, s, "calico-pod"), probe.Unknown, "broken")
 }
 
@@ -243,8 +243,8 @@ func TestCalicoBudget(t *testing.T) {
 		"ready once more": {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Calico = calico(3)
-		running := &s.Calico.Status.ContainerStatuses[0]
+		s.Calico.Value = calico(3)
+		running := &s.Calico.Value.Status.ContainerStatuses[0]
 		running.State.Running.StartedAt = ago(30 * time.Second)
 		ended := 31 * time.Second
 		if name == "killed, and ready" { // that was forty days ago
@@ -252,7 +252,7 @@ func TestCalicoBudget(t *testing.T) {
 			ended = 40*24*time.Hour + time.Second
 		}
 		if name == "ready once more" { // it is asked whether it is
-			s.Calico.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
+			s.Calico.Value.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
 		}
 		if strings.Contains(name, "past") {
 			running.State.Running.StartedAt, running.Ready = ago(3*time.Minute), name == "killed, and past"
@@ -374,7 +374,7 @@ func TestRenamedNode(t *testing.T) {
 		s.Nodes[0].Status.NodeInfo = corev1.NodeSystemInfo{MachineID: "m", SystemUUID: "u", BootID: "boot"}
 		s.Nodes[1].Status.NodeInfo = corev1.NodeSystemInfo{MachineID: "m", SystemUUID: "u", BootID: "boot"}
 		c.change(&s.Nodes[1])
-		s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		s.lease.Value = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			RenewTime: new(metav1.NewMicroTime(now.Add(-5 * time.Minute)))}}
 		got := ask(t, s, facts.CheckNodeLease)
 		if saw := got[0].Facts.Str(facts.RenamedTo); saw != c.want || got[0].Status != probe.Fail {
@@ -388,9 +388,9 @@ func TestBirdProbe(t *testing.T) {
 	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe,
 		"bird": "", "": ""} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Calico, s.backend = calico(3), backend
-		s.Calico.Status.ContainerStatuses[0].Ready = false
-		s.Calico.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+		s.Calico.Value, s.backend.Value = calico(3), backend
+		s.Calico.Value.Status.ContainerStatuses[0].Ready = false
+		s.Calico.Value.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/bin/calico-node", "-felix-ready", "-bird-ready"}},
 		}}
 		got := ask(t, s, "calico-pod")
@@ -424,18 +424,18 @@ func TestPeersAreReadyFirstAndSpread(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "172.18.0.1/16"))
-	s.Calico = calico(3)
-	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_HEALTHPORT", Value: "9199"}}
-	s.felix = map[string]any{"healthHost": "127.0.0.1", "healthPort": int64(1)}
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_HEALTHPORT", Value: "9199"}}
+	s.felix.Value = map[string]any{"healthHost": "127.0.0.1", "healthPort": int64(1)}
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
-	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
-	s.peering.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)},
+	s.pods.Value, s.backend.Value = []corev1.Pod{pod}, "vxlan"
+	s.peering.Value.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)},
 		"node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
-	s.Calico.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
+	s.Calico.Value.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
-	s.PodsErr = errors.New("the server was too slow")
+	s.pods.Err = errors.New("the server was too slow")
 	targets, gaps := Targets(s)
 	if len(gaps) != 1 || gaps[probe.KindPod] != "the server was too slow" {
 		t.Errorf("gaps %v", gaps)
@@ -472,7 +472,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.blocks = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"},
+	s.blocks.Value.owned = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"},
 		{netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
 	got := blockTargets(s)
 	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[0].Attrs != nil ||
@@ -489,18 +489,18 @@ func TestBlocks(t *testing.T) {
 // default only where nothing is set.
 func TestBackend(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", ""))
-	s.Calico = calico(3)
-	if got, err := readBackend(s.Calico, s.environment()); got != "bird" || err != nil {
+	s.Calico.Value = calico(3)
+	if got, err := readBackend(s.Calico.Value, s.environment()); got != "bird" || err != nil {
 		t.Errorf("nothing set: %q, %v", got, err)
 	}
-	env := &s.Calico.Spec.Containers[0].Env
+	env := &s.Calico.Value.Spec.Containers[0].Env
 	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}}
-	if got, err := readBackend(s.Calico, s.environment()); got != "vxlan" || err != nil {
+	if got, err := readBackend(s.Calico.Value, s.environment()); got != "vxlan" || err != nil {
 		t.Errorf("a literal: %q, %v", got, err)
 	}
 	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND",
 		ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
-	if s.backend, s.backendErr = readBackend(s.Calico, s.environment()); s.backendErr == nil {
+	if s.backend.Value, s.backend.Err = readBackend(s.Calico.Value, s.environment()); s.backend.Err == nil {
 		t.Error("from a secret: no error")
 	}
 	if _, gaps := Targets(s); gaps[probe.KindBackend] == "" {
@@ -522,8 +522,8 @@ func TestFelixEnabled(t *testing.T) {
 		"off by default": {nil, nil, "false"},
 	} {
 		s := snapshot(node("a", "10.1.0.1", ""))
-		s.Calico, s.felix = calico(3), c.felix
-		s.Calico.Spec.Containers[0].Env = c.env
+		s.Calico.Value, s.felix.Value = calico(3), c.felix
+		s.Calico.Value.Spec.Containers[0].Env = c.env
 		if got := felixTarget(s).Attrs[probe.AttrEnabled]; got != c.want {
 			t.Errorf("%s: enabled %q, want %q", name, got, c.want)
 		}
@@ -564,8 +564,8 @@ func TestUnready(t *testing.T) {
 // there told from one that is ill.
 func TestCalicoImage(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.Calico = calico(3)
-	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
 		Image: "docker.io/calico/cni:v3.30.0", State: corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
 				Message: "Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout"},
@@ -576,7 +576,7 @@ func TestCalicoImage(t *testing.T) {
 		got[0].Facts.Str(facts.APIReason) != "ImagePullBackOff" {
 		t.Errorf("%v", got[0].Facts)
 	}
-	s.Calico = nil
+	s.Calico.Value = nil
 	got = ask(t, s, "calico-pod")
 	wantFirst(t, got, probe.Fail, `the node's label kubernetes.io/os is ""`)
 	if got[0].Facts.Str(probe.FactReason) != facts.ReasonNoPod {
@@ -586,8 +586,8 @@ func TestCalicoImage(t *testing.T) {
 	if got = ask(t, s, "calico-pod"); strings.Contains(got[0].Saw, "label kubernetes.io/os") {
 		t.Errorf("%v", got)
 	}
-	s.Calico = calico(3)
-	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2,
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled",
 			ExitCode: 137}}}}
@@ -595,7 +595,7 @@ func TestCalicoImage(t *testing.T) {
 		got[0].Facts[facts.Memory] != int64(0) {
 		t.Errorf("%v", got)
 	}
-	s.Calico.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+	s.Calico.Value.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
 	if got = ask(t, s, "calico-pod"); got[0].Facts[facts.Memory] != int64(256<<20) {
 		t.Errorf("%v", got)
 	}
@@ -604,18 +604,18 @@ func TestCalicoImage(t *testing.T) {
 // TestFixFacts holds what fixes are put together from.
 func TestFixFacts(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.Calico = calico(3)
+	s.Calico.Value = calico(3)
 	daemonset := true
-	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal",
+	s.Calico.Value.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal",
 		Controller: &daemonset}}
 	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(facts.Owner) != "canal" || got[0].Facts[facts.Operator] != false {
 		t.Errorf("%v", got)
 	}
-	s.Calico.Annotations = map[string]string{"hash.operator.tigera.io/typha-ca": "1"}
+	s.Calico.Value.Annotations = map[string]string{"hash.operator.tigera.io/typha-ca": "1"}
 	if got := ask(t, s, "calico-pod"); got[0].Facts[facts.Operator] != true {
 		t.Errorf("%v", got)
 	}
-	spec := &s.Calico.Spec.Containers[0]
+	spec := &s.Calico.Value.Spec.Containers[0]
 	spec.StartupProbe = &corev1.Probe{PeriodSeconds: 5, FailureThreshold: 12}
 	if got := ask(t, s, "calico-budget"); got[0].Facts[facts.Period] != 5 ||
 		got[0].Facts.Str(facts.BudgetProbe) != "startup" {
@@ -634,11 +634,11 @@ func TestFixFacts(t *testing.T) {
 func TestDatastoreReady(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.Skip, "no ClusterInformation")
-	s.info = map[string]any{"datastoreReady": true}
+	s.info.Value.spec = map[string]any{"datastoreReady": true}
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.OK, "true")
-	s.info = map[string]any{"datastoreReady": false}
+	s.info.Value.spec = map[string]any{"datastoreReady": false}
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "no new pod gets a network")
-	s.infoErr = errors.New("no route to host")
+	s.info.Err = errors.New("no route to host")
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.Unknown, "no route to host")
 }
 

@@ -39,7 +39,7 @@ func TestCordon(t *testing.T) {
 		"none waits":             {nil, probe.Info, "the node is cordoned"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Node.Spec.Unschedulable, s.kept = true, c.pods
+		s.Node.Spec.Unschedulable, s.startup.Value.kept = true, c.pods
 		s.Node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		got := ask(t, s, facts.CheckNodeTaints)
@@ -59,12 +59,12 @@ func TestPodsAreStarting(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	p := &corev1.Pod{}
 	p.Namespace, p.Name = "default", "young"
-	s.placed.pods = make([]corev1.Pod, 3)
-	s.placed.waiting = []waiter{{pod: p, since: s.Now.Add(-5 * time.Second)}}
+	s.placed.pods.Value = make([]corev1.Pod, 3)
+	s.placed.waiting.Value = []waiter{{pod: p, since: s.Now.Add(-5 * time.Second)}}
 	if r := s.started(); r.Saw != "of 3 pods bound to the node 1 are starting, the first for 5s: default/young" {
 		t.Errorf("%q", r.Saw)
 	}
-	s.placed.waiting = nil
+	s.placed.waiting.Value = nil
 	if r := s.started(); !strings.HasPrefix(r.Saw, "all pods that are bound") {
 		t.Errorf("%q", r.Saw)
 	}

@@ -20,11 +20,10 @@ const corefileKey = "Corefile"
 type corefile struct {
 	name  string   // of the ConfigMap
 	zones []string // without those of addresses; nil = not known
-	err   error
 }
 
 // readCorefile reads the configuration that the pods of CoreDNS mount, where all mount one.
-func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out corefile) {
+func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out corefile, err error) {
 	namespace := ""
 	for _, p := range pods {
 		for _, v := range p.Spec.Volumes {
@@ -34,23 +33,22 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out coref
 				continue
 			}
 			if out.name != "" && out.name != m.Name {
-				return corefile{}
+				return corefile{}, nil
 			}
 			out.name, namespace = m.Name, p.Namespace
 		}
 	}
 	if out.name == "" {
-		return out
+		return out, nil
 	}
 	config, err := c.kube.CoreV1().ConfigMaps(namespace).Get(ctx, out.name, metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
-		out.err = fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.name, err)
-		return out
+		return out, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.name, err)
 	}
 	if text := config.Data[corefileKey]; len(text) <= corefileMost {
 		out.zones = zonesOf(text)
 	}
-	return out
+	return out, nil
 }
 
 // So many bytes of a Corefile, and so many zones in it, are read.
@@ -93,15 +91,16 @@ func zonesOf(text string) []string {
 	return out
 }
 
-// result is the answer about the zones, false where they are not known.
-func (f corefile) result() (probe.Result, bool) {
+// zonesResult is the answer about the zones, false where they are not known.
+func zonesResult(of Read[corefile]) (probe.Result, bool) {
+	f := of.Value
 	switch {
-	case denied(f.err):
-		r := unread(f.err)
+	case denied(of.Err):
+		r := unread(of.Err)
 		r.Status = probe.Skip
 		return r, true
-	case f.err != nil:
-		return unread(f.err), true
+	case of.Err != nil:
+		return unread(of.Err), true
 	case len(f.zones) == 0:
 		return probe.Result{}, false
 	}

@@ -19,22 +19,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
+// calicoSet is a DaemonSet that makes calico-node.
+type calicoSet struct {
+	appsv1.DaemonSet
+	refused probe.Statement // what the API server answered it when it last wanted to make a pod
+}
+
 // readSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
 // read only where a node has no pod of it.
-func (c *Client) readSets(ctx context.Context) (out []appsv1.DaemonSet, refused []probe.Statement, err error) {
+func (c *Client) readSets(ctx context.Context) ([]calicoSet, error) {
+	out := []calicoSet{}
 	for _, namespace := range c.calicoIn {
 		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			return nil, nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
+			return nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
 		}
 		for _, set := range list.Items {
 			if slices.Contains([]string{"calico-node", "canal"}, set.Spec.Template.Labels["k8s-app"]) {
-				out = append(out, set)
-				refused = append(refused, c.refusal(ctx, &set))
+				out = append(out, calicoSet{set, c.refusal(ctx, &set)})
 			}
 		}
 	}
-	return out, refused, nil
+	return out, nil
 }
 
 // setController is who writes the events of a DaemonSet.
@@ -48,17 +54,15 @@ const refusedFor = 1000*time.Second + 5*time.Minute
 // refusal is what the API server answered a DaemonSet that wanted to make a pod, without a text where it has made one
 // since, or nothing is known of that.
 func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
-	list, err := c.kube.CoreV1().Events(set.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.uid=" + string(set.UID), Limit: eventsMost,
-	})
+	events, err := c.eventsOf(ctx, set)
 	if err != nil {
 		return probe.Statement{} // that there is no pod is said all the same
 	}
 	var last *corev1.Event
-	for i, e := range list.Items {
+	for i, e := range events {
 		wanted := (e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate") && e.Source.Component == setController
-		if wanted && (last == nil || eventTime(&list.Items[i]).After(eventTime(last))) {
-			last = &list.Items[i]
+		if wanted && (last == nil || eventTime(&events[i]).After(eventTime(last))) {
+			last = &events[i]
 		}
 	}
 	if last == nil || last.Reason != "FailedCreate" {
@@ -74,18 +78,18 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 // the result that says so.
 func (s *Snapshot) skipped(r probe.Result) probe.Result {
 	switch {
-	case s.setsErr != nil:
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.setsErr.Error()))
+	case s.sets.Err != nil:
+		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.sets.Err.Error()))
 		return r
-	case !s.setsRead:
+	case s.sets.Value == nil: // not read
 		return r
-	case len(s.sets) == 0:
+	case len(s.sets.Value) == 0:
 		r.Saw += "; there is no DaemonSet of calico-node either"
 		return r.With(facts.Skips, facts.SkipsNoSet)
 	}
-	for i := range s.sets {
-		set := &s.sets[i]
-		why, what, by := skips(set, s.Node)
+	for i := range s.sets.Value {
+		set := &s.sets.Value[i]
+		why, what, by := skips(&set.DaemonSet, s.Node)
 		if why == "" {
 			continue
 		}
@@ -96,17 +100,17 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 		}
 		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
 	}
-	if s.unplaced != nil {
+	if s.startup.Value.unplaced != nil {
 		return s.unscheduled(r)
 	}
-	for i := range s.sets {
-		if why := s.refused[i]; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
-			set := &s.sets[i]
+	for i := range s.sets.Value {
+		if why := s.sets.Value[i].refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
+			set := &s.sets.Value[i]
 			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why.Aged(s.Now))
 			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
 	}
-	set := s.sets[0]
+	set := s.sets.Value[0]
 	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
 	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
 }

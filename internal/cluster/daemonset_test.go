@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -50,10 +49,9 @@ func TestSkipped(t *testing.T) {
 		n.Labels = map[string]string{"zone": "west", "cores": "4"}
 		n.Spec.Taints = c.taints
 		s := snapshot(n)
-		s.setsRead = true
-		set := appsv1.DaemonSet{}
+		set := calicoSet{}
 		set.Namespace, set.Name, set.Spec.Template.Spec = "kube-system", "calico-node", c.spec
-		s.sets, s.refused = []appsv1.DaemonSet{set}, []probe.Statement{{}}
+		s.sets.Value = []calicoSet{set}
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.saw) })
 		if why := got[0].Facts.Str(facts.Skips); why != c.why {
@@ -66,9 +64,9 @@ func TestSkipped(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.setsRead = true
+	s.sets.Value = []calicoSet{}
 	wantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no DaemonSet of calico-node either")
-	s.setsErr = errors.New("forbidden")
+	s.sets = Read[[]calicoSet]{Err: errors.New("forbidden")}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Skips) != facts.SkipsSelector { // the label is gone
 		t.Errorf("%v", got)
 	}
@@ -98,8 +96,7 @@ func TestRefusedPods(t *testing.T) {
 			"/api/v1/namespaces/kube-system/events":             `{"kind":"EventList","apiVersion":"v1","items":[` + c.events + `]}`,
 		}, nil)
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.setsRead = true
-		s.sets, s.refused, s.setsErr = client.readSets(t.Context())
+		s.sets.read(t.Context(), client.readSets)
 		got := ask(t, s, facts.CheckCalicoPod)
 		wantFirst(t, got, probe.Fail, c.saw)
 		if why := got[0].Facts.Str(facts.Skips); why != c.why {

@@ -218,17 +218,17 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 type dnsServers struct {
 	rights rights
 	ready  int // how many of its pods are
-	config corefile
+	config Read[corefile]
 	pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
 // readDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
 // with the label needs other things and is not asked about.
-func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
+func (c *Client) readDNSServers(ctx context.Context) (out dnsServers, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})
 	if err != nil {
-		return dnsServers{rights: rights{err: fmt.Errorf("listing CoreDNS' pods: %w", err)}}
+		return out, fmt.Errorf("listing CoreDNS' pods: %w", err)
 	}
 	var who account
 	out.pods = list.Items
@@ -242,22 +242,23 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers) {
 			out.ready++
 		}
 		if name := p.Spec.ServiceAccountName; who.name == "" && name != "" {
-			who, out.config = account{namespace: p.Namespace, name: name}, c.readCorefile(ctx, list.Items)
+			who = account{namespace: p.Namespace, name: name}
+			out.config.read(ctx, func(ctx context.Context) (corefile, error) { return c.readCorefile(ctx, list.Items) })
 		}
 	}
 	if who.name == "" {
-		return out
+		return out, nil
 	}
-	out.rights = c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"", "namespaces"},
+	out.rights, err = c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"", "namespaces"},
 		[2]string{"discovery.k8s.io", "endpointslices"}))
-	return out
+	return out, err
 }
 
 // dnsElsewhere tells whether the DNS Service keeps to the endpoints of each node, and this one has none.
 func (s *Snapshot) dnsElsewhere() bool {
-	policy := s.dnsService.Spec.InternalTrafficPolicy
+	policy := s.dns.Value.service.Spec.InternalTrafficPolicy
 	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
-		!slices.ContainsFunc(s.dns, func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name })
+		!slices.ContainsFunc(s.dns.Value.targets, func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name })
 }
 
 // proxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).
@@ -286,22 +287,22 @@ func misserved(svc *corev1.Service) (word, what string) {
 
 // dnsService judges the Service of the cluster's DNS and the rights of its servers.
 func dnsService(s *Snapshot, report func(probe.Result)) {
-	if s.dnsErr != nil {
-		report(unread(s.dnsErr).On("endpoints"))
+	if s.dns.Err != nil {
+		report(unread(s.dns.Err).On("endpoints"))
 		return
 	}
-	if s.dnsService == nil || len(s.dns) == 0 {
+	if s.dns.Value.service == nil || len(s.dns.Value.targets) == 0 {
 		report(probe.Found(probe.Skip, "no Service of kube-system has the label k8s-app=kube-dns"))
 		return
 	}
-	name := s.dnsService.Namespace + "/" + s.dnsService.Name
-	if wrong, what := misserved(s.dnsService); wrong != "" {
+	name := s.dns.Value.service.Namespace + "/" + s.dns.Value.service.Name
+	if wrong, what := misserved(s.dns.Value.service); wrong != "" {
 		// That program may run, and the DNS may be another one's: only names that are not resolved make it a fault.
 		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
-	} else if why := s.dns[0].Attrs[probe.AttrEmpty]; why != "" {
+	} else if why := s.dns.Value.targets[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
-			With(facts.Empty, s.dns[0].Attrs[probe.AttrEmptyFor]))
+			With(facts.Empty, s.dns.Value.targets[0].Attrs[probe.AttrEmptyFor]))
 	} else if s.dnsElsewhere() {
 		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so a node uses only endpoints of its own, "+
 			"and none is on this node", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
@@ -309,7 +310,7 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
 	}
 	report(s.dnsRights().On("account"))
-	if r, known := s.dnsServers.config.result(); known {
+	if r, known := zonesResult(s.dnsServers.Value.config); known {
 		report(r.On("zones"))
 	}
 }
@@ -317,29 +318,29 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 // dnsRights is the result about the account of CoreDNS.
 func (s *Snapshot) dnsRights() probe.Result {
 	said := ""
-	if s.dnsServers.rights.byRoles {
+	if s.dnsServers.Value.rights.byRoles {
 		said = ", by the roles and bindings of the cluster"
 	}
-	switch r := s.dnsServers.rights; {
+	switch r, err := s.dnsServers.Value.rights, s.dnsServers.Err; {
 	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
 		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints in place of endpointslices")
-	case apierrors.IsForbidden(r.err):
+	case apierrors.IsForbidden(err):
 		return probe.Found(probe.Skip, "what CoreDNS may do is not known: you may not ask, nor read the roles and bindings")
-	case r.err != nil:
-		return probe.Failed(r.err)
+	case err != nil:
+		return probe.Failed(err)
 	case r.account == "":
 		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
 	case len(r.lacks) == 0:
 		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.account, r.asked, said)
 	default:
 		status, more := probe.Fail, ""
-		if s.dnsServers.ready > 0 { // it knows what it has read, or its Corefile does without
+		if s.dnsServers.Value.ready > 0 { // it knows what it has read, or its Corefile does without
 			status, more = probe.Warn, "; a CoreDNS that is ready goes on with what it knows"
 		} else if r.byRoles {
 			status = probe.Warn // another authorizer may grant it
 		}
 		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.account, strings.Join(r.lacks, ", "), said, more).
 			With(facts.Account, strings.TrimPrefix(r.account, "system:serviceaccount:")).With(facts.Lacks, r.lacks).
-			With(facts.Later, s.dnsServers.ready > 0)
+			With(facts.Later, s.dnsServers.Value.ready > 0)
 	}
 }

@@ -65,17 +65,17 @@ func TestDNSService(t *testing.T) {
 			_, _ = w.Write([]byte(`{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`))
 		}})
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.dns, s.dnsService, s.dnsErr = client.readDNS(t.Context())
+		s.dns.read(t.Context(), client.readDNS)
 		got := ask(t, s, facts.CheckDNSService)
 		at := slices.IndexFunc(got, func(r probe.Result) bool { return r.Target == "endpoints" })
 		if at < 0 || got[at].Status != c.status || !strings.Contains(got[at].Saw, c.saw) ||
 			got[at].Facts.Str(facts.Empty) != c.empty {
 			t.Errorf("%s: %+v", name, got)
 		}
-		servers := client.readDNSServers(t.Context())
-		if strings.Contains(c.pods, "coredns-1") && strings.Join(servers.rights.lacks, ",") !=
+		s.dnsServers.read(t.Context(), client.readDNSServers)
+		if strings.Contains(c.pods, "coredns-1") && strings.Join(s.dnsServers.Value.rights.lacks, ",") !=
 			"list endpointslices,watch endpointslices" {
-			t.Errorf("%s: %+v", name, servers)
+			t.Errorf("%s: %+v", name, s.dnsServers)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestDNSRights(t *testing.T) {
 		"near: it has all":     {dnsServers{rights: rights{account: "a", asked: 6}}, probe.OK, "may do all 6 things"},
 		"near: another server": {dnsServers{}, probe.Skip, "no pod of CoreDNS"},
 	} {
-		s.dnsServers = c.of
+		s.dnsServers.Value = c.of
 		if r := s.dnsRights(); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %+v", name, r)
 		}

@@ -79,9 +79,9 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
 		}
 		if role == probe.RoleSend {
-			port, used := cmp.Or(s.peering.port(to), defaultBGPPort), false
+			port, used := cmp.Or(s.peering.Value.port(to), defaultBGPPort), false
 			if i := slices.IndexFunc(sessions, func(t probe.Target) bool { return t.Addr == theirs.Addr() }); i >= 0 {
-				port, used = sessions[i].Port, s.backend == "bird"
+				port, used = sessions[i].Port, s.backend.Value == "bird"
 			}
 			add("BGP", port, used)
 		}
@@ -92,7 +92,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 // encapsulates tells whether some pool of the family puts packets between these two
 // nodes into a tunnel: always, or where they are in different subnets.
 func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
-	for _, spec := range s.pools {
+	for _, spec := range s.pools.Value {
 		cidr, _ := spec["cidr"].(string)
 		p, err := netip.ParsePrefix(cidr)
 		if err != nil || abandoned(s, spec, p) || p.Addr().Is6() != mine.Addr().Is6() {

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // environment is what the calico-node container gets as variables, as the kubelet works it out.
@@ -21,15 +19,12 @@ type environment struct {
 	part   error            // why more may be set than is known; nil = no more is
 }
 
-// configMaps are those that the environment is from: their data, or why there is none.
-type configMaps struct {
-	data map[string]map[string]string
-	errs map[string]error
-}
+// configMaps are the data of those that the environment is from, by name.
+type configMaps map[string]Read[map[string]string]
 
 // readConfigMaps reads the ConfigMaps that calico-node's environment names.
 func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configMaps {
-	out := configMaps{map[string]map[string]string{}, map[string]error{}}
+	out := configMaps{}
 	spec, _ := calicoContainerOf(calico)
 	if spec == nil {
 		return out
@@ -47,16 +42,15 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 	}
 	const most = 5 // Calico's manifests have two
 	for _, name := range distinct(names)[:min(len(distinct(names)), most)] {
-		var m *corev1.ConfigMap
-		err := probe.Recovered(func() (err error) {
-			m, err = c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
-			return err
+		var config Read[map[string]string]
+		config.read(ctx, func(ctx context.Context) (map[string]string, error) {
+			m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("reading ConfigMap %s: %w", name, err)
+			}
+			return m.Data, nil
 		})
-		if err != nil {
-			out.errs[name] = fmt.Errorf("reading ConfigMap %s: %w", name, err)
-			continue
-		}
-		out.data[name] = m.Data
+		out[name] = config
 	}
 	return out
 }
@@ -76,15 +70,15 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	for _, source := range spec.EnvFrom {
 		switch ref := source.ConfigMapRef; {
 		case ref != nil && ref.Name == endpointMap:
-			maps.Copy(env.values, from.data[ref.Name])
+			maps.Copy(env.values, from[ref.Name].Value)
 		case ref == nil:
 			env.part = fmt.Errorf("more is set by a Secret")
-		case from.data[ref.Name] != nil:
-			for name, value := range from.data[ref.Name] {
+		case from[ref.Name].Value != nil:
+			for name, value := range from[ref.Name].Value {
 				env.values[source.Prefix+name] = value
 			}
-		case !apierrors.IsNotFound(from.errs[ref.Name]): // one that is not there gives nothing, or the pod would not run
-			env.part = from.errs[ref.Name]
+		case !apierrors.IsNotFound(from[ref.Name].Err): // one that is not there gives nothing, or the pod would not run
+			env.part = from[ref.Name].Err
 		}
 	}
 	for _, e := range spec.Env {
@@ -128,10 +122,10 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 	case src.ConfigMapKeyRef != nil:
 		ref := src.ConfigMapKeyRef
 		optional := ref.Optional != nil && *ref.Optional
-		if err := from.errs[ref.Name]; err != nil && (!optional || !apierrors.IsNotFound(err)) {
+		if err := from[ref.Name].Err; err != nil && (!optional || !apierrors.IsNotFound(err)) {
 			return "", fmt.Errorf("%s: %w", e.Name, err)
 		}
-		return from.data[ref.Name][ref.Key], nil
+		return from[ref.Name].Value[ref.Key], nil
 	case src.FieldRef != nil:
 		if value, ok := fieldOf(calico, src.FieldRef.FieldPath); ok {
 			return value, nil
@@ -178,7 +172,7 @@ func (env environment) get(name string) (string, error) {
 }
 
 // environment is that of this node's calico-node.
-func (s *Snapshot) environment() environment { return environmentOf(s.Calico, s.configMaps) }
+func (s *Snapshot) environment() environment { return environmentOf(s.Calico.Value, s.configMaps) }
 
 // calicoEnv is the value of a variable of the calico-node container, "" where it is not known.
 func (s *Snapshot) calicoEnv(name string) string { return s.environment().values[name] }

@@ -32,10 +32,10 @@ func TestEnvironment(t *testing.T) {
 			LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 	}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
-	s.Calico = calico(3)
-	s.Calico.Namespace, s.Calico.Status.HostIP = "kube-system", "10.0.0.1"
-	s.Calico.Labels = map[string]string{"controller-revision-hash": "5f"}
-	spec := &s.Calico.Spec.Containers[0]
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Namespace, s.Calico.Value.Status.HostIP = "kube-system", "10.0.0.1"
+	s.Calico.Value.Labels = map[string]string{"controller-revision-hash": "5f"}
+	spec := &s.Calico.Value.Spec.Containers[0]
 	spec.EnvFrom = []corev1.EnvFromSource{from("", endpointMap), from("FELIX_", "extra")}
 	spec.Env = []corev1.EnvVar{
 		{Name: "NODEIP", ValueFrom: field("status.hostIP")},
@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 		{Name: "HIDDEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}},
 		{Name: "ON_HIDDEN", Value: "x-$(HIDDEN)"},
 	}
-	s.configMaps = c.readConfigMaps(t.Context(), s.Calico)
+	s.configMaps = c.readConfigMaps(t.Context(), s.Calico.Value)
 	env := s.environment()
 	for name, want := range map[string]string{"IP_AUTODETECTION_METHOD": "can-reach=10.0.0.1",
 		"LATER": "$(UNKNOWN) $(NODEIP)", "FELIX_HEALTHENABLED": "yes", "FELIX_VXLANMTU": "1430", "HASH": "5f", "NONE": ""} {
@@ -75,7 +75,7 @@ func TestEnvironment(t *testing.T) {
 		source := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
 		return corev1.Volume{Name: name, VolumeSource: source}
 	}
-	s.Calico.Spec.Volumes = []corev1.Volume{host("run", "/var/run/calico/"), host("lib", "/opt/calico/lib"),
+	s.Calico.Value.Spec.Volumes = []corev1.Volume{host("run", "/var/run/calico/"), host("lib", "/opt/calico/lib"),
 		host("rel", "x")}
 	spec.VolumeMounts = []corev1.VolumeMount{{Name: "run", MountPath: "/var/run/calico"},
 		{Name: "lib", MountPath: "/var/lib/calico/"}}
@@ -87,7 +87,7 @@ func TestEnvironment(t *testing.T) {
 	if target, _ := calicoTarget(s); target.Attrs[probe.AttrLibFolder] != "" {
 		t.Errorf("no absolute path: %+v", target.Attrs)
 	}
-	if backend, err := readBackend(s.Calico, env); backend != "vxlan" || err != nil {
+	if backend, err := readBackend(s.Calico.Value, env); backend != "vxlan" || err != nil {
 		t.Errorf("%q, %v", backend, err)
 	}
 	spec.EnvFrom = append(spec.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{}})
@@ -148,8 +148,8 @@ func TestGroups(t *testing.T) {
 	}
 	delete(objects, "/apis/migration.projectcalico.org/v1beta1/datastoremigrations")
 	s, err := serverOf(t, objects, map[string]http.HandlerFunc{}).Read(t.Context(), "a")
-	if err != nil || s.migration != "" {
-		t.Errorf("%q, %v", s.migration, err)
+	if err != nil || s.info.Value.migration != "" {
+		t.Errorf("%q, %v", s.info.Value.migration, err)
 	}
 }
 
@@ -157,8 +157,8 @@ func TestGroups(t *testing.T) {
 func TestUnregistered(t *testing.T) {
 	stale := func(image, backend string) *Snapshot {
 		s := snapshot(node("a", "10.0.0.1", "172.18.0.1/16"), node("b", "10.0.0.2", "10.0.0.2/24"))
-		s.Calico, s.backend = calico(3), backend
-		s.Calico.Spec.Containers[0].Image = image
+		s.Calico.Value, s.backend.Value = calico(3), backend
+		s.Calico.Value.Spec.Containers[0].Image = image
 		return s
 	}
 	s := stale("calico/node:v3.32.1", "none")
@@ -175,7 +175,7 @@ func TestUnregistered(t *testing.T) {
 	s.forgetRegistered()
 	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Fail, "172.18.0.1")
 	s = stale("calico/node:v3.32.1", "vxlan")
-	s.etcd = []probe.Target{{Kind: probe.KindDatastore}}
+	s.etcd.Value = []probe.Target{{Kind: probe.KindDatastore}}
 	s.hideEtcd()
 	s.forgetRegistered()
 	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "etcd")

@@ -81,7 +81,10 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 // HasNode wants the cluster to have a node of that name (*UnknownNodeError).
 func (c *Client) HasNode(ctx context.Context, name string) error {
 	nodes, err := c.nodesPatiently(ctx)
-	return (&Snapshot{}).around(name, &Survey{Nodes: nodes, nodesErr: err})
+	if err != nil {
+		return err
+	}
+	return (&Snapshot{}).around(name, &Survey{Nodes: nodes})
 }
 
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.

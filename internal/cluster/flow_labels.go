@@ -104,10 +104,10 @@ func (p policies) selected(x *entity, e *end) answer {
 	default: // a HostEndpoint may have that address
 		out = min(maybe, p.within(x, ""))
 	}
-	if p.setsErr != nil && out != yes {
+	if p.sets.Err != nil && out != yes {
 		return max(out, maybe)
 	}
-	if len(p.sets) == 0 || out == yes {
+	if len(p.sets.Value) == 0 || out == yes {
 		return out
 	}
 	bySet := each(e.addrs, func(a netip.Addr) answer { return p.inSets(x, a) })
@@ -125,7 +125,7 @@ func (p policies) selected(x *entity, e *end) answer {
 // inSets reports whether a network set that a rule selects has an address.
 func (p policies) inSets(x *entity, a netip.Addr) answer {
 	out := no
-	for _, set := range p.sets {
+	for _, set := range p.sets.Value {
 		in := sure(slices.ContainsFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) }))
 		if set.bad {
 			in = max(in, maybe)
@@ -137,7 +137,7 @@ func (p policies) inSets(x *entity, a netip.Addr) answer {
 
 // setWith names the network set that a rule selects and the network of it that has an address, "" where there is none.
 func (p policies) setWith(x *entity, a netip.Addr) string {
-	for _, set := range p.sets {
+	for _, set := range p.sets.Value {
 		in := slices.IndexFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) })
 		if in >= 0 && p.labelled(x, set.namespace, set.labels) == yes {
 			return fmt.Sprintf("%s (%v)", set.name, set.nets[in])
@@ -148,7 +148,7 @@ func (p policies) setWith(x *entity, a netip.Addr) string {
 
 // anySet reports whether a rule may select a network set.
 func (p policies) anySet(x *entity) answer {
-	for _, set := range p.sets {
+	for _, set := range p.sets.Value {
 		if p.labelled(x, set.namespace, set.labels) != no {
 			return maybe
 		}

@@ -31,14 +31,14 @@ func TestExactPolicies(t *testing.T) {
 		saw      string
 	}{
 		"a threat feed has the pods' network": {[]policy{calicosPolicy(t, "p", threatFeed)},
-			func(s *Snapshot) { s.policies.sets = []networkSet{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")} }, probe.Fail,
+			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")} }, probe.Fail,
 			"a rule of it denies pods what GlobalNetworkSet bad (10.0.0.0/8) has, and with it the cluster's DNS"},
 		"near: a feed of others": {[]policy{calicosPolicy(t, "p", threatFeed)},
-			func(s *Snapshot) { s.policies.sets = []networkSet{set("192.0.2.0/24")} }, probe.OK, ""},
+			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("192.0.2.0/24")} }, probe.OK, ""},
 		"near: of the Service's network, before it is translated": {[]policy{calicosPolicy(t, "p", threatFeed)},
-			func(s *Snapshot) { s.policies.sets = []networkSet{set("10.96.0.0/12")} }, probe.OK, ""},
+			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("10.96.0.0/12")} }, probe.OK, ""},
 		"near: sets are not known": {[]policy{calicosPolicy(t, "p", threatFeed)},
-			func(s *Snapshot) { s.policies.setsErr = errors.New("gone") }, probe.OK, ""},
+			func(s *Snapshot) { s.policies.sets.Err = errors.New("gone") }, probe.OK, ""},
 		"near: none is let out": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: [0.0.0.0/0]}}]}")},
 			func(*Snapshot) {}, probe.OK, ""},
 		"networks, not the DNS's": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: "+
@@ -71,12 +71,12 @@ func TestExactPolicies(t *testing.T) {
 			func(s *Snapshot) {
 				cache := corev1.Pod{}
 				cache.Name, cache.Spec.HostNetwork = "node-local-dns-x", true
-				s.placed.pods = append(s.placed.pods, cache)
+				s.placed.pods.Value = append(s.placed.pods.Value, cache)
 			}, probe.Warn, "only TCP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
-			s.policies.all = one.policies
+			s.policies.all.Value = one.policies
 			s.policies.sort()
 			one.change(s)
 			wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw)
@@ -87,8 +87,8 @@ func TestExactPolicies(t *testing.T) {
 // TestAbout wants each condition of a rule of Calico's read.
 func TestAbout(t *testing.T) {
 	t.Parallel()
-	p := policies{sets: []networkSet{{labels: map[string]string{"set": "a"},
-		nets: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
+	p := policies{sets: Read[[]networkSet]{Value: []networkSet{{labels: map[string]string{"set": "a"},
+		nets: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}}},
 		names: map[string]map[string]string{"shop": {"team": "x"}}}
 	pod := end{namespace: "shop", labels: withCalicos("shop", map[string]string{"app": "web"}),
 		addrs: []netip.Addr{netip.MustParseAddr("10.244.1.7")}, ports: map[string]int{"TCP/http": 8080}}

@@ -12,7 +12,7 @@ import (
 )
 
 // specsOf reads specs by their names as the API gives them, numbers as int64; nil where the bytes are none.
-func specsOf(b []byte) map[string]map[string]any {
+func specsOf(b []byte) specs {
 	var out map[string]map[string]any
 	if utiljson.Unmarshal(b, &out) != nil {
 		return nil
@@ -38,9 +38,9 @@ func FuzzIPAM(f *testing.F) {
 		[]byte(`{"default":{"maxBlocksPerHost":1,"strictAffinity":true,"autoAllocateBlocks":false}}`))
 	f.Add([]byte(`{"p":{"cidr":"fd00::/48","blockSize":-9223372036854775808}}`), []byte(`{"b":{"cidr":"::/0"}}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, pools, blocks, config []byte) {
-		s := &Snapshot{Survey: Survey{Nodes: fuzzedNodes("10.0.0.2/24"), pools: specsOf(pools)}}
-		s.Node = &s.Nodes[0]
-		s.ipam.blocks, s.ipam.config = specsOf(blocks), specsOf(config)["default"]
+		s := snapshot(fuzzedNodes("10.0.0.2/24")...)
+		s.pools.Value = specsOf(pools)
+		s.blocks.Value.specs, s.ipam.Value.config = specsOf(blocks), specsOf(config)["default"]
 		for _, v6 := range []bool{false, true} {
 			r, _ := roomFor(s, v6)
 			for _, n := range []int{r.blocks, r.here, r.elsewhere, r.unclaimed, r.reserved, r.leaked, r.borrowed} {
@@ -50,7 +50,7 @@ func FuzzIPAM(f *testing.F) {
 			}
 			r.text("node-a")
 		}
-		for _, spec := range s.ipam.blocks {
+		for _, spec := range s.blocks.Value.specs {
 			for _, l := range loansIn(spec) {
 				if !l.addr.IsValid() {
 					t.Errorf("%+v", l)
@@ -68,9 +68,8 @@ func FuzzBGP(f *testing.F) {
 		"10.0.0.2/24")
 	f.Add([]byte(`{"x":{"node":"node-a","peerIP":"[::ffff:1.2.3.4]:0","reversePeering":"Manual"}}`), []byte(`{}`), "fd00::2")
 	f.Fuzz(func(t *testing.T, peers, configs []byte, annotation string) {
-		s := &Snapshot{Survey: Survey{Nodes: fuzzedNodes(annotation),
-			peering: peering{peers: specsOf(peers), configs: specsOf(configs)}}}
-		s.Node = &s.Nodes[0]
+		s := snapshot(fuzzedNodes(annotation)...)
+		s.peering.Value = peering{peers: specsOf(peers), configs: specsOf(configs)}
 		for i := range s.Nodes {
 			targets, _ := sessionTargets(s, &s.Nodes[i])
 			for _, target := range targets {

@@ -33,7 +33,7 @@ const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 // withoutToken tells whether no container of a calico-node that keeps its data in Kubernetes is given a token, nor a
 // kubeconfig: the API server mounts one into every container unless that was switched off.
 func (s *Snapshot) withoutToken(pod *corev1.Pod) bool {
-	if len(s.etcd) > 0 || s.calicoEnv("KUBECONFIG") != "" || pod.UID == "" {
+	if len(s.etcd.Value) > 0 || s.calicoEnv("KUBECONFIG") != "" || pod.UID == "" {
 		return false
 	}
 	has := func(c corev1.Container) bool {

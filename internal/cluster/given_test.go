@@ -44,10 +44,10 @@ func TestGiven(t *testing.T) {
 		}, nil, nil, nil},
 	} {
 		s := ofCalicoNode()
-		s.Calico.UID = "1"
-		s.Calico.Spec.Containers[0].SecurityContext = privileged
-		s.Calico.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: tokenFolder}}
-		c.set(s.Calico)
+		s.Calico.Value.UID = "1"
+		s.Calico.Value.Spec.Containers[0].SecurityContext = privileged
+		s.Calico.Value.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: tokenFolder}}
+		c.set(s.Calico.Value)
 		var got probe.Result
 		for _, r := range ask(t, s, facts.CheckCalicoPod) {
 			got = r

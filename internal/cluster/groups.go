@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -19,23 +20,48 @@ import (
 // errNotRead is the error of policies that were not read to the end.
 var errNotRead = errors.New("policies were not read")
 
+// resources is what Calico's resources say.
+type resources struct {
+	felixConfigs  Read[[]unstructured.Unstructured] // all there are
+	peering       Read[peering]
+	blocks        Read[blocks]
+	policies      policies
+	hostEndpoints Read[[]hostEndpoint] // of all nodes
+	pools         Read[specs]
+	info          Read[clusterInfo]
+}
+
 // readCalico starts reading Calico's resources, from the groups that the client asks.
-func (c *Client) readCalico(ctx context.Context, s *Survey, all *parts) {
-	all.read(&s.felixConfigsErr, func() { s.felixConfigs, _, s.felixConfigsErr = c.list(ctx, "felixconfigurations", 0) })
-	all.read(&s.peeringErr, func() { s.peering, s.peeringErr = c.readPeering(ctx) })
-	all.read(&s.blockErr, func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
-	all.read(&s.policies.err, func() {
-		s.policies.other = errNotRead // also after a crash: nothing is surely denied
-		s.policies = c.readPolicies(ctx)
+func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Workers) {
+	r.felixConfigs.start(ctx, all, func(ctx context.Context) ([]unstructured.Unstructured, error) {
+		configs, _, err := c.list(ctx, "felixconfigurations", 0)
+		return configs, err
 	})
-	all.read(&s.hostEndpointsErr, func() { s.hostEndpoints, s.hostEndpointsErr = c.readHostEndpoints(ctx) })
-	all.read(&s.poolErr, func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
-	all.read(&s.infoErr, func() {
-		s.info, s.group, s.infoErr = c.readSpec(ctx, "clusterinformations", "default")
-		if s.info["datastoreReady"] == false {
-			s.migration = c.readMigration(ctx)
-		}
+	r.peering.start(ctx, all, c.readPeering)
+	r.blocks.start(ctx, all, c.readBlocks)
+	all.Go(func() {
+		r.policies.other = errNotRead // also after a crash: nothing is surely denied
+		crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil })
+		r.policies.all.Err = cmp.Or(crash, r.policies.all.Err)
 	})
+	r.hostEndpoints.start(ctx, all, c.readHostEndpoints)
+	r.pools.start(ctx, all, func(ctx context.Context) (specs, error) { return c.listSpecs(ctx, "ippools", 0) })
+	r.info.start(ctx, all, c.readInfo)
+}
+
+// clusterInfo is what ClusterInformation says.
+type clusterInfo struct {
+	spec      map[string]any
+	group     string // the API group that has it, "" = none
+	migration string // a DatastoreMigration and its phase, "" = none is known
+}
+
+func (c *Client) readInfo(ctx context.Context) (out clusterInfo, err error) {
+	out.spec, out.group, err = c.readSpec(ctx, "clusterinformations", "default")
+	if out.spec["datastoreReady"] == false {
+		out.migration = c.readMigration(ctx)
+	}
+	return out, err
 }
 
 // asConfigured is the client that asks the group first that calico-node is configured to use. Where

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,13 +71,13 @@ func TestOldProbeFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(node("node-a", "10.0.0.1", ""))
-			s.Calico = calico(3)
-			s.Calico.Spec.NodeName = "node-a"
-			main := &s.Calico.Status.ContainerStatuses[0]
+			s.Calico.Value = calico(3)
+			s.Calico.Value.Spec.NodeName = "node-a"
+			main := &s.Calico.Value.Status.ContainerStatuses[0]
 			main.Ready, main.State.Running.StartedAt = false, ago(c.started)
-			s.Calico.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady,
+			s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady,
 				Status: corev1.ConditionFalse, LastTransitionTime: ago(c.unready)}}
-			s.told = eventServer(t, "kube-system", c.events...).readTold(t.Context(), s.Calico)
+			s.startup.Value.told = eventServer(t, "kube-system", c.events...).readTold(t.Context(), s.Calico.Value)
 			got := ask(t, s, facts.CheckCalicoPod)
 			quotes := strings.Contains(got[0].Saw, "the kubelet reported: ")
 			if quotes != (c.says != "") || !strings.Contains(got[0].Saw, c.says) || got[0].Facts.Str(facts.Limit) != c.limit {
@@ -137,14 +136,14 @@ func TestOldEventsOfPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.pod.Spec.NodeName = "node-a"
 			s := snapshot(node("node-a", "10.0.0.1", ""))
-			s.placed.pods = []corev1.Pod{c.pod}
+			s.placed.pods.Value = []corev1.Pod{c.pod}
 			if w, ok := waits(&c.pod); ok {
-				s.placed.waiting = []waiter{w}
+				s.placed.waiting.Value = []waiter{w}
 			}
-			s.placed.ending = endings(s.placed.pods)
-			client := eventServer(t, "default", c.event)
-			client.readEvents(t.Context(), &s.placed)
-			client.readEnds(t.Context(), &s.placed)
+			s.placed.ending.Value = endings(s.placed.pods.Value)
+			var all probe.Workers
+			eventServer(t, "default", c.event).readWaits(t.Context(), &s.placed, &all)
+			all.Wait()
 			got := ask(t, s, c.check)
 			word := got[0].Facts.Str(facts.Starts) + got[0].Facts.Str(facts.EndsNot)
 			if word != c.want || !strings.Contains(got[0].Saw, c.saw) {
@@ -159,11 +158,12 @@ func TestOldEventsOfPods(t *testing.T) {
 func TestOldRefusal(t *testing.T) {
 	for age, current := range map[time.Duration]bool{10 * time.Minute: true, 50 * time.Minute: false} {
 		s := snapshot(node("node-a", "10.0.0.1", ""))
-		s.setsRead = true
-		s.sets = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: "kube-system"}}}
+		var set calicoSet
+		set.Name, set.Namespace = "calico-node", "kube-system"
 		event := reported(age, "FailedCreate", "Error creating: exceeded quota")
 		event.Source = corev1.EventSource{Component: setController}
-		s.refused = []probe.Statement{eventServer(t, "kube-system", event).refusal(t.Context(), &s.sets[0])}
+		set.refused = eventServer(t, "kube-system", event).refusal(t.Context(), &set.DaemonSet)
+		s.sets.Value = []calicoSet{set}
 		got := ask(t, s, facts.CheckCalicoPod)
 		want := map[bool]string{true: facts.SkipsRefused, false: facts.SkipsUnsaid}[current]
 		if got[0].Facts.Str(facts.Skips) != want || strings.Contains(got[0].Saw, "exceeded quota, 10m ago") != current {

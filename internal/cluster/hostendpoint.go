@@ -72,7 +72,7 @@ func (s *Snapshot) failsafe() (ports []int, whole bool) {
 	if text := s.calicoEnv("FELIX_FAILSAFEINBOUNDHOSTPORTS"); text != "" {
 		return failsafeOf(text)
 	}
-	list, set := s.felix["failsafeInboundHostPorts"].([]any)
+	list, set := s.felix.Value["failsafeInboundHostPorts"].([]any)
 	if !set {
 		return failsafeIn, true
 	}
@@ -105,13 +105,13 @@ func failsafeOf(text string) (ports []int, whole bool) {
 
 // hostEndpoints judges the HostEndpoints of this node.
 func hostEndpoints(s *Snapshot, report func(probe.Result)) {
-	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints), func(h hostEndpoint) bool { return h.node != s.Node.Name })
+	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints.Value), func(h hostEndpoint) bool { return h.node != s.Node.Name })
 	slices.SortFunc(own, func(a, b hostEndpoint) int { return cmp.Compare(a.name, b.name) })
-	switch unknown := errors.Join(s.hostEndpointsErr, s.felixErr, s.policies.err, s.policies.other); {
-	case s.hostEndpointsErr != nil && denied(s.hostEndpointsErr):
+	switch unknown := errors.Join(s.hostEndpoints.Err, s.felix.Err, s.policies.all.Err, s.policies.other); {
+	case s.hostEndpoints.Err != nil && denied(s.hostEndpoints.Err):
 		report(probe.Found(probe.Skip, "you may not list HostEndpoints"))
-	case s.hostEndpointsErr != nil:
-		report(unread(s.hostEndpointsErr))
+	case s.hostEndpoints.Err != nil:
+		report(unread(s.hostEndpoints.Err))
 	case len(own) == 0:
 		report(probe.Found(probe.OK, "no HostEndpoint is about this node"))
 	case unknown != nil:
@@ -152,7 +152,7 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		by = cmp.Or(by, policy)
 	}
 	policy, out := s.policies.shuts(h, probe.DeniesEgress, hostPort{number: httpsPort})
-	if _, chosen := s.felix["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
+	if _, chosen := s.felix.Value["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
 		out = false // it may be among them
 	}
 	if out {

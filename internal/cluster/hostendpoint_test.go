@@ -60,9 +60,9 @@ func TestHostEndpoints(t *testing.T) {
 		"near: of others": {of(func(h *hostEndpoint) { h.node = "b" }), nil, nil, probe.OK, "<nil>"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.hostEndpoints, s.felix = []hostEndpoint{c.host}, c.felix
+		s.hostEndpoints.Value, s.felix.Value = []hostEndpoint{c.host}, c.felix
 		for name, spec := range c.policies {
-			s.policies.all = append(s.policies.all, calicos("GlobalNetworkPolicy", name, spec))
+			s.policies.all.Value = append(s.policies.all.Value, calicos("GlobalNetworkPolicy", name, spec))
 		}
 		s.policies.sort()
 		got := ask(t, s, facts.CheckHostEndpoints)
@@ -78,7 +78,7 @@ func TestHostEndpoints(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.hostEndpoints, s.policies.err = []hostEndpoint{recorded}, errors.New("refused")
+	s.hostEndpoints.Value, s.policies.all.Err = []hostEndpoint{recorded}, errors.New("refused")
 	wantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is not known: refused")
 }
 

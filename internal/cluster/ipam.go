@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,38 +22,30 @@ const defaultBlocks = 20
 
 // ipam is what decides whether a new pod gets an address, beside pools and affinities.
 type ipam struct {
-	blocks  map[string]map[string]any // specs of the blocks
-	partly  bool                      // there may be more blocks than were read
-	config  map[string]any            // spec of the one IPAMConfig, empty where there is none
-	rsvd    []netip.Prefix
-	missing error // what could not be read
+	config map[string]any // spec of the one IPAMConfig, empty where there is none
+	rsvd   []netip.Prefix
 }
 
 // readIPAM reads IPAM's settings. Its resource has another name where Calico's API server shows it.
-func (c *Client) readIPAM(ctx context.Context, into *ipam) {
+func (c *Client) readIPAM(ctx context.Context) (out ipam, err error) {
 	configs, err := c.listSpecs(ctx, "ipamconfigs", 0)
 	if err == nil && configs == nil {
 		configs, err = c.listSpecs(ctx, "ipamconfigurations", 0)
 	}
-	if err != nil {
-		into.missing = err
-	}
-	into.config = configs["default"]
-	reservations, err := c.listSpecs(ctx, "ipreservations", 0)
-	if err != nil {
-		into.missing = err
-	}
+	out.config = configs["default"]
+	reservations, unreserved := c.listSpecs(ctx, "ipreservations", 0)
 	for _, name := range slices.Sorted(maps.Keys(reservations)) {
 		list, _ := reservations[name]["reservedCIDRs"].([]any)
 		for _, item := range list {
 			text, _ := item.(string)
 			if p, err := netip.ParsePrefix(text); err == nil {
-				into.rsvd = append(into.rsvd, p.Masked())
+				out.rsvd = append(out.rsvd, p.Masked())
 			} else if a, err := netip.ParseAddr(text); err == nil {
-				into.rsvd = append(into.rsvd, netip.PrefixFrom(a, a.BitLen()))
+				out.rsvd = append(out.rsvd, netip.PrefixFrom(a, a.BitLen()))
 			}
 		}
 	}
+	return out, cmp.Or(unreserved, err)
 }
 
 // room is what IPAM has for one more pod on the node, in one family of addresses.
@@ -97,32 +90,32 @@ func (r room) short() string {
 // roomFor counts what there is for one more pod, false where that cannot be told: another IPAM,
 // or not all was read.
 func roomFor(s *Snapshot, v6 bool) (room, bool) {
-	if s.poolErr != nil || s.blockErr != nil || s.ipam.missing != nil || s.ipam.partly || len(s.ipam.blocks) == 0 {
+	if s.pools.Err != nil || s.blocks.Err != nil || s.ipam.Err != nil || s.blocks.Value.partly || len(s.blocks.Value.specs) == 0 {
 		return room{}, false
 	}
 	r := room{limit: defaultBlocks}
-	if n, ok := s.ipam.config["maxBlocksPerHost"].(int64); ok && n > 0 {
+	if n, ok := s.ipam.Value.config["maxBlocksPerHost"].(int64); ok && n > 0 {
 		r.limit = int(n)
 	}
-	r.strict, _ = s.ipam.config["strictAffinity"].(bool)
-	if auto, set := s.ipam.config["autoAllocateBlocks"].(bool); set {
+	r.strict, _ = s.ipam.Value.config["strictAffinity"].(bool)
+	if auto, set := s.ipam.Value.config["autoAllocateBlocks"].(bool); set {
 		r.closed = !auto
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		if cidr, ok := poolFor(s.Node, s.pools[name]); ok && cidr.Addr().Is6() == v6 {
+	for _, name := range slices.Sorted(maps.Keys(s.pools.Value)) {
+		if cidr, ok := poolFor(s.Node, s.pools.Value[name]); ok && cidr.Addr().Is6() == v6 {
 			r.pools = append(r.pools, name+" ("+cidr.String()+")")
 			r.prefixes = append(r.prefixes, cidr)
-			r.unclaimed += s.ipam.unclaimed(cidr, s.pools[name])
+			r.unclaimed += s.ipam.Value.unclaimed(s.blocks.Value.specs, cidr, s.pools.Value[name])
 			continue
 		}
-		selector, _ := s.pools[name]["nodeSelector"].(string)
-		if disabled, _ := s.pools[name]["disabled"].(bool); disabled {
+		selector, _ := s.pools.Value[name]["nodeSelector"].(string)
+		if disabled, _ := s.pools.Value[name]["disabled"].(bool); disabled {
 			r.others = append(r.others, name+": disabled")
-		} else if cidr, ok := cidrOf(s.pools[name]); ok && cidr.Addr().Is6() == v6 && selector != "" {
+		} else if cidr, ok := cidrOf(s.pools.Value[name]); ok && cidr.Addr().Is6() == v6 && selector != "" {
 			r.others = append(r.others, name+": nodeSelector "+probe.Quoted(selector))
 		}
 	}
-	for _, spec := range s.ipam.blocks {
+	for _, spec := range s.blocks.Value.specs {
 		r.add(s, spec, v6)
 	}
 	return r, true
@@ -155,7 +148,7 @@ func (r *room) add(s *Snapshot, spec map[string]any, v6 bool) {
 	if own {
 		r.blocks++
 	}
-	free, reserved := s.ipam.free(cidr, spec)
+	free, reserved := s.ipam.Value.free(cidr, spec)
 	r.reserved += reserved
 	if own {
 		r.here += free
@@ -176,7 +169,7 @@ func (r *room) add(s *Snapshot, spec map[string]any, v6 bool) {
 // one and has no such pod.
 func gone(s *Snapshot, a loan) bool {
 	if a.node == s.Node.Name {
-		return s.placed.err == nil && !slices.ContainsFunc(s.placed.pods,
+		return s.placed.pods.Err == nil && !slices.ContainsFunc(s.placed.pods.Value,
 			func(p corev1.Pod) bool { return p.Namespace == a.namespace && p.Name == a.name })
 	}
 	return !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == a.node })
@@ -209,7 +202,7 @@ func cidrOf(spec map[string]any) (netip.Prefix, bool) {
 const manyBlocks = 1 << 20
 
 // unclaimed is how many blocks of a pool are nobody's.
-func (i *ipam) unclaimed(pool netip.Prefix, spec map[string]any) int {
+func (i *ipam) unclaimed(blocks specs, pool netip.Prefix, spec map[string]any) int {
 	size, _ := spec["blockSize"].(int64)
 	if size == 0 {
 		size = map[bool]int64{false: 26, true: 122}[pool.Addr().Is6()]
@@ -219,7 +212,7 @@ func (i *ipam) unclaimed(pool netip.Prefix, spec map[string]any) int {
 		return manyBlocks
 	}
 	there := map[netip.Prefix]bool{}
-	for _, b := range i.blocks {
+	for _, b := range blocks {
 		if cidr, ok := cidrOf(b); ok && pool.Contains(cidr.Addr()) {
 			there[cidr] = true
 		}

@@ -14,37 +14,36 @@ import (
 // entered is how many workload pods of the node itself a probe may try to enter.
 const entered = 3
 
-// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
-// about the namespace and the label of these; anybody can give a pod the label elsewhere.
-func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
-	s.takeLocal()
-	if s.placed.err == nil {
-		s.proxyRights, s.proxySure = c.readProxyRights(ctx, s.placed.running())
-	}
+// local is what is known of a node by the pods that run there.
+type local struct {
+	pods      []corev1.Pod   // workload pods, some of them
+	logs      []probe.Target // pods of kube-proxy, CoreDNS and Calico, for their logs
+	kubeProxy []string       // names of the kube-proxy pods, nil = not known
 }
 
-// takeLocal sets what is known of a node by the pods that run there.
-func (s *Snapshot) takeLocal() {
-	if s.placed.err != nil {
-		s.localErr = s.placed.err
-		return
+// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
+// about the namespace and the label of these; anybody can give a pod the label elsewhere.
+func (s *Snapshot) readLocal(context.Context) (out local, err error) {
+	if s.placed.pods.Err != nil {
+		return out, s.placed.pods.Err
 	}
 	running := s.placed.running()
-	s.local = ofEachPool(pingable(running, len(running), s.policies), s.pools, entered)
-	if s.local == nil && slices.ContainsFunc(running, ownAddress) {
-		s.localErr = notReady(s.Node.Name)
+	out.pods = ofEachPool(pingable(running, len(running), s.policies), s.pools.Value, entered)
+	if out.pods == nil && slices.ContainsFunc(running, ownAddress) {
+		err = notReady(s.Node.Name)
 	}
-	s.kubeProxy = []string{}
+	out.kubeProxy = []string{}
 	for _, p := range running {
-		if t, ok := loggedBy(&p); ok && len(s.logs) < entered {
-			s.logs = append(s.logs, t)
+		if t, ok := loggedBy(&p); ok && len(out.logs) < entered {
+			out.logs = append(out.logs, t)
 		}
 		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" &&
 			metav1.GetControllerOf(&p) != nil {
-			s.kubeProxy = append(s.kubeProxy, p.Name)
+			out.kubeProxy = append(out.kubeProxy, p.Name)
 		}
 	}
-	s.logs = append(s.logs, s.calicosLogs(running)...)
+	out.logs = append(out.logs, s.calicosLogs(running)...)
+	return out, err
 }
 
 // pingable picks pods that have their own address and are there to stay: ready,
@@ -100,9 +99,9 @@ func poolOf(address netip.Addr, pools map[string]map[string]any) netip.Prefix {
 
 // localTargets are the pods of the node that a probe may enter, with the pool of each.
 func localTargets(s *Snapshot) []probe.Target {
-	out := podTargets(probe.KindLocal, s.local, s.policies)
+	out := podTargets(probe.KindLocal, s.local.Value.pods, s.policies)
 	for i := range out {
-		if pool := poolOf(out[i].Addr, s.pools); pool.IsValid() {
+		if pool := poolOf(out[i].Addr, s.pools.Value); pool.IsValid() {
 			out[i].Attrs = forbidding(map[string]string{probe.AttrPool: pool.String()}, out[i].Attrs)
 		}
 	}

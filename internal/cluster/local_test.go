@@ -51,7 +51,7 @@ func TestStrictest(t *testing.T) {
 		"one":      {[]policy{opens}, opens.name},
 		"no other": {nil, ""},
 	} {
-		if got := (policies{all: c.all}).strictest("shop", nil); got != c.want {
+		if got := (policies{all: Read[[]policy]{Value: c.all}}).strictest("shop", nil); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

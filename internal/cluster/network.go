@@ -16,15 +16,15 @@ import (
 // IPAM keeps no blocks, so there it is not known.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
-	return off && len(s.blocks) > 0 && !slices.ContainsFunc(s.blocks,
+	return off && len(s.blocks.Value.owned) > 0 && !slices.ContainsFunc(s.blocks.Value.owned,
 		func(b block) bool { return cidr.Contains(b.cidr.Addr()) })
 }
 
 // poolTargets are the IP pools whose addresses are in use, or may come into use.
 func poolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
-	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		spec := s.pools[name]
+	for _, name := range slices.Sorted(maps.Keys(s.pools.Value)) {
+		spec := s.pools.Value[name]
 		text, _ := spec["cidr"].(string)
 		cidr, err := netip.ParsePrefix(text)
 		if err != nil || abandoned(s, spec, cidr) {
@@ -130,8 +130,8 @@ func blocksOf(s *Survey) []probe.Target {
 		v6, _ := registered(n, annotationIPv6)
 		at[n.Name] = [2]netip.Addr{v4.Addr(), v6.Addr()}
 	}
-	out := make([]probe.Target, 0, len(s.blocks))
-	for _, b := range s.blocks {
+	out := make([]probe.Target, 0, len(s.blocks.Value.owned))
+	for _, b := range s.blocks.Value.owned {
 		addr := at[b.node][0]
 		if b.cidr.Addr().Is6() {
 			addr = at[b.node][1]

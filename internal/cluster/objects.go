@@ -172,12 +172,13 @@ func typed[T any](o Objects) []T {
 
 // environment is calico-node's, as far as pods and ConfigMaps that were read tell it.
 func (r *objectsReading) environment(pods, maps Objects) environment {
-	from := configMaps{map[string]map[string]string{}, map[string]error{}}
+	from := configMaps{}
 	for _, m := range typed[corev1.ConfigMap](maps) {
-		from.data[m.Name] = m.Data
+		from[m.Name] = Read[map[string]string]{Value: m.Data}
 	}
 	claiming := slices.DeleteFunc(typed[corev1.Pod](pods), func(p corev1.Pod) bool { return !claimsCalico(p) })
-	return environmentOf(claimsOf(claiming, r.c.calicoIn).pod, from)
+	calico, _ := claimsOf(claiming, r.c.calicoIn)
+	return environmentOf(calico.Value, from)
 }
 
 // claimsCalico tells whether a pod is one of CalicoPods.

@@ -125,11 +125,11 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 			add(a, kubelet, nil)
 		}
 		// Where the backend could not be read, nothing may listen.
-		if s.backend == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
-			add(a, cmp.Or(s.peering.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
+		if s.backend.Value == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
+			add(a, cmp.Or(s.peering.Value.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
 		}
 	}
-	pods := s.local
+	pods := s.local.Value.pods
 	if len(pods) == 0 {
 		pods = s.unready
 	}

@@ -29,10 +29,10 @@ func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]
 func BGPTargets(s *Survey, n *corev1.Node) (targets []probe.Target, gaps map[string]string) {
 	of := s.Of(n)
 	targets = Self(n)
-	if of.backend != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: of.backend, Node: n.Name})
+	if of.backend.Value != "" {
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: of.backend.Value, Node: n.Name})
 	}
-	if err := errors.Join(elsewhereSaid(of.CalicoErr), of.backendErr); err != nil {
+	if err := errors.Join(elsewhereSaid(of.Calico.Err), of.backend.Err); err != nil {
 		gaps = map[string]string{probe.KindBackend: probe.OneLine(err.Error())}
 	}
 	return targets, gaps

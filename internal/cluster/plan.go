@@ -67,26 +67,29 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
-	sessions, sessionErr := sessionTargets(s, s.Node)
-	calicoErr := elsewhereSaid(s.CalicoErr)
+	sessions, unlisted := sessionTargets(s, s.Node)
+	calico := elsewhereSaid(s.Calico.Err)
 	for kind, err := range map[string]error{
-		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, calicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr,
-		probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
-		probe.KindLocal: s.localErr, probe.KindLogs: s.localErr,
-		probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
-		probe.KindTypha:   errors.Join(calicoErr, s.typhaErr),
-		probe.KindBackend: errors.Join(calicoErr, s.backendErr, s.bgpConfigErr()),
-		probe.KindCalico:  errors.Join(calicoErr, s.infoErr),
+		probe.KindSession: unlisted, probe.KindFelix: errors.Join(s.felix.Err, calico), probe.KindPod: s.pods.Err,
+		probe.KindDatastore: errors.Join(s.api.Err, s.etcd.Err), probe.KindDNS: s.dns.Err, probe.KindBlock: s.blocks.Err,
+		probe.KindPool:  s.pools.Err,
+		probe.KindLocal: s.local.Err, probe.KindLogs: s.local.Err,
+		probe.KindService: s.services.Err, probe.KindNodePort: s.services.Err,
+		probe.KindTypha:   errors.Join(calico, s.typha.Err),
+		probe.KindBackend: errors.Join(calico, s.backend.Err, s.bgpConfigErr()),
+		probe.KindCalico:  errors.Join(calico, s.info.Err),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
 		}
 	}
+	if errors.Is(s.pools.Err, errInEtcd) {
+		gaps[probe.KindTunnel] = probe.GapEtcd
+	}
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
-	if s.backend != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name,
-			Port: s.peering.port(s.Node)})
+	if s.backend.Value != "" {
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend.Value, Node: s.Node.Name,
+			Port: s.peering.Value.port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)
@@ -94,8 +97,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.configuredAPI(), s.logs, s.etcd, dnsTargets(s), s.typha, s.services,
-		sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api.Value, s.configuredAPI(), s.local.Value.logs, s.etcd.Value, dnsTargets(s),
+		s.typha.Value.targets, s.services.Value, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := InternalIPs(&n)
 		attrs := stateOf(&n)
@@ -109,7 +112,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			}
 		}
 	}
-	if s.Calico == nil && s.CalicoErr == nil && notCalicos(s.Node) != "" {
+	if s.Calico.Value == nil && s.Calico.Err == nil && notCalicos(s.Node) != "" {
 		for _, kind := range calicosOwn {
 			gaps[kind] = probe.GapNotCalicos
 		}
@@ -117,7 +120,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			return t.Kind != probe.KindFelix && slices.Contains(calicosOwn, t.Kind)
 		})
 	}
-	targets = append(targets, podTargets(probe.KindPod, s.Pods, s.policies)...)
+	targets = append(targets, podTargets(probe.KindPod, s.pods.Value, s.policies)...)
 	targets = append(targets, localTargets(s)...)
 	return targets, gaps
 }
@@ -149,9 +152,9 @@ func forbidding(attrs, held map[string]string) map[string]string {
 
 // dnsTargets are the DNS servers; a policy on their pods may admit pods alone.
 func dnsTargets(s *Snapshot) []probe.Target {
-	out := slices.Clone(s.dns)
+	out := slices.Clone(s.dns.Value.targets)
 	for i := range out {
-		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(s.dnsService.Namespace, s.dnsService.Spec.Selector))
+		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(s.dns.Value.service.Namespace, s.dns.Value.service.Spec.Selector))
 	}
 	return out
 }

@@ -8,25 +8,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-const (
-	eventsAsked = 12 // pods whose events are read, those that wait longest
-	eventsMost  = 50 // of one pod
-)
+// eventsAsked is of how many pods the events are read: those that wait longest.
+const eventsAsked = 12
 
-// placement is the pods that are bound to the node, and what is said of those that do not start.
+// placement is the pods that are bound to the node, and what is said of those that do not start. The errors of waiters
+// say why events of some could not be read.
 type placement struct {
-	pods      []corev1.Pod
-	err       error
-	waiting   []waiter // those that do not start, the longest waiting first
-	eventsErr error    // why events of some could not be read
-	ending    []waiter // those that shall end, the longest due first
-	endsErr   error    // why events of some of these could not be read
+	pods    Read[[]corev1.Pod]
+	waiting Read[[]waiter] // those that do not start, the longest waiting first
+	ending  Read[[]waiter] // those that shall end, the longest due first
 }
 
 // A waiter is a pod of the node that does not start.
@@ -43,42 +38,42 @@ type waiter struct {
 }
 
 // readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
-func (c *Client) readPlaced(ctx context.Context, node string) placement {
-	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.nodeName=" + node, ResourceVersion: "0",
-	})
-	if err != nil {
-		return placement{err: fmt.Errorf("listing pods of node %s: %w", node, err)}
-	}
-	p := placement{pods: list.Items}
-	for i := range p.pods {
-		if w, ok := waits(&p.pods[i]); ok {
-			p.waiting = append(p.waiting, w)
+func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
+	p.pods.read(ctx, func(ctx context.Context) ([]corev1.Pod, error) {
+		pods, err := c.podsOn(ctx, node, "")
+		for i := range pods {
+			if w, ok := waits(&pods[i]); ok {
+				p.waiting.Value = append(p.waiting.Value, w)
+			}
 		}
-	}
-	slices.SortStableFunc(p.waiting, func(a, b waiter) int { return a.since.Compare(b.since) })
-	p.ending = endings(p.pods)
+		slices.SortStableFunc(p.waiting.Value, func(a, b waiter) int { return a.since.Compare(b.since) })
+		p.ending.Value = endings(pods)
+		return pods, err
+	})
 	return p
 }
 
 // running are the pods of the node that run.
 func (p placement) running() []corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(p.pods), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+	return slices.DeleteFunc(slices.Clone(p.pods.Value), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
-// readEvents reads what the kubelet says of the pods that wait longest.
-func (c *Client) readEvents(ctx context.Context, p *placement) {
-	asked := p.waiting[:min(len(p.waiting), eventsAsked)]
-	p.eventsErr = c.readEventsOf(ctx, asked, func(w *waiter, events []corev1.Event) {
+// readWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
+func (c *Client) readWaits(ctx context.Context, p *placement, all *probe.Workers) {
+	p.waiting.start(ctx, all, func(ctx context.Context) ([]waiter, error) { return c.readEvents(ctx, p.waiting.Value) })
+	p.ending.start(ctx, all, func(ctx context.Context) ([]waiter, error) { return c.readEnds(ctx, p.ending.Value) })
+}
+
+func (c *Client) readEvents(ctx context.Context, of []waiter) ([]waiter, error) {
+	return of, c.readEventsOf(ctx, of[:min(len(of), eventsAsked)], func(w *waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
 		w.last, w.pull = lastWord(now, w.pod.Spec.NodeName), pullWord(now, w.pod.Spec.NodeName)
 		w.before = lastWord(before, w.pod.Spec.NodeName)
 	})
 }
 
-// readEnds reads what the kubelet says of the pods that are due longest.
-func (c *Client) readEnds(ctx context.Context, p *placement) {
-	p.endsErr = c.readEventsOf(ctx, p.ending[:min(len(p.ending), endsAsked)], func(w *waiter, events []corev1.Event) {
+func (c *Client) readEnds(ctx context.Context, of []waiter) ([]waiter, error) {
+	return of, c.readEventsOf(ctx, of[:min(len(of), endsAsked)], func(w *waiter, events []corev1.Event) {
 		now, _ := apart(events, w.began())
 		w.last = killWord(now, w.pod.Spec.NodeName)
 	})
@@ -86,23 +81,14 @@ func (c *Client) readEnds(ctx context.Context, p *placement) {
 
 // readEventsOf gives the events of each of these pods to a function, and the first error.
 func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
-	errs := make([]error, len(asked))
-	var all parts
+	events, err := whole(forEach(asked, func(w waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.pod) }))
 	for i := range asked {
-		all.read(&errs[i], func() {
-			pod := asked[i].pod
-			list, err := c.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
-				FieldSelector: "involvedObject.uid=" + string(pod.UID), Limit: eventsMost,
-			})
-			if err != nil {
-				errs[i] = fmt.Errorf("listing events: %w", err)
-				return
-			}
-			hear(&asked[i], list.Items)
-		})
+		hear(&asked[i], events[i])
 	}
-	all.Wait()
-	return cmp.Or(errs...)
+	if err != nil {
+		return fmt.Errorf("listing events: %w", err)
+	}
+	return nil
 }
 
 // began is when a pod's wait began: with the pod, or when it was last up; of one that is being deleted, when that was
@@ -155,7 +141,7 @@ func (w waiter) saidAt() time.Time {
 // podsHistory are the results about pods of which the kubelet reported something only before their present wait.
 func (s *Snapshot) podsHistory() []probe.Result {
 	var out []probe.Result
-	for _, w := range s.placed.waiting[:min(len(s.placed.waiting), eventsAsked)] {
+	for _, w := range s.placed.waiting.Value[:min(len(s.placed.waiting.Value), eventsAsked)] {
 		if w.last == nil && w.before != nil && s.Now.Sub(w.since) >= settled {
 			said := statementOf(w.before)
 			said.Text = probe.Quoted(general(w, w.before.Message))
@@ -205,14 +191,6 @@ const (
 	eventMap     = "FailedMapVolume"
 	eventPulling = "Pulling"
 )
-
-func eventTime(e *corev1.Event) time.Time {
-	t := e.EventTime.Time
-	if e.Series != nil {
-		t = e.Series.LastObservedTime.Time
-	}
-	return slices.MaxFunc([]time.Time{t, e.LastTimestamp.Time, e.CreationTimestamp.Time}, time.Time.Compare)
-}
 
 // waits tells whether a pod does not start, and what the kubelet says its containers wait for. One
 // that has ended or shall end is none, nor one whose init containers are at work.

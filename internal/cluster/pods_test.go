@@ -34,13 +34,13 @@ func hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 // placedOn gives a snapshot of a node with these pods, and one event for each of a text.
 func placedOn(reason, text string, pods ...corev1.Pod) *Snapshot {
 	s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
-	s.placed.pods = pods
+	s.placed.pods.Value = pods
 	for i := range pods {
 		if w, ok := waits(&pods[i]); ok {
 			if reason != "" {
 				w.last = &corev1.Event{Reason: reason, Message: strings.ReplaceAll(text, "ID64", fmt.Sprintf("%064x", i+1))}
 			}
-			s.placed.waiting = append(s.placed.waiting, w)
+			s.placed.waiting.Value = append(s.placed.waiting.Value, w)
 		}
 	}
 	return s
@@ -146,11 +146,11 @@ func TestPodsStart(t *testing.T) {
 func TestPodsStartBesideCalico(t *testing.T) {
 	s := placedOn(eventSandbox, saidDocker, hanging("a", time.Hour, "ContainerCreating", ""),
 		hanging("b", time.Hour, "ContainerCreating", ""))
-	s.Calico = calico(3)
-	s.Calico.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(20 * time.Second)}}
 	wantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Warn, "just come up")
-	s.Calico.Status.Conditions[1].LastTransitionTime = ago(2 * time.Minute)
+	s.Calico.Value.Status.Conditions[1].LastTransitionTime = ago(2 * time.Minute)
 	wantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "nodename")
 }
 
@@ -162,7 +162,7 @@ func fullPool(s *Snapshot, change func(pool, block, config map[string]any)) {
 		given = append(given, int64(i))
 		attributes = append(attributes, map[string]any{"secondary": map[string]any{
 			"node": "node-a", "namespace": "default", "pod": fmt.Sprintf("full-%d", i)}})
-		s.placed.pods = append(s.placed.pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		s.placed.pods.Value = append(s.placed.pods.Value, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
 			Name: fmt.Sprintf("full-%d", i)}})
 	}
 	pool := map[string]any{"cidr": "10.245.0.0/29", "blockSize": int64(29), "nodeSelector": "all()",
@@ -171,9 +171,10 @@ func fullPool(s *Snapshot, change func(pool, block, config map[string]any)) {
 		"attributes": attributes, "unallocated": []any{}}
 	config := map[string]any{}
 	change(pool, block, config)
-	s.pools = map[string]map[string]any{"small": pool, "default-ipv4-ippool": {"cidr": "10.244.0.0/16", "disabled": true}}
-	s.ipam = ipam{config: config, blocks: map[string]map[string]any{"10-245-0-0-29": block,
-		"10-244-1-0-26": {"cidr": "10.244.1.0/26", "affinity": "host:node-a", "unallocated": []any{int64(1)}}}}
+	s.pools.Value = map[string]map[string]any{"small": pool, "default-ipv4-ippool": {"cidr": "10.244.0.0/16", "disabled": true}}
+	s.ipam.Value.config = config
+	s.blocks.Value.specs = specs{"10-245-0-0-29": block,
+		"10-244-1-0-26": {"cidr": "10.244.1.0/26", "affinity": "host:node-a", "unallocated": []any{int64(1)}}}
 }
 
 func TestRoom(t *testing.T) {
@@ -218,11 +219,13 @@ func TestRoom(t *testing.T) {
 		s.Nodes = append(s.Nodes, node("node-b", "10.0.0.2", ""))
 		s.Node = &s.Nodes[0]
 		fullPool(s, c.change)
-		if s.ipam.config["reserve"] == true {
+		if s.ipam.Value.config["reserve"] == true {
 			c := serverOf(t, map[string]string{
 				"/apis/crd.projectcalico.org/v1/ipreservations": `{"kind":"List","items":[{"metadata":{"name":"r"},"spec":{"reservedCIDRs":["10.245.0.2/31","10.9.0.0/16"]}}]}`,
 			}, nil)
-			c.readIPAM(t.Context(), &s.ipam)
+			config := s.ipam.Value.config
+			s.ipam.read(t.Context(), c.readIPAM)
+			s.ipam.Value.config = config
 		}
 		r, known := roomFor(s, false)
 		if !known || r.short() != c.short || c.check != nil && !c.check(r) {
@@ -238,7 +241,7 @@ func TestRoom(t *testing.T) {
 	for _, says := range []string{"no configured Calico pools for node node-a", "cannot find a qualified ippool"} {
 		two := placedOn(eventSandbox, saidSandbox+`plugin type="calico" failed (add): `+says,
 			hanging("a", 44*time.Second, "ContainerCreating", ""), hanging("b", 44*time.Second, "ContainerCreating", ""))
-		two.placed.waiting[1].pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
+		two.placed.waiting.Value[1].pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
 		fullPool(two, func(_, _, _ m) {})
 		got := ask(t, two, facts.CheckPodsStart)
 		if len(got) != 1 || got[0].Status != probe.Fail || got[0].Facts[facts.AddressesOfPod] != 6 ||
@@ -263,11 +266,11 @@ func TestReadPlaced(t *testing.T) {
 		fmt.Fprint(w, `{"kind":"EventList","items":[{"reason":"FailedCreatePodSandBox","message":"one","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"a tenant's","source":{"component":"tenant"},"lastTimestamp":"2076-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"another node's","source":{"component":"kubelet","host":"node-b"},"lastTimestamp":"2026-11-22T12:00:03Z"},{"reason":"FailedMount","message":"before","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:00Z"},{"reason":"BackOff","message":"after","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:02Z"}]}`)
 	}})
 	got := c.readPlaced(t.Context(), "node-a")
-	c.readEvents(t.Context(), &got)
-	if len(got.pods) != 2 || len(got.waiting) != 1 || !slices.Equal(asked, []string{"involvedObject.uid=1"}) {
+	got.waiting.Value, got.waiting.Err = c.readEvents(t.Context(), got.waiting.Value)
+	if len(got.pods.Value) != 2 || len(got.waiting.Value) != 1 || !slices.Equal(asked, []string{"involvedObject.uid=1"}) {
 		t.Fatalf("%+v, asked %v", got, asked)
 	}
-	if last := got.waiting[0].last; last == nil || last.Message != "one" {
+	if last := got.waiting.Value[0].last; last == nil || last.Message != "one" {
 		t.Errorf("%+v", last)
 	}
 }

@@ -29,46 +29,43 @@ type policy struct {
 // policies are those of Kubernetes and of Calico. What they allow is worked out as far as one
 // denies everything: a pod that none selects is the better one to test with.
 type policies struct {
-	all   []policy                  // in the order in which they are asked
-	err   error                     // some could not be read
-	tiers map[string]map[string]any // specs of Calico's, by name
-	other error                     // why nothing is surely denied: kinds that are not worked out, or not read
+	all   Read[[]policy] // in the order in which they are asked
+	tiers specs
+	other error // why nothing is surely denied: kinds that are not worked out, or not read
 	// what selectors may mean beside pods, and the labels of namespaces, nil where they are not known
-	sets    []networkSet
-	setsErr error
-	names   map[string]map[string]string
-	parsed  *parsedSelectors
+	sets   Read[[]networkSet]
+	names  map[string]map[string]string
+	parsed *parsedSelectors
 }
 
 func (c *Client) readPolicies(ctx context.Context) policies {
 	p := policies{parsed: &parsedSelectors{by: map[string]parsedSelector{}}}
-	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx,
-		metav1.ListOptions{ResourceVersion: "0"})
+	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx, cached)
 	if err != nil {
-		p.err = fmt.Errorf("listing NetworkPolicies: %w", err)
+		p.all.Err = fmt.Errorf("listing NetworkPolicies: %w", err)
 	} else {
 		for _, np := range list.Items {
 			s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
 			if err != nil {
 				s = labels.Everything() // the API admits no such selector
 			}
-			p.all = append(p.all, policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name, namespace: np.Namespace,
+			p.all.Value = append(p.all.Value, policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name, namespace: np.Namespace,
 				selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, ruling: kubernetesRuling(&np)})
 		}
 	}
 	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"},
 		{"globalnetworkpolicies", "GlobalNetworkPolicy"}} {
 		specs, err := c.listSpecs(ctx, kind.resource, 0)
-		p.err = errors.Join(p.err, err)
+		p.all.Err = errors.Join(p.all.Err, err)
 		for _, name := range slices.Sorted(maps.Keys(specs)) {
-			p.all = append(p.all, calicos(kind.kind, name, specs[name]))
+			p.all.Value = append(p.all.Value, calicos(kind.kind, name, specs[name]))
 		}
 	}
 	var tiersErr error
 	p.tiers, tiersErr = c.listSpecs(ctx, "tiers", 0)
 	p.other = errors.Join(tiersErr, c.notWorkedOut(ctx))
-	if len(p.all) > 0 {
-		p.sets, p.setsErr = c.readNetworkSets(ctx)
+	if len(p.all.Value) > 0 {
+		p.sets.read(ctx, c.readNetworkSets)
 		p.names = c.readNamespaces(ctx)
 	}
 	p.sort()
@@ -98,8 +95,8 @@ func (p policies) on(namespace string, of map[string]string) map[string]string {
 	if by := p.strictest(namespace, with); by != "" {
 		return map[string]string{probe.AttrPolicy: by}
 	}
-	if p.err != nil {
-		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.err.Error()), " ")}
+	if p.all.Err != nil {
+		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.all.Err.Error()), " ")}
 	}
 	return nil
 }
@@ -123,8 +120,8 @@ func labelsOf(p *corev1.Pod) map[string]string {
 // it; "" where none does.
 func (p policies) strictest(namespace string, with map[string]string) string {
 	first := ""
-	for i := range p.all {
-		one := &p.all[i]
+	for i := range p.all.Value {
+		one := &p.all.Value[i]
 		if !p.mayHold(one, namespace, with) {
 			continue
 		}
@@ -145,7 +142,7 @@ func (p policies) free(namespace string, of map[string]string) int {
 
 // knowsSenders reports whether a rule knows senders by their addresses, so that pods with the same labels differ.
 func (p policies) knowsSenders() bool {
-	return len(p.sets) > 0 || slices.ContainsFunc(p.all, func(one policy) bool {
+	return len(p.sets.Value) > 0 || slices.ContainsFunc(p.all.Value, func(one policy) bool {
 		return slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool {
 			return len(r.src.nets)+len(r.src.notNets) > 0
 		})
@@ -154,7 +151,7 @@ func (p policies) knowsSenders() bool {
 
 // byLabels is a policy that admits pods by their labels, "" where there is none.
 func (p policies) byLabels() string {
-	for _, one := range p.all {
+	for _, one := range p.all.Value {
 		if slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool { return r.pods && r.action == "Allow" }) {
 			return one.name
 		}

@@ -33,10 +33,17 @@ func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	return account{name: proxyUser}, false
 }
 
-// readProxyRights asks the API server what kube-proxy's account may do.
-func (c *Client) readProxyRights(ctx context.Context, running []corev1.Pod) (out rights, sure bool) {
+// proxyAccess is what the API server grants kube-proxy.
+type proxyAccess struct {
+	rights
+	sure bool // the account surely is kube-proxy's
+}
+
+// readProxyAccess asks the API server what kube-proxy's account may do.
+func (c *Client) readProxyAccess(ctx context.Context, running []corev1.Pod) (proxyAccess, error) {
 	who, sure := proxyAccount(running)
-	return c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"discovery.k8s.io", "endpointslices"})), sure
+	granted, err := c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"discovery.k8s.io", "endpointslices"}))
+	return proxyAccess{granted, sure}, err
 }
 
 // lacked are the things asked about that an account may not do: VERB RESOURCE.
@@ -52,27 +59,27 @@ func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 
 func proxyRights(s *Snapshot, report func(probe.Result)) {
 	said := ""
-	if s.proxyRights.byRoles {
+	if s.proxy.Value.byRoles {
 		said = ", by the roles and bindings of the cluster"
 	}
-	switch r := s.proxyRights; {
+	switch r, err := s.proxy.Value, s.proxy.Err; {
 	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
 		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints in place of endpointslices"))
-	case r.account == "":
+	case r.account == "" && err == nil:
 		report(probe.Found(probe.Skip, "which account kube-proxy has is not known"))
-	case apierrors.IsForbidden(r.err):
+	case apierrors.IsForbidden(err):
 		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
 			"the roles and bindings", r.account))
-	case r.err != nil:
-		report(probe.Failed(r.err))
+	case err != nil:
+		report(probe.Failed(err))
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, said))
 	default:
 		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
-		if s.proxySure {
+		if r.sure {
 			needs = "which kube-proxy needs"
 		}
-		if s.proxySure && !r.byRoles { // else another authorizer may grant it
+		if r.sure && !r.byRoles { // else another authorizer may grant it
 			status = probe.Fail
 		}
 		report(probe.Found(status, "%s may not %s, %s%s", r.account, strings.Join(r.lacks, ", "), needs, said).

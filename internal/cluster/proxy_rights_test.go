@@ -50,7 +50,7 @@ func TestProxyRights(t *testing.T) {
 			_, _ = w.Write([]byte(`{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`))
 		}})
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.proxyRights, s.proxySure = client.readProxyRights(t.Context(), c.pods)
+		s.proxy.Value, s.proxy.Err = client.readProxyAccess(t.Context(), c.pods)
 		got := ask(t, s, facts.CheckProxyRights)
 		if len(got) != 1 || got[0].Status != c.status || !strings.Contains(got[0].Saw, c.saw) {
 			t.Errorf("%s: %+v", name, got)
@@ -58,8 +58,8 @@ func TestProxyRights(t *testing.T) {
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
 	wantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "not known")
-	s.proxyRights = rights{account: "system:serviceaccount:kube-system:kube-proxy", lacks: []string{"list endpointslices"}}
-	s.proxySure = true // the API server says so itself
+	s.proxy.Value.rights = rights{account: "system:serviceaccount:kube-system:kube-proxy", lacks: []string{"list endpointslices"}}
+	s.proxy.Value.sure = true // the API server says so itself
 	wantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Fail, "may not list endpointslices")
 	s.Node.Status.NodeInfo.KubeletVersion = "v1.20.7"
 	wantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "may still read endpoints")

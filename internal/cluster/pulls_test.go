@@ -57,7 +57,7 @@ func TestPulls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := placedOn("", "", c.pods...)
 			if c.event != "" {
-				s.placed.waiting[0].pull = pullWord([]corev1.Event{
+				s.placed.waiting.Value[0].pull = pullWord([]corev1.Event{
 					{Reason: "Failed", Message: "Error: ErrImagePull", Source: corev1.EventSource{Component: "kubelet"}},
 					{Reason: "Failed", Message: c.event, Source: corev1.EventSource{Component: "kubelet"}},
 					{Reason: "Failed", Message: `Failed to pull image "busybox": x`, Source: corev1.EventSource{Component: "me"}},
@@ -108,8 +108,8 @@ func TestCalicoPulls(t *testing.T) {
 			"CreateContainerError", "", facts.ObstacleStore},
 	} {
 		s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
-		s.Calico = calico(3)
-		s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		s.Calico.Value = calico(3)
+		s.Calico.Value.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "calico-node", Image: "quay.io/calico/node:v3.32.1",
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: want.reason, Message: says}}}}
 		got := ask(t, s, facts.CheckCalicoPod)

@@ -19,8 +19,8 @@ import (
 func refusals(s *Snapshot) []probe.Result {
 	by := map[string][]*corev1.Pod{}
 	var reasons []string
-	for i := range s.placed.pods {
-		p := &s.placed.pods[i]
+	for i := range s.placed.pods.Value {
+		p := &s.placed.pods.Value[i]
 		if !refused(p) || s.Now.Sub(refusedAt(p)) > recent || p.Labels[labelOfProbes] == nameOfProbes {
 			continue
 		}
@@ -51,8 +51,8 @@ func refused(p *corev1.Pod) bool {
 
 // roomOf counts the pods that the node has, and how many it may have; 0 = not known.
 func roomOf(s *Snapshot) (running, limit int) {
-	for i := range s.placed.pods {
-		if phase := s.placed.pods[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+	for i := range s.placed.pods.Value {
+		if phase := s.placed.pods.Value[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 			running++
 		}
 	}

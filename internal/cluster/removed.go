@@ -4,7 +4,6 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -16,17 +15,13 @@ var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 // removed returns the last such event about a node that the cluster does not have, without a text where there is none
 // or events cannot be listed: the node is unknown in any case.
 func (c *Client) removed(ctx context.Context, node string) probe.Statement {
-	list, err := c.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
-			fields.OneTermEqualSelector("involvedObject.name", node)).String(),
-		Limit: eventsMost,
-	})
+	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node), eventsMost)
 	if err != nil {
 		return probe.Statement{}
 	}
 	var out probe.Statement
-	for i, e := range list.Items {
-		if at := eventTime(&list.Items[i]); nodeRemoved[e.Reason] && !at.Before(out.At) {
+	for i, e := range events {
+		if at := eventTime(&events[i]); nodeRemoved[e.Reason] && !at.Before(out.At) {
 			out = probe.Statement{Text: probe.Quoted(e.Message), At: at}
 		}
 	}

@@ -17,17 +17,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// rights is what the API server grants calico-node's account of what it needs, and knows of Calico's kinds.
+// access is what the API server grants the accounts of Calico's parts, and knows of Calico's kinds.
+type access struct {
+	rights   Read[rights]
+	plugin   Read[rights] // of the CNI plugin's own account; without one it uses calico-node's, or is not known
+	kinds    Read[kinds]
+	accounts Read[[]calicoAccount]
+}
+
+// rights is what the API server grants an account of what it needs.
 type rights struct {
-	account string   // NAMESPACE:NAME, "" = there is no calico-node
+	account string   // NAMESPACE:NAME, "" = there is none
 	byRoles bool     // they were read from roles and bindings, as the API server may not be asked
 	asked   int      // how many rights
 	lacks   []string // those it has not: VERB RESOURCE
-	err     error
-	group   string   // of Calico's resources, as calico-node finds it out
-	kinds   []string // of Calico's resources that are not there
-	kindErr error
-	plugin  *rights // of the CNI plugin's own account, nil = it uses calico-node's, or is not known
+}
+
+// kinds is what the API server knows of Calico's resources.
+type kinds struct {
+	group  string   // as calico-node finds it out
+	served []string // the resources of that group
+	absent []string // those of kindsNeeded that are not there
 }
 
 // needed is what calico-node does with the API at a start and after it, on every kind of installation
@@ -58,7 +68,7 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 	}
 	if token := s.tokenFor(); token != "" {
 		t := ask("create", "", "serviceaccounts")
-		t.Subresource, t.Namespace, t.Name = "token", s.Calico.Namespace, token
+		t.Subresource, t.Namespace, t.Name = "token", s.Calico.Value.Namespace, token
 		out = append(out, t)
 	}
 	return out
@@ -69,7 +79,7 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 func (s *Snapshot) lists() []string {
 	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
 		"bgpconfigurations", "bgppeers"}
-	bird := s.backend == "" || s.backend == "bird"
+	bird := s.backend.Value == "" || s.backend.Value == "bird"
 	if bird {
 		out = append(out, "blockaffinities")
 	}
@@ -93,10 +103,10 @@ func (s *Snapshot) lists() []string {
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
-	case !slices.ContainsFunc(s.Calico.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(24, 0):
+	case !slices.ContainsFunc(s.Calico.Value.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(24, 0):
 		return ""
-	case s.olderThan(26, 0) || s.Calico.Labels["k8s-app"] == "canal":
-		return s.Calico.Spec.ServiceAccountName
+	case s.olderThan(26, 0) || s.Calico.Value.Labels["k8s-app"] == "canal":
+		return s.Calico.Value.Spec.ServiceAccountName
 	}
 	return cmp.Or(s.calicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
 }
@@ -105,30 +115,39 @@ func (s *Snapshot) tokenFor() string {
 var kindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
 	"ipamblocks", "blockaffinities", "ipamhandles"}
 
-// readRights asks the API server what calico-node's account may do, and which resources it knows.
-func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
-	if s.Calico == nil || len(s.etcd) > 0 {
-		return rights{}
+// readAccess asks the API server what the accounts of Calico's parts may do, and which resources it knows.
+func (c *Client) readAccess(ctx context.Context, s *Snapshot) {
+	var all probe.Workers
+	s.accounts.start(ctx, &all, func(ctx context.Context) ([]calicoAccount, error) { return c.readAccounts(ctx, s) })
+	if s.Calico.Value != nil && len(s.etcd.Value) == 0 {
+		s.kinds.read(ctx, c.readKinds)
+		s.plugin.start(ctx, &all, func(ctx context.Context) (rights, error) { return c.readPluginRights(ctx, s) })
+		s.rights.read(ctx, func(ctx context.Context) (rights, error) { return c.readRights(ctx, s) })
 	}
-	who := account{namespace: s.Calico.Namespace, name: s.Calico.Spec.ServiceAccountName}
-	group, served, kindErr := c.servedKinds(ctx)
-	var plugin *rights
-	var all parts
-	if token := s.tokenFor(); token != "" && token != who.name {
-		plugin = &rights{}
-		all.read(&plugin.err, func() {
-			*plugin = c.rightsOf(ctx, account{namespace: who.namespace, name: token}, pluginNeeds(group))
-			plugin.account = who.namespace + ":" + token
-		})
-	}
-	out := c.rightsOf(ctx, who, s.needed(group, served))
 	all.Wait()
-	out.account, out.group, out.kindErr, out.plugin = who.namespace+":"+who.name, group, kindErr, plugin
-	if kindErr == nil {
-		out.kinds = slices.DeleteFunc(slices.Clone(kindsNeeded),
-			func(kind string) bool { return slices.Contains(served, kind) })
+}
+
+// readRights asks the API server what calico-node's account may do.
+func (c *Client) readRights(ctx context.Context, s *Snapshot) (rights, error) {
+	known := s.kinds.Value
+	if known.group == "" { // finding it out crashed
+		return rights{}, s.kinds.Err
 	}
-	return out
+	who := account{namespace: s.Calico.Value.Namespace, name: s.Calico.Value.Spec.ServiceAccountName}
+	out, err := c.rightsOf(ctx, who, s.needed(known.group, known.served))
+	out.account = who.namespace + ":" + who.name
+	return out, err
+}
+
+// readPluginRights asks the API server what the CNI plugin's account may do, where it has one of its own.
+func (c *Client) readPluginRights(ctx context.Context, s *Snapshot) (rights, error) {
+	who := account{namespace: s.Calico.Value.Namespace, name: s.tokenFor()}
+	if who.name == "" || who.name == s.Calico.Value.Spec.ServiceAccountName || s.kinds.Value.group == "" {
+		return rights{}, nil
+	}
+	out, err := c.rightsOf(ctx, who, pluginNeeds(s.kinds.Value.group))
+	out.account = who.namespace + ":" + who.name
+	return out, err
 }
 
 // pluginNeeds is what the CNI plugin does with the API for each new pod, whatever its IPAM is.
@@ -141,7 +160,7 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 
 // rightsOf asks the API server which of some things an account may do, or reads it from roles and
 // bindings where that may not be asked.
-func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) rights {
+func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (rights, error) {
 	out := rights{account: who.user(), asked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
@@ -149,36 +168,29 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 			may, err, out.byRoles = granted, nil, true
 		}
 	}
-	if out.err = err; err == nil {
+	if err == nil {
 		out.lacks = lacked(asks, may)
 	}
-	return out
+	return out, err
 }
 
 // reviewed asks the API server which of the things asked about an account may do.
 func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
-	may, errs := make([]bool, len(asks)), make([]error, len(asks))
-	var all parts
-	for i, ask := range asks {
-		all.read(&errs[i], func() {
-			review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-				Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
-				}}, metav1.CreateOptions{})
-			if errs[i] = err; err == nil {
-				may[i] = review.Status.Allowed
-				if !may[i] && review.Status.EvaluationError != "" { // an authorizer could not say
-					errs[i] = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
-				}
-			}
-		})
-	}
-	all.Wait()
-	return may, cmp.Or(errs...)
+	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {
+		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
+			}}, metav1.CreateOptions{})
+		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer could not say
+			err = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
+		}
+		return err == nil && review.Status.Allowed, err
+	}))
 }
 
-// servedKinds lists the resources of Calico's that the API server knows, in the first group that it has.
-func (c *Client) servedKinds(ctx context.Context) (group string, kinds []string, err error) {
+// readKinds lists the resources of Calico's that the API server knows, in the first group that it has.
+func (c *Client) readKinds(ctx context.Context) (kinds, error) {
+	out := kinds{group: c.groups[0].Group}
 	for _, gv := range c.groups {
 		b, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + gv.String()).DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
@@ -189,34 +201,37 @@ func (c *Client) servedKinds(ctx context.Context) (group string, kinds []string,
 			err = json.Unmarshal(b, &list)
 		}
 		if err != nil {
-			return gv.Group, nil, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
+			return kinds{group: gv.Group}, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
 		}
+		out.group = gv.Group
 		for _, r := range list.APIResources {
-			kinds = append(kinds, r.Name)
+			out.served = append(out.served, r.Name)
 		}
-		return gv.Group, kinds, nil
+		break
 	}
-	return c.groups[0].Group, nil, nil
+	out.absent = slices.DeleteFunc(slices.Clone(kindsNeeded),
+		func(kind string) bool { return slices.Contains(out.served, kind) })
+	return out, nil
 }
 
 func calicoRights(s *Snapshot, report func(probe.Result)) {
 	said := ""
-	if s.rights.byRoles {
+	if s.rights.Value.byRoles {
 		said = ", by the roles and bindings of the cluster"
 	}
-	switch r := s.rights; {
-	case s.CalicoErr != nil:
-		report(unread(elsewhereSaid(s.CalicoErr)))
+	switch r, err := s.rights.Value, s.rights.Err; {
+	case s.Calico.Err != nil:
+		report(unread(elsewhereSaid(s.Calico.Err)))
 		return
-	case r.account == "" && r.err == nil:
+	case r.account == "" && err == nil:
 		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
 		return
-	case apierrors.IsForbidden(r.err):
+	case apierrors.IsForbidden(err):
 		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
 			"the roles and bindings", r.account).
 			On("account"))
-	case r.err != nil:
-		report(probe.Failed(r.err).On("account"))
+	case err != nil:
+		report(probe.Failed(err).On("account"))
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.account, r.asked, said).On("account"))
 	default:
@@ -225,25 +240,25 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
 	s.pluginRights(report)
-	switch r := s.rights; {
-	case r.kindErr != nil:
-		report(unread(r.kindErr).On("kinds"))
-	case len(r.kinds) == 0:
+	switch k := s.kinds.Value; {
+	case s.kinds.Err != nil:
+		report(unread(s.kinds.Err).On("kinds"))
+	case len(k.absent) == 0:
 		report(probe.Found(probe.OK, "the API server knows the %d kinds that calico-node needs", len(kindsNeeded)).On("kinds"))
 	default:
-		report(s.needs("the API server does not know %s of %s, which calico-node needs", strings.Join(r.kinds, ", "), r.group).
-			On("kinds").With(facts.Lacks, r.kinds))
+		report(s.needs("the API server does not know %s of %s, which calico-node needs", strings.Join(k.absent, ", "), k.group).
+			On("kinds").With(facts.Lacks, k.absent))
 	}
 }
 
 // pluginRights reports what the CNI plugin's account lacks: the next pod that starts meets it.
 func (s *Snapshot) pluginRights(report func(probe.Result)) {
 	const target = "CNI plugin"
-	switch r := s.rights.plugin; {
-	case r == nil:
-	case apierrors.IsForbidden(r.err): // the account of calico-node is reported as not known, for the same reason
-	case r.err != nil:
-		report(probe.Failed(r.err).On(target))
+	switch r, err := s.plugin.Value, s.plugin.Err; {
+	case r.account == "" && err == nil:
+	case apierrors.IsForbidden(err): // the account of calico-node is reported as not known, for the same reason
+	case err != nil:
+		report(probe.Failed(err).On(target))
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.account, r.asked).On(target))
 	default:
@@ -260,10 +275,10 @@ func (s *Snapshot) pluginRights(report func(probe.Result)) {
 // needs is the result for something that calico-node needs and has not: it bites now where it does
 // not get up, and else at its next start.
 func (s *Snapshot) needs(format string, args ...any) probe.Result {
-	if s.rights.byRoles && len(s.rights.lacks) > 0 { // another authorizer may grant it
+	if s.rights.Value.byRoles && len(s.rights.Value.lacks) > 0 { // another authorizer may grant it
 		return probe.Found(probe.Warn, format, args...)
 	}
-	if podReady(s.Calico) {
+	if podReady(s.Calico.Value) {
 		r := probe.Found(probe.Warn, format, args...)
 		r.Saw += "; the one that runs breaks at its next start at the latest"
 		return r.With(facts.Later, true)

@@ -80,9 +80,9 @@ func TestCalicoRights(t *testing.T) {
 		client := serverOf(t, kinds(c.lacks), reviews(c.may, c.code))
 		s := ofCalicoNode()
 		if c.ready {
-			s.Calico.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		}
-		s.rights = client.readRights(t.Context(), s)
+		client.readAccess(t.Context(), s)
 		got := ask(t, s, facts.CheckCalicoRights)
 		last := len(got) - 1
 		if got[0].Status != c.account || got[last].Status != c.ofKinds || got[0].Facts[facts.Later] != c.breaking {
@@ -102,22 +102,22 @@ func TestCalicoRights(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.rights = serverOf(t, nil, nil).readRights(t.Context(), s)
+	serverOf(t, nil, nil).readAccess(t.Context(), s)
 	wantFirst(t, ask(t, s, facts.CheckCalicoRights), probe.Skip, "no calico-node")
-	group, there, err := serverOf(t, nil, nil).servedKinds(t.Context())
-	if group != "crd.projectcalico.org" || len(there) != 0 || err != nil {
-		t.Errorf("all CRDs gone: %s, %v, %v", group, there, err)
+	gone, err := serverOf(t, nil, nil).readKinds(t.Context())
+	if gone.group != "crd.projectcalico.org" || len(gone.served) != 0 || err != nil {
+		t.Errorf("all CRDs gone: %v, %v", gone, err)
 	}
 }
 
 // ofCalicoNode is a node on which calico-node v3.32.1 runs with its account, and nobody has said whether it is ready.
 func ofCalicoNode() *Snapshot {
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
-	s.Calico = calico(3)
-	s.Calico.Namespace, s.Calico.Spec.ServiceAccountName = "kube-system", "calico-node"
-	s.Calico.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
-	s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
-	s.Calico.Status.Conditions = nil
+	s.Calico.Value = calico(3)
+	s.Calico.Value.Namespace, s.Calico.Value.Spec.ServiceAccountName = "kube-system", "calico-node"
+	s.Calico.Value.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
+	s.Calico.Value.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
+	s.Calico.Value.Status.Conditions = nil
 	return s
 }
 
@@ -132,7 +132,7 @@ func TestNeeded(t *testing.T) {
 		"v3.32.1": "endpointslices services ipamblocks tiers stagednetworkpolicies",
 	} {
 		s := ofCalicoNode()
-		s.Calico.Spec.Containers[0].Image = "quay.io/calico/node:" + version
+		s.Calico.Value.Spec.Containers[0].Image = "quay.io/calico/node:" + version
 		var got []string
 		for _, a := range s.needed("crd.projectcalico.org", served) {
 			if a.Verb == "list" && slices.Contains(append(served, "endpointslices", "services"), a.Resource) {

@@ -68,9 +68,9 @@ func TestRightsByRoles(t *testing.T) {
 			},
 		})
 		s := ofCalicoNode()
-		s.rights = client.readRights(t.Context(), s)
+		client.readAccess(t.Context(), s)
 		got := ask(t, s, facts.CheckCalicoRights)[0]
-		lacks := s.rights.lacks
+		lacks := s.rights.Value.lacks
 		switch {
 		case c.all && (len(lacks) < 5 || got.Status == probe.OK), !c.all && !slices.Equal(lacks, c.lacks),
 			!strings.Contains(got.Saw, "by the roles and bindings"):
@@ -105,8 +105,8 @@ func TestBindingsOnce(t *testing.T) {
 		},
 	}).once(t.Context())
 	for _, name := range []string{"calico-node", "coredns"} {
-		r := client.rightsOf(t.Context(), account{"kube-system", name}, watches([2]string{"", "services"}))
-		if !r.byRoles || len(r.lacks) != 2 {
+		r, err := client.rightsOf(t.Context(), account{"kube-system", name}, watches([2]string{"", "services"}))
+		if err != nil || !r.byRoles || len(r.lacks) != 2 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

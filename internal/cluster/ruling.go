@@ -147,7 +147,7 @@ func (p policies) holds(one *policy, e *end) answer {
 // denies names the directions in which every packet of a pod is surely denied, and the policy that
 // does it, of the first.
 func (p policies) denies(namespace string, with map[string]string) (name string, in []string) {
-	if p.err != nil || p.other != nil {
+	if p.all.Err != nil || p.other != nil {
 		return "", nil
 	}
 	for _, d := range directions {
@@ -193,7 +193,7 @@ func (p policies) receives(f *flow) decision {
 // comes first differs between versions of Calico: nothing is sure there that one denies and the other may not.
 func (p policies) ask(direction string, holds func(*policy) answer, about func(*policy, *rule) answer) decision {
 	held := false
-	for rest := p.all; len(rest) > 0; {
+	for rest := p.all.Value; len(rest) > 0; {
 		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one policy) bool { return one.tier != rest[0].tier })
 		if end < 0 {
 			end = len(rest)
@@ -272,7 +272,7 @@ func (p *policies) sort() {
 		}
 		return number(p.tiers[tier]["order"], otherwise)
 	}
-	slices.SortStableFunc(p.all, func(a, b policy) int {
+	slices.SortStableFunc(p.all.Value, func(a, b policy) int {
 		return cmp.Or(cmp.Compare(order(a.tier), order(b.tier)), cmp.Compare(a.tier, b.tier), cmp.Compare(a.order, b.order),
 			cmp.Compare(a.name, b.name))
 	})

@@ -55,7 +55,7 @@ func TestDenies(t *testing.T) {
 		p := policies{tiers: c.tiers, other: c.other}
 		for _, name := range []string{"a", "d", "deny-all", "p"} {
 			if spec := c.specs[name]; spec != nil {
-				p.all = append(p.all, calicos("GlobalNetworkPolicy", name, spec))
+				p.all.Value = append(p.all.Value, calicos("GlobalNetworkPolicy", name, spec))
 			}
 		}
 		p.sort()
@@ -84,7 +84,7 @@ func TestKubernetesDenies(t *testing.T) {
 		c := serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec)}, nil)
 		p := c.readPolicies(t.Context())
 		if got := p.on("default", nil); got[probe.AttrDenies] != want || got[probe.AttrPolicy] == "" {
-			t.Errorf("%s: %v, want %q; %v, %v", spec, got, want, p.err, p.other)
+			t.Errorf("%s: %v, want %q; %v, %v", spec, got, want, p.all.Err, p.other)
 		}
 		c = serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec),
 			"/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies": `{"kind":"List","items":[{"metadata":{"name":"a"}}]}`}, nil)

@@ -35,35 +35,41 @@ func (s *Snapshot) configuredAPI() []probe.Target {
 	if n, err := strconv.Atoi(env.values["KUBERNETES_SERVICE_PORT"]); err == nil && n > 0 && n < 1<<16 {
 		port = n
 	}
-	if host == "" || s.Calico == nil {
+	if host == "" || s.Calico.Value == nil {
 		return nil
 	}
 	t := probe.Target{Kind: probe.KindDatastore, Name: probe.NameConfigured, Port: port,
 		Attrs: map[string]string{probe.AttrSetBy: "the environment of calico-node"}}
-	if data := s.configMaps.data[endpointMap]; data["KUBERNETES_SERVICE_HOST"] == host {
-		t.Attrs[probe.AttrSetBy] = "ConfigMap " + s.Calico.Namespace + "/" + endpointMap
+	if data := s.configMaps[endpointMap].Value; data["KUBERNETES_SERVICE_HOST"] == host {
+		t.Attrs[probe.AttrSetBy] = "ConfigMap " + s.Calico.Value.Namespace + "/" + endpointMap
 	}
 	var err error
 	if t.Addr, err = netip.ParseAddr(strings.Trim(host, "[]")); err != nil {
 		t.Host = host
 	}
 	same := func(o probe.Target) bool { return t.Addr.IsValid() && o.Addr == t.Addr && o.Port == t.Port }
-	if slices.ContainsFunc(s.api, same) {
+	if slices.ContainsFunc(s.api.Value, same) {
 		return nil
 	}
 	return []probe.Target{t}
 }
 
+// clusterDNS is the cluster's DNS.
+type clusterDNS struct {
+	service *corev1.Service // nil = there is none
+	targets []probe.Target  // it and each endpoint
+}
+
 // readDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
-func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, error) {
+func (c *Client) readDNS(ctx context.Context) (clusterDNS, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing DNS services: %w", err)
+		return clusterDNS{}, fmt.Errorf("listing DNS services: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return nil, nil, nil
+		return clusterDNS{}, nil
 	}
 	svc := &list.Items[0]
 	out, err := c.readService(ctx, probe.KindDNS, svc)
@@ -74,7 +80,7 @@ func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, 
 			out[i].Attrs = empty
 		}
 	}
-	return out, svc, err
+	return clusterDNS{svc, out}, err
 }
 
 // readService lists a service's own addresses and those of its endpoints, as
@@ -140,9 +146,9 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	return out, nil
 }
 
-// readTypha lists the Typhas that Felix on this node may choose from; none where
+// readTyphas lists the Typhas that Felix on this node may choose from; none where
 // it is told of none.
-func (c *Client) readTypha(ctx context.Context, env environment) ([]probe.Target, error) {
+func (c *Client) readTyphas(ctx context.Context, env environment) ([]probe.Target, error) {
 	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
 	if err != nil {
 		return nil, err
@@ -186,10 +192,13 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 // readServices finds one TCP service whose endpoints are ready, one with a port on
 // every node before others, and gives its cluster addresses and its port on each
 // of the nodes.
-func (c *Client) readServices(ctx context.Context, of []corev1.Service, nodes []corev1.Node,
+func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], nodes []corev1.Node,
 	under policies,
 ) ([]probe.Target, error) {
-	for _, svc := range usable(of, under) {
+	if of.Err != nil {
+		return nil, of.Err
+	}
+	for _, svc := range usable(of.Value, under) {
 		endpoints, err := c.readService(ctx, probe.KindService, &svc)
 		if apierrors.IsNotFound(err) {
 			continue

@@ -20,7 +20,7 @@ var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
 // calicoTarget is how calico-node on this node is to find its address. The
 // version is that of the node's own image, for upgrades go node by node.
 func calicoTarget(s *Snapshot) (probe.Target, bool) {
-	spec, _ := calicoContainerOf(s.Calico)
+	spec, _ := calicoContainerOf(s.Calico.Value)
 	if spec == nil {
 		return probe.Target{}, false
 	}
@@ -37,11 +37,11 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 		probe.AttrMethod6:  env.given("IP6_AUTODETECTION_METHOD"),
 		probe.AttrInternal: strings.Join(internal, ","), probe.AttrPodCIDRs: strings.Join(s.Node.Spec.PodCIDRs, ","),
 		probe.AttrBudget:  strconv.Itoa(int(budget.Seconds())),
-		probe.AttrLogs:    s.Calico.Namespace + "_" + s.Calico.Name + "_" + string(s.Calico.UID),
-		probe.AttrAccount: s.Calico.Namespace + ":" + cmp.Or(s.Calico.Spec.ServiceAccountName, "default"),
+		probe.AttrLogs:    s.Calico.Value.Namespace + "_" + s.Calico.Value.Name + "_" + string(s.Calico.Value.UID),
+		probe.AttrAccount: s.Calico.Value.Namespace + ":" + cmp.Or(s.Calico.Value.Spec.ServiceAccountName, "default"),
 	}
 	for attr, mount := range map[string]string{probe.AttrRunFolder: probe.PlaceRun, probe.AttrLibFolder: probe.PlaceLib} {
-		if folder := folderOf(s.Calico, spec, mount); folder != "" && folder != mount {
+		if folder := folderOf(s.Calico.Value, spec, mount); folder != "" && folder != mount {
 			attrs[attr] = folder
 		}
 	}
@@ -88,10 +88,10 @@ func felixTarget(s *Snapshot) probe.Target {
 	if on, ok := felixEnabled(s); ok {
 		t.Attrs = map[string]string{probe.AttrEnabled: strconv.FormatBool(on)}
 	}
-	if h, ok := s.felix["healthHost"].(string); ok && h != "" {
+	if h, ok := s.felix.Value["healthHost"].(string); ok && h != "" {
 		t.Host = h
 	}
-	if p, ok := s.felix["healthPort"].(int64); ok && p > 0 {
+	if p, ok := s.felix.Value["healthPort"].(int64); ok && p > 0 {
 		t.Port = int(p)
 	}
 	switch h := s.calicoEnv("FELIX_HEALTHHOST"); {
@@ -107,7 +107,7 @@ func felixTarget(s *Snapshot) probe.Target {
 		t.Attrs = with(t.Attrs, probe.AttrByLabels, policy)
 	}
 	for _, name := range probe.FelixSettings() {
-		value := cmp.Or(s.calicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.felix[name]))
+		value := cmp.Or(s.calicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.felix.Value[name]))
 		if value == "" {
 			continue
 		}
@@ -143,8 +143,8 @@ func plain(v any) string {
 
 // version is that of the node's own image, "" where none is known.
 func (s *Snapshot) version() string {
-	version, _ := s.info["calicoVersion"].(string)
-	if spec, _ := calicoContainerOf(s.Calico); spec != nil {
+	version, _ := s.info.Value.spec["calicoVersion"].(string)
+	if spec, _ := calicoContainerOf(s.Calico.Value); spec != nil {
 		if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
 			version = "v" + m[1]
 		}
@@ -171,10 +171,10 @@ func felixEnabled(s *Snapshot) (on, known bool) {
 		on, known = felixBools[strings.ToLower(value)]
 		return on, known
 	}
-	if spec, _ := calicoContainerOf(s.Calico); spec == nil || err != nil || s.felixErr != nil {
+	if spec, _ := calicoContainerOf(s.Calico.Value); spec == nil || err != nil || s.felix.Err != nil {
 		return false, false
 	}
-	on, _ = s.felix["healthEnabled"].(bool)
+	on, _ = s.felix.Value["healthEnabled"].(bool)
 	return on, true
 }
 

@@ -35,47 +35,31 @@ type Snapshot struct {
 	Read time.Time // that moment by our own clock
 	Node *corev1.Node
 
-	Lease    *coordinationv1.Lease
-	LeaseErr error
+	lease  Read[*coordinationv1.Lease]
+	starts Read[starts] // of the kubelet, lately
+	placed placement
 
-	Calico     *corev1.Pod // the node's calico-node pod, verified; nil when there is none
-	configMaps configMaps  // that its environment is from
-	// why that is not known: an *UnverifiedError where pods claim to be it and none is believed
-	CalicoErr error
-	unplaced  *corev1.Pod // the one that is made for the node and not bound to it
-	starts    starts      // of the kubelet, lately
-	startsErr error
-	told      told         // what the kubelet says of a calico-node pod that is not ready
-	kept      []corev1.Pod // those without a node, where the node has a taint of startTaints
-	ignored   []corev1.Pod // pods on the node that claim to be it and are not
+	// the node's calico-node pod, verified; nil when there is none, or the error says why that is not known: an
+	// *UnverifiedError where pods claim to be it and none is believed
+	Calico  Read[*corev1.Pod]
+	ignored []corev1.Pod // pods on the node that claim to be it and are not
+	startup Read[startup]
+	configuration
+	access
 
-	Pods    []corev1.Pod // one running workload pod on each sampled peer
-	PodsErr error
+	ipam    Read[ipam]
+	proxy   Read[proxyAccess]
+	local   Read[local]
+	unready []corev1.Pod // workload pods of a silent node, where the API calls none ready
+	probed
+}
 
-	felix    map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr error
-	placed   placement
-	rights   rights
-	accounts []calicoAccount // of Calico's parts
-	// why these are not known
-	accountsErr error
-	local       []corev1.Pod // running workload pods on the node itself, some of them
-	localErr    error
-	logs        []probe.Target // pods of kube-proxy and CoreDNS on the node, for their logs
-	kubeProxy   []string       // names of the node's running kube-proxy pods, nil = not known
-	// the same of a silent node, where the API calls no pod ready
-	unready     []corev1.Pod
-	proxyRights rights         // of kube-proxy's account
-	proxySure   bool           // it surely is that
-	services    []probe.Target // one TCP service with ready endpoints, at its addresses
-	typha       []probe.Target // Typha's endpoints
-	typhaErr    error
-	typhaWhy    string         // why its service has no ready endpoint, where that is so
-	typhaName   string         // its service, NAMESPACE/NAME, "" = Calico uses none here
-	etcd        []probe.Target // etcd's, where Calico keeps its data there
-	etcdErr     error
-	backendErr  error
-	backend     string // Calico's networking backend: bird, vxlan, none; "" = not known
+// configuration is what follows from calico-node's environment and from Felix's settings.
+type configuration struct {
+	configMaps configMaps           // that its environment is from
+	felix      Read[map[string]any] // spec of FelixConfiguration, the node's own over default
+	backend    Read[string]         // Calico's networking backend: bird, vxlan, none; "" = not known
+	etcd       Read[[]probe.Target] // etcd's, where Calico keeps its data there
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -131,16 +115,31 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s, c := &Snapshot{}, c.once(whole)
-	var all parts
+	var all probe.Workers
+	var nodes Read[[]corev1.Node]
 	if of == nil {
 		of = c.newSurvey()
-		all.read(&of.nodesErr, func() { of.Nodes, of.nodesErr = c.readNodes(ctx) })
+		nodes.start(ctx, &all, c.readNodes)
 		c.readShared(ctx, of, &all)
 	}
-	all.read(&s.LeaseErr, func() { c.readLease(ctx, s, node) })
-	all.read(&s.CalicoErr, func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
-	all.read(&s.placed.err, func() { s.placed = c.readPlaced(ctx, node) })
+	s.lease.start(ctx, &all, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		lease, err := c.readLease(ctx, node)
+		s.Read = time.Now()
+		s.Now, _ = c.clock.Now()
+		return lease, err
+	})
+	s.Calico.start(ctx, &all, func(ctx context.Context) (pod *corev1.Pod, err error) {
+		pod, s.ignored, err = c.readCalicoPod(ctx, node)
+		return pod, err
+	})
+	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
 	all.Wait()
+	if nodes.Err != nil {
+		return nil, nodes.Err
+	}
+	if of.Nodes == nil {
+		of.Nodes = nodes.Value
+	}
 	if s.Read.IsZero() { // reading the lease crashed
 		s.Read = time.Now()
 		s.Now, _ = c.clock.Now()
@@ -157,80 +156,63 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 
 // readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
 func (c *Client) readRest(ctx context.Context, s *Snapshot) {
-	var all parts
-	s.configMaps = c.readConfigMaps(ctx, s.Calico)
+	var all probe.Workers
+	s.configMaps = c.readConfigMaps(ctx, s.Calico.Value)
 	env := s.environment()
 	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
-		c.readCalico(ctx, &s.Survey, &all)
+		c.readCalico(ctx, &s.resources, &all)
 		all.Wait()
 		s.memo = newMemo(&s.Survey)
 	}
 	s.configured(env)
-	all.read(&s.PodsErr, func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
-	all.read(&s.localErr, func() { c.readLocal(ctx, s) })
+	c.readProbed(ctx, &s.probed, &s.Survey, peers(s, sampled), []corev1.Node{*s.Node}, env, &all)
+	s.local.start(ctx, &all, s.readLocal)
+	if s.placed.pods.Err == nil {
+		s.proxy.start(ctx, &all, func(ctx context.Context) (proxyAccess, error) {
+			return c.readProxyAccess(ctx, s.placed.running())
+		})
+	}
 	if KubeletSilent(s) {
 		s.unready = slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !ownAddress(p) })
 	}
-	if s.serviceErr == nil {
-		all.read(&s.serviceErr, func() {
-			s.services, s.serviceErr = c.readServices(ctx, s.allServices, append(peers(s, sampled), *s.Node), s.policies)
-		})
+	if len(s.placed.waiting.Value) > 0 {
+		s.ipam.start(ctx, &all, c.readIPAM)
 	}
-	if len(s.placed.waiting) > 0 {
-		all.read(&s.placed.eventsErr, func() { c.readEvents(ctx, &s.placed) })
-		all.read(&s.ipam.missing, func() { c.readIPAM(ctx, &s.ipam) })
-	}
-	if len(s.placed.ending) > 0 {
-		all.read(&s.placed.endsErr, func() { c.readEnds(ctx, &s.placed) })
-	}
-	all.read(&s.rights.err, func() { s.rights = c.readRights(ctx, s) })
-	all.read(&s.accountsErr, func() { s.accounts = c.readAccounts(ctx, s) })
-	all.read(&s.noControllersErr, func() { s.noControllers, s.noControllersErr = c.whyNoControllers(ctx, &s.Survey) })
-	if s.Calico == nil && s.CalicoErr == nil {
-		s.setsRead = true
-		all.read(&s.setsErr, func() { s.sets, s.refused, s.setsErr = c.readSets(ctx) })
-	}
-	all.read(&s.typhaErr, func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
-	all.read(&s.told.err, func() { c.readStart(ctx, s, env) })
-	all.read(&s.startsErr, func() { s.starts, s.startsErr = c.readStarts(ctx, s.Node.Name, s.Now.Add(-startsCounted)) })
+	c.readWaits(ctx, &s.placed, &all)
+	all.Go(func() { c.readAccess(ctx, s) })
+	c.readAbsent(ctx, &s.installation, s.Calico.Value == nil && s.Calico.Err == nil, &all)
+	s.startup.start(ctx, &all, func(ctx context.Context) (startup, error) { return c.readStart(ctx, s) })
+	s.starts.start(ctx, &all, func(ctx context.Context) (starts, error) {
+		return c.readStarts(ctx, s.Node.Name, s.Now.Add(-startsCounted))
+	})
 	all.Wait()
-	guarded(&s.typhaErr, func() { s.typhaWhy = c.whyNoTypha(ctx, s) })
 	s.hideEtcd()
 	s.forgetRegistered()
 }
 
-// whyNoTypha says why the Service of Typha has no Pod.
-func (c *Client) whyNoTypha(ctx context.Context, s *Snapshot) string {
-	svc := s.typhaSvc()
-	if svc == nil || !errors.Is(s.typhaErr, errNoTypha) {
-		return ""
+// readLease reads the lease of a node, nil with an error.
+func (c *Client) readLease(ctx context.Context, node string) (*coordinationv1.Lease, error) {
+	lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
 	}
-	why, _ := c.whyEmpty(ctx, svc)
-	return why
-}
-
-func (c *Client) readLease(ctx context.Context, s *Snapshot, node string) {
-	s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
-	if s.LeaseErr != nil {
-		s.Lease = nil
-	}
-	s.Read = time.Now()
-	s.Now, _ = c.clock.Now()
+	return lease, nil
 }
 
 // hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
 // of its own. A cluster without a single pool would have no pods.
 func (s *Snapshot) hideEtcd() {
-	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
+	if len(s.etcd.Value) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools.Value) > 0 || s.pools.Err != nil {
 		return
 	}
-	elsewhere := errors.New(probe.GapEtcd)
-	s.poolErr, s.blockErr, s.peeringErr, s.tunnelErr = elsewhere, elsewhere, elsewhere, elsewhere
-	s.peering, s.memo = peering{}, nil
-	if len(s.felix) == 0 {
-		s.felixErr = elsewhere
+	s.pools.Err, s.blocks.Err, s.peering, s.memo = errInEtcd, errInEtcd, Read[peering]{Err: errInEtcd}, nil
+	if len(s.felix.Value) == 0 {
+		s.felix.Err = errInEtcd
 	}
 }
+
+// errInEtcd is why the API has nothing of what Calico keeps in an etcd of its own.
+var errInEtcd = errors.New(probe.GapEtcd)
 
 // forgetRegistered drops what is left on Nodes where Calico registers nothing: it is no proof.
 func (s *Snapshot) forgetRegistered() {
@@ -282,30 +264,25 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing calico-node pods: %w", err)
 	}
-	of := claimsOf(list.Items, c.calicoIn)
-	return of.pod, of.ignored, of.err
+	of, ignored := claimsOf(list.Items, c.calicoIn)
+	return of.Value, ignored, of.Err
 }
 
-// readPods finds running pods with addresses of their own, at most n on each of
-// the nodes.
-func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
-	found := make([][]corev1.Pod, len(nodes))
-	errs := make([]error, len(nodes))
-	var all parts
-	for i, node := range nodes {
-		all.read(&errs[i], func() {
-			running, err := c.Running(ctx, node.Name)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			if found[i] = pingable(running, n, under); found[i] == nil {
-				errs[i] = noneReady(&node, running)
-			}
-		})
+// readPods finds one running pod with an address of its own on each of the nodes.
+func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, under policies) (out []corev1.Pod, err error) {
+	for _, found := range forEach(nodes, func(node corev1.Node) ([]corev1.Pod, error) {
+		running, err := c.Running(ctx, node.Name)
+		if err != nil {
+			return nil, err
+		}
+		if fit := pingable(running, 1, under); fit != nil {
+			return fit, nil
+		}
+		return nil, noneReady(&node, running)
+	}) {
+		out, err = append(out, found.Value...), errors.Join(err, found.Err)
 	}
-	all.Wait()
-	return slices.Concat(found...), errors.Join(errs...)
+	return out, err
 }
 
 // loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no
@@ -334,8 +311,13 @@ func notReady(node string) error { return fmt.Errorf("no workload pod on node %s
 func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
+	return c.podsOn(ctx, node, "status.phase=Running,")
+}
+
+// podsOn lists the pods that are bound to a node, those alone of which other fields are true.
+func (c *Client) podsOn(ctx context.Context, node, others string) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: "status.phase=Running,spec.nodeName=" + node, ResourceVersion: "0",
+		FieldSelector: others + "spec.nodeName=" + node, ResourceVersion: "0",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)

@@ -42,17 +42,19 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	survey := c.newSurvey()
-	var all parts
+	var nodes Read[[]corev1.Node]
+	var all probe.Workers
+	nodes.start(ctx, &all, c.readTrimmed)
 	c.readEach(ctx, survey, &all)
 	all.Wait()
-	if survey.nodesErr != nil {
-		return nil, nil, survey.nodesErr
+	if survey.Nodes = nodes.Value; nodes.Err != nil {
+		return nil, nil, nodes.Err
 	}
-	if survey.leasesErr != nil {
-		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.leasesErr.Error()))
+	if survey.leases.Err != nil {
+		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.leases.Err.Error()))
 	}
-	if survey.claimsErr != nil {
-		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(survey.claimsErr.Error()))
+	if survey.claims.Err != nil {
+		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(survey.claims.Err.Error()))
 	}
 	now, _ := c.clock.Now()
 	for i := range survey.Nodes {
@@ -69,11 +71,11 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 func standingOf(s *Snapshot) Standing {
 	j := judged{Standing: Standing{Node: s.Node.Name, rank: rankReady, Status: probe.OK}}
 	nodeReady(s, j.by(rankUnready))
-	if s.LeaseErr == nil || apierrors.IsNotFound(s.LeaseErr) {
+	if s.lease.Err == nil || apierrors.IsNotFound(s.lease.Err) {
 		nodeLease(s, j.by(rankSilent))
 	}
 	windows := s.Node.Labels[corev1.LabelOSStable] == "windows"
-	if s.CalicoErr == nil && !windows {
+	if s.Calico.Err == nil && !windows {
 		calicoPod(s, func(r probe.Result) {
 			if r.Target != "" {
 				r.Saw = "calico-node: " + strings.TrimPrefix(r.Saw, calicoContainer+" ")
@@ -81,8 +83,8 @@ func standingOf(s *Snapshot) Standing {
 			j.by(rankCalico)(r)
 		})
 	}
-	if errors.As(s.CalicoErr, new(*UnverifiedError)) && !windows {
-		j.take(rankWarned, unread(s.CalicoErr))
+	if errors.As(s.Calico.Err, new(*UnverifiedError)) && !windows {
+		j.take(rankWarned, unread(s.Calico.Err))
 	}
 	if s.Node.Spec.Unschedulable {
 		j.take(rankCordoned, probe.Found(probe.Info, "cordoned"))
@@ -93,7 +95,7 @@ func standingOf(s *Snapshot) Standing {
 			j.rank = rankWindows
 		}
 	}
-	if s.LeaseErr != nil && !apierrors.IsNotFound(s.LeaseErr) && j.Status == probe.OK {
+	if s.lease.Err != nil && !apierrors.IsNotFound(s.lease.Err) && j.Status == probe.OK {
 		j.Status = probe.Unknown // Ready stays true for a minute after a kubelet fell silent
 	}
 	if j.ready != "" && (len(j.said) == 0 || j.rank >= rankCordoned) {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
@@ -49,11 +48,11 @@ func TestStartUnplaced(t *testing.T) {
 		"another form": {"no nodes available to schedule pods", "1", "Unschedulable: no nodes available"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.setsRead = true
-		s.sets, s.refused = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Name: "calico-node",
-			Namespace: "kube-system"}}}, []probe.Statement{{}}
+		var set calicoSet
+		set.Name, set.Namespace = "calico-node", "kube-system"
+		s.sets.Value = []calicoSet{set}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		s.unplaced = startWaits(c.says, c.cpu)
+		s.startup.Value.unplaced = startWaits(c.says, c.cpu)
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.want) })
 		if why := got[0].Facts.Str(facts.Skips); why != facts.SkipsUnscheduled {
@@ -65,29 +64,29 @@ func TestStartUnplaced(t *testing.T) {
 // TestStartTold wants the kubelet's words about a calico-node pod of which nothing runs, or whose probe fails.
 func TestStartTold(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.Calico = calico(0)
-	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
+	s.Calico.Value = calico(0)
+	s.Calico.Value.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
-	s.Calico.Status.ContainerStatuses = nil
-	s.told.waits = &corev1.Event{Reason: eventMount,
+	s.Calico.Value.Status.ContainerStatuses = nil
+	s.startup.Value.waits = &corev1.Event{Reason: eventMount,
 		Message: `MountVolume.SetUp failed for volume "xtables-lock" : hostPath type check failed: /run/xtables.lock is not a file`}
 	got := ask(t, s, facts.CheckCalicoPod)
 	if len(got) == 0 || !strings.Contains(got[0].Saw, "the kubelet reported: MountVolume.SetUp failed") ||
 		got[0].Facts.Str(facts.Starts) != facts.StartsVolume {
 		t.Errorf("%v", got)
 	}
-	s.told.waits = &corev1.Event{Reason: eventCgroup, Message: "unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : dbus: connection closed by user"}
+	s.startup.Value.waits = &corev1.Event{Reason: eventCgroup, Message: "unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : dbus: connection closed by user"}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Starts) != facts.StartsSandbox ||
 		!strings.Contains(got[0].Saw, "dbus: connection closed") {
 		t.Errorf("%v", got)
 	}
-	s.told = told{limit: facts.LimitProcesses,
+	s.startup.Value.told = told{limit: facts.LimitProcesses,
 		probes: probe.Statement{Text: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable"}}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
 	s = snapshot(node("a", "10.0.0.1", "")) // near: it is well, whatever was said before
-	s.Calico, s.told = calico(3), told{probes: probe.Statement{Text: "Readiness probe failed"}, limit: facts.LimitFiles}
+	s.Calico.Value, s.startup.Value.told = calico(3), told{probes: probe.Statement{Text: "Readiness probe failed"}, limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
 		t.Errorf("%v", got)
 	}
@@ -133,7 +132,7 @@ func TestStartTypha(t *testing.T) {
 		"near: none is wanted": {"", nil, nil, nil, probe.Skip, "not configured"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.typhaName, s.typhaErr, s.allServices, s.typha = c.of, c.err, c.all, c.typha
+		s.typha.Value.service, s.typha.Err, s.allServices.Value, s.typha.Value.targets = c.of, c.err, c.all, c.typha
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckTyphaService), c.status, c.saw) })
 	}
 }
@@ -183,10 +182,10 @@ func TestStartWebhooks(t *testing.T) {
 		if c.silent {
 			age = time.Minute
 		}
-		s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
+		s.lease.Value = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
 		c.hook.name, c.hook.config, c.hook.why = "freeze.example.com", "validatingwebhookconfiguration/freeze",
 			"there is no Service a/b"
-		s.webhooks.dead = []deadHook{c.hook}
+		s.webhooks.Value.dead = []deadHook{c.hook}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckWebhooks), c.status, c.saw) })
 	}
 }
@@ -221,8 +220,8 @@ func TestStartReadsWebhooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := c.readWebhooks(t.Context())
-	if got.err != nil || got.of != 3 || len(got.dead) != 2 || got.dead[0].why != "there is no Service w/gone" ||
+	got, err := c.readWebhooks(t.Context())
+	if err != nil || got.of != 3 || len(got.dead) != 2 || got.dead[0].why != "there is no Service w/gone" ||
 		got.dead[1].why != "Service w/empty has no ready endpoint" {
 		t.Errorf("%+v", got)
 	}
@@ -255,8 +254,8 @@ func TestStartTaints(t *testing.T) {
 		s.Node.CreationTimestamp = ago(c.age)
 		agent := corev1.Pod{}
 		agent.Namespace, agent.Name = "kube-system", "ebs-csi-node-x"
-		s.placed.pods = []corev1.Pod{agent}
-		s.Node.Spec.Taints, s.kept = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
+		s.placed.pods.Value = []corev1.Pod{agent}
+		s.Node.Spec.Taints, s.startup.Value.kept = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckNodeTaints), c.status, c.saw) })
 	}
 }
@@ -288,7 +287,7 @@ func TestStartTunnels(t *testing.T) {
 			"Debug")}, vxlan, probe.OK, "the same"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""), node("c", "10.0.0.3", ""))
-		s.felixConfigs, s.pools = c.configs, c.pools
+		s.felixConfigs.Value, s.pools.Value = c.configs, c.pools
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckTunnelSettings), c.status, c.saw) })
 	}
 }
@@ -305,6 +304,6 @@ func TestWebhooksUnread(t *testing.T) {
 		"/apis/discovery.k8s.io/v1/namespaces/x/endpointslices":                 `{"items":[]}`,
 	}, map[string]http.HandlerFunc{"/api/v1/namespaces/x/services/y": broken})
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.webhooks = client.readWebhooks(t.Context())
+	s.webhooks.read(t.Context(), client.readWebhooks)
 	wantFirst(t, ask(t, s, facts.CheckWebhooks), probe.Unknown, "state of 1 unknown")
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -29,19 +28,14 @@ type starts struct {
 
 // readStarts counts the starts of a kubelet since a time.
 func (c *Client) readStarts(ctx context.Context, node string, since time.Time) (starts, error) {
-	list, err := c.kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
-			fields.OneTermEqualSelector("involvedObject.name", node),
-			fields.OneTermEqualSelector("reason", "Starting"), fields.OneTermEqualSelector("source", "kubelet")).String(),
-		Limit: startsRead,
-	})
+	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node)+",reason=Starting,source=kubelet", startsRead)
 	if err != nil {
 		return starts{}, fmt.Errorf("listing events of the node: %w", err)
 	}
 	var out starts
-	for i := range list.Items {
-		at := eventTime(&list.Items[i])
-		if !fromKubelet(&list.Items[i], node) || at.Before(since) {
+	for i := range events {
+		at := eventTime(&events[i])
+		if !fromKubelet(&events[i], node) || at.Before(since) {
 			continue
 		}
 		out.n++ // each process writes one of its own
@@ -56,17 +50,17 @@ func (c *Client) readStarts(ctx context.Context, node string, since time.Time) (
 func (s *Snapshot) restarts() (probe.Result, bool) {
 	var r probe.Result
 	switch {
-	case denied(s.startsErr):
-		r = unread(s.startsErr)
+	case denied(s.starts.Err):
+		r = unread(s.starts.Err)
 		r.Status = probe.Skip
-	case s.startsErr != nil:
-		r = unread(s.startsErr)
-	case s.starts.n < startsMost:
+	case s.starts.Err != nil:
+		r = unread(s.starts.Err)
+	case s.starts.Value.n < startsMost:
 		return r, false
 	default:
-		age := s.Now.Sub(s.starts.last)
-		r = probe.Found(probe.Warn, "the kubelet has started %d times in the last %s, most recently %s ago", s.starts.n,
-			probe.Age(startsCounted), probe.Age(age)).With(facts.KubeletStarts, s.starts.n).With(facts.Age, age.Seconds())
+		age := s.Now.Sub(s.starts.Value.last)
+		r = probe.Found(probe.Warn, "the kubelet has started %d times in the last %s, most recently %s ago", s.starts.Value.n,
+			probe.Age(startsCounted), probe.Age(age)).With(facts.KubeletStarts, s.starts.Value.n).With(facts.Age, age.Seconds())
 	}
 	return r.On("kubelet"), true
 }

@@ -23,7 +23,7 @@ func TestStartsNothing(t *testing.T) {
 		"well": {func(*Snapshot) {}, "", ""},
 		"a silent kubelet": {func(s *Snapshot) {
 			renewed := metav1.NewMicroTime(s.Now.Add(-time.Minute))
-			s.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+			s.lease.Value = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 		}, probe.Fail, "is silent"},
 		"a runtime that is down": {func(s *Snapshot) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{

@@ -28,10 +28,10 @@ func TestKubeletStarts(t *testing.T) {
 	} {
 		client := serverOf(t, map[string]string{events: `{"kind":"EventList","apiVersion":"v1","items":[` + strings.Join(c.items, ",") + `]}`}, nil)
 		s := &Snapshot{Now: now}
-		s.starts, s.startsErr = client.readStarts(t.Context(), "node-b", now.Add(-startsCounted))
+		s.starts.Value, s.starts.Err = client.readStarts(t.Context(), "node-b", now.Add(-startsCounted))
 		r, is := s.restarts()
-		if is != (c.want != "") || !strings.Contains(r.Saw, c.want) || s.startsErr != nil {
-			t.Errorf("%s: %v %q %v", name, is, r.Saw, s.startsErr)
+		if is != (c.want != "") || !strings.Contains(r.Saw, c.want) || s.starts.Err != nil {
+			t.Errorf("%s: %v %q %v", name, is, r.Saw, s.starts.Err)
 		}
 	}
 	if _, err := serverOf(t, nil, nil).readStarts(t.Context(), "node-b", now); err == nil {

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,60 +19,47 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// A Survey is what the API said of the cluster as a whole, the same for each of its nodes. A part that could not be
-// read is nil and has its reason in the matching error.
+// cached asks for a list out of the API server's cache: that is cheap, and it still answers while etcd has lost its leader.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
+
+// A Survey is what the API said of the cluster as a whole, the same for each of its nodes.
 type Survey struct {
 	Nodes    []corev1.Node // all of them, by name
-	nodesErr error
-	calicoIn []string // the namespaces in which Calico's own pods are looked for
-	memo     *memo    // nil = what follows from it is worked out at each call
-	// of every node, where every node was asked about (readEach)
-	leases    map[string]*coordinationv1.Lease
-	leasesErr error
-	claims    map[string][]corev1.Pod // pods that claim to be calico-node
-	claimsErr error
-	now       time.Time // by the API server's clock, when the leases were read
-	read      time.Time // that moment by our own clock
-	shared    shared
-	given     configMaps // that calico-node's environment is from, on whichever node
+	calicoIn []string      // the namespaces in which Calico's own pods are looked for
+	memo     *memo         // nil = what follows from it is worked out at each call
 
-	felixConfigs    []unstructured.Unstructured // all there are
-	felixConfigsErr error
-	api             []probe.Target // the API server's service and each endpoint
-	apiErr          error
-	dns             []probe.Target // the cluster's DNS: its service and each endpoint
-	dnsErr          error
-	dnsService      *corev1.Service // its own, nil when there is none
-	dnsServers      dnsServers      // the pods of CoreDNS
-	controllers     []corev1.Pod    // of calico-kube-controllers
-	controllersErr  error
-	// why no calico-kube-controllers is there, where a Deployment wants one
-	noControllers    string
-	noControllersErr error
-	sets             []appsv1.DaemonSet // those of calico-node, where a node has no pod of it
-	refused          []probe.Statement  // what the API server answered each that wanted to make a pod last
-	setsRead         bool               // they were asked for
-	setsErr          error
-	blocks           []block
-	blockErr         error
-	ipam             ipam
-	policies         policies
-	// HostEndpoints of all nodes
-	hostEndpoints    []hostEndpoint
-	hostEndpointsErr error
-	pools            map[string]map[string]any // specs of the IP pools
-	poolErr          error
-	tunnelErr        error
-	allServices      []corev1.Service // nil = they could not be read
-	serviceErr       error
-	stray            strayAll
-	peering          peering
-	peeringErr       error
-	info             map[string]any // spec of ClusterInformation
-	infoErr          error
-	group            string // the API group that has it, "" = none
-	migration        string // a DatastoreMigration and its phase, "" = none is known
-	webhooks         webhooks
+	ofNodes
+	shared probed     // by the probes on all nodes (ReadShared)
+	given  configMaps // that calico-node's environment is from, on whichever node
+
+	installation
+	resources
+	serving
+}
+
+// ofNodes is what the API said of every node, where every node was read (readEach).
+type ofNodes struct {
+	leases Read[map[string]*coordinationv1.Lease]
+	claims Read[map[string][]corev1.Pod] // pods that claim to be calico-node
+	now    time.Time                     // by the API server's clock, when the leases were read
+	read   time.Time                     // that moment by our own clock
+}
+
+// installation is what makes Calico's pods.
+type installation struct {
+	controllers   Read[[]corev1.Pod] // of calico-kube-controllers
+	noControllers Read[string]       // why there is none, where a Deployment wants one
+	sets          Read[[]calicoSet]  // read where a node has no pod of calico-node, else nil
+}
+
+// serving is what the cluster's Services lead to.
+type serving struct {
+	allServices Read[[]corev1.Service]
+	stray       Read[[]strayEndpoints]
+	api         Read[[]probe.Target] // the API server's Service and each endpoint
+	dns         Read[clusterDNS]
+	dnsServers  Read[dnsServers] // the pods of CoreDNS
+	webhooks    Read[webhooks]
 }
 
 // ReadAll reads what the API says of a cluster and of each of its nodes, by a few lists however many there are. An
@@ -87,25 +72,23 @@ func (c *Client) readAll(ctx context.Context, limit time.Duration) (*Survey, err
 	ctx, cancelFirst := firstOf(whole)
 	defer cancelFirst()
 	s := c.newSurvey()
-	var all parts
+	var nodes Read[[]corev1.Node]
+	var all probe.Workers
+	nodes.start(ctx, &all, c.readTrimmed)
 	c.readEach(ctx, s, &all)
 	c.readShared(ctx, s, &all)
 	all.Wait()
-	if s.nodesErr != nil {
-		return nil, s.nodesErr
+	if s.Nodes = nodes.Value; nodes.Err != nil {
+		return nil, nodes.Err
 	}
 	s.now, _ = c.clock.Now()
 	s.read = time.Now()
 	calico, everywhere := s.anyCalico()
 	s.given = c.readConfigMaps(whole, calico)
-	all.read(&s.noControllersErr, func() { s.noControllers, s.noControllersErr = c.whyNoControllers(whole, s) })
-	if !everywhere {
-		s.setsRead = true
-		all.read(&s.setsErr, func() { s.sets, s.refused, s.setsErr = c.readSets(whole) })
-	}
+	c.readAbsent(whole, &s.installation, !everywhere, &all)
 	all.Wait()
 	if as := c.asConfigured(environmentOf(calico, s.given)); as.groups[0].Group != groups[0].Group {
-		as.readCalico(whole, s, &all)
+		as.readCalico(whole, &s.resources, &all)
 		all.Wait()
 	}
 	return s, nil
@@ -129,8 +112,8 @@ func (c *Client) newSurvey() *Survey {
 func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	everywhere = true
 	for i := range s.Nodes {
-		of := claimsOf(s.claims[s.Nodes[i].Name], s.calicoIn)
-		calico, everywhere = cmp.Or(calico, of.pod), everywhere && of.pod != nil
+		of, _ := claimsOf(s.claims.Value[s.Nodes[i].Name], s.calicoIn)
+		calico, everywhere = cmp.Or(calico, of.Value), everywhere && of.Value != nil
 	}
 	return calico, everywhere
 }
@@ -152,6 +135,7 @@ func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out.Read, out.together = s.read, true
 	out.configMaps = s.given
 	out.configured(out.environment())
+	out.services.Err = s.allServices.Err
 	out.hideEtcd()
 	out.forgetRegistered()
 	return out
@@ -164,34 +148,29 @@ func (s *Survey) Unknown(name string) error {
 
 // configured sets what follows from calico-node's environment and from Felix's settings.
 func (s *Snapshot) configured(env environment) {
-	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
-	s.backend, s.backendErr = readBackend(s.Calico, env)
-	s.etcd, s.etcdErr = readEtcd(env)
+	s.felix = Read[map[string]any]{felixSettings(s.felixConfigs.Value, s.Node), s.felixConfigs.Err}
+	s.backend.Value, s.backend.Err = readBackend(s.Calico.Value, env)
+	s.etcd.Value, s.etcd.Err = readEtcd(env)
 }
 
 // readShared starts reading what is the same for every node, beside the nodes.
-func (c *Client) readShared(ctx context.Context, s *Survey, all *parts) {
-	all.read(&s.controllersErr, func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
-	c.readCalico(ctx, s, all)
-	all.read(&s.apiErr, func() { s.api, s.apiErr = c.readAPI(ctx) })
-	all.read(&s.dnsErr, func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
-	all.read(&s.dnsServers.rights.err, func() { s.dnsServers = c.readDNSServers(ctx) })
-	all.read(&s.webhooks.err, func() { s.webhooks = c.readWebhooks(ctx) })
-	all.read(&s.stray.err, func() {
-		s.serviceErr = probe.Recovered(func() (err error) { s.allServices, err = c.listServices(ctx); return err })
-		if s.serviceErr == nil {
-			s.stray.all, s.stray.err = c.readStray(ctx, s.allServices)
-		} else {
-			s.stray.err = s.serviceErr
+func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
+	s.controllers.start(ctx, all, c.readControllers)
+	c.readCalico(ctx, &s.resources, all)
+	s.api.start(ctx, all, c.readAPI)
+	s.dns.start(ctx, all, c.readDNS)
+	s.dnsServers.start(ctx, all, c.readDNSServers)
+	s.webhooks.start(ctx, all, c.readWebhooks)
+	s.stray.start(ctx, all, func(ctx context.Context) ([]strayEndpoints, error) {
+		if s.allServices.read(ctx, c.listServices); s.allServices.Err != nil {
+			return nil, s.allServices.Err
 		}
+		return c.readStray(ctx, s.allServices.Value)
 	})
 }
 
 // around sets the node of a snapshot, and its cluster.
 func (s *Snapshot) around(node string, of *Survey) error {
-	if of.nodesErr != nil {
-		return of.nodesErr
-	}
 	s.Survey, s.asRead = *of, of
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
 	if i < 0 {
@@ -201,36 +180,40 @@ func (s *Snapshot) around(node string, of *Survey) error {
 	return nil
 }
 
-// readEach starts reading what there is of every node: the nodes, their leases and their calico-node pods.
-func (c *Client) readEach(ctx context.Context, s *Survey, all *parts) {
-	cached := metav1.ListOptions{ResourceVersion: "0"}
-	all.read(&s.nodesErr, func() { s.Nodes, s.nodesErr = c.readTrimmed(ctx) })
-	all.read(&s.leasesErr, func() {
-		list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
-		if s.leasesErr = err; err != nil {
-			return
-		}
-		leases := map[string]*coordinationv1.Lease{}
-		for i := range list.Items {
-			leases[list.Items[i].Name] = &list.Items[i]
-		}
-		s.leases = leases
-	})
-	all.read(&s.claimsErr, func() {
-		pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-		}
-		var claims map[string][]corev1.Pod
-		s.claimsErr = inPages(ctx, metav1.ListOptions{LabelSelector: CalicoPods}, pods,
-			func() { claims = map[string][]corev1.Pod{} },
-			func(p *corev1.Pod) {
-				p.ManagedFields = nil
-				claims[p.Spec.NodeName] = append(claims[p.Spec.NodeName], *p)
-			})
-		if s.claimsErr == nil {
-			s.claims = claims
-		}
-	})
+// readEach starts reading what there is of every node: its lease and its calico-node pods.
+func (c *Client) readEach(ctx context.Context, s *Survey, all *probe.Workers) {
+	s.leases.start(ctx, all, c.readLeases)
+	s.claims.start(ctx, all, c.readClaims)
+}
+
+// readLeases lists the leases of all nodes, by name.
+func (c *Client) readLeases(ctx context.Context) (map[string]*coordinationv1.Lease, error) {
+	list, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*coordinationv1.Lease{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out, nil
+}
+
+// readClaims lists the pods that claim to be calico-node, by node.
+func (c *Client) readClaims(ctx context.Context) (out map[string][]corev1.Pod, err error) {
+	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
+	}
+	err = inPages(ctx, metav1.ListOptions{LabelSelector: CalicoPods}, pods,
+		func() { out = map[string][]corev1.Pod{} },
+		func(p *corev1.Pod) {
+			p.ManagedFields = nil
+			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], *p)
+		})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // readTrimmed lists all nodes, by name, without the most of a node, for which nobody asks.
@@ -252,15 +235,14 @@ func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error)
 // of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
 // clock.
 func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
-	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Lease: s.leases[n.Name], LeaseErr: s.leasesErr,
-		CalicoErr: s.claimsErr}
-	if s.claimsErr == nil {
-		of := claimsOf(s.claims[n.Name], s.calicoIn)
-		out.Calico, out.ignored, out.CalicoErr = of.pod, of.ignored, of.err
+	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Calico: Read[*corev1.Pod]{Err: s.claims.Err},
+		lease: Read[*coordinationv1.Lease]{s.leases.Value[n.Name], s.leases.Err}}
+	if s.claims.Err == nil {
+		out.Calico, out.ignored = claimsOf(s.claims.Value[n.Name], s.calicoIn)
 	}
-	if out.Lease == nil && s.leasesErr == nil {
+	if out.lease.Value == nil && s.leases.Err == nil {
 		leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
-		out.LeaseErr = apierrors.NewNotFound(leases, n.Name)
+		out.lease.Err = apierrors.NewNotFound(leases, n.Name)
 	}
 	return out
 }

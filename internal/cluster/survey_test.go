@@ -102,11 +102,11 @@ func large(nodes int) *Survey {
 	}
 	s := (&Client{calicoIn: Namespaces("")}).newSurvey()
 	s.Nodes, s.now = f.nodes, now
-	s.leases, s.claims = map[string]*coordinationv1.Lease{}, map[string][]corev1.Pod{}
+	s.leases.Value, s.claims.Value = map[string]*coordinationv1.Lease{}, map[string][]corev1.Pod{}
 	for i := range f.leases {
-		s.leases[f.leases[i].Name] = &f.leases[i]
-		s.claims[f.pods[i].Spec.NodeName] = []corev1.Pod{f.pods[i]}
+		s.leases.Value[f.leases[i].Name] = &f.leases[i]
+		s.claims.Value[f.pods[i].Spec.NodeName] = []corev1.Pod{f.pods[i]}
 	}
-	s.pools = map[string]map[string]any{"p": {"cidr": "10.244.0.0/14", "vxlanMode": "Always"}}
+	s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/14", "vxlanMode": "Always"}}
 	return s
 }

@@ -54,7 +54,7 @@ const agentsMade = 30 * time.Second
 // withoutAgent are those of the taints whose agent has no pod on the node, so that nothing takes them away. The first
 // part of the key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
 func (s *Snapshot) withoutAgent(taints []corev1.Taint) (out []string) {
-	if s.placed.err != nil || len(s.placed.pods) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
+	if s.placed.pods.Err != nil || len(s.placed.pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
 		return nil
 	}
 	for _, t := range taints {
@@ -68,7 +68,7 @@ func (s *Snapshot) withoutAgent(taints []corev1.Taint) (out []string) {
 		of := func(p corev1.Pod) bool {
 			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(p.Namespace+"/"+p.Name, w) })
 		}
-		if len(words) > 0 && !slices.ContainsFunc(s.placed.pods, of) {
+		if len(words) > 0 && !slices.ContainsFunc(s.placed.pods.Value, of) {
 			out = append(out, t.ToString())
 		}
 	}
@@ -84,8 +84,8 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	for _, t := range taints {
 		texts = append(texts, t.ToString())
 	}
-	for i := range s.kept {
-		if p := &s.kept[i]; keptBy(p, s.Node, taints, saysTaint) {
+	for i := range s.startup.Value.kept {
+		if p := &s.startup.Value.kept[i]; keptBy(p, s.Node, taints, saysTaint) {
 			names = append(names, nameOf(p))
 		}
 	}
@@ -121,8 +121,8 @@ func (s *Snapshot) cordoned(r probe.Result) probe.Result {
 		return t.Key == corev1.TaintNodeUnschedulable || t.Effect == corev1.TaintEffectPreferNoSchedule
 	})
 	var names []string
-	for i := range s.kept {
-		p := &s.kept[i]
+	for i := range s.startup.Value.kept {
+		p := &s.startup.Value.kept[i]
 		// The scheduler looks at a cordon first, so its message says nothing of what else keeps the pod off.
 		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) && tooMuch(p, s.Node) == "" {
 			names = append(names, nameOf(p))

@@ -57,7 +57,7 @@ func TestTunnelsAndPools(t *testing.T) {
 		got[1].Attrs[probe.AttrOwn] != "" {
 		t.Errorf("%+v", got)
 	}
-	s.pools = map[string]map[string]any{
+	s.pools.Value = map[string]map[string]any{
 		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"},
 		"b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
@@ -67,7 +67,7 @@ func TestTunnelsAndPools(t *testing.T) {
 		pools[2].Attrs[probe.AttrDisabled] != "" {
 		t.Errorf("%+v", pools)
 	}
-	s.felix = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
+	s.felix.Value = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
 	felix := felixTarget(s).Attrs
 	if felix["vxlanPort"] != "8472" || felix["bpfEnabled"] != "true" || felix["unheard"] != "" {
 		t.Errorf("%v", felix)
@@ -78,7 +78,7 @@ func TestTunnelsAndPools(t *testing.T) {
 // last block of it is given back.
 func TestDisabledPool(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.pools = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
+	s.pools.Value = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
 		"new": {"cidr": "10.245.0.0/16"}}
 	mine, theirs := netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("10.1.0.2/24")
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestDisabledPool(t *testing.T) {
 		pools int
 		used  bool
 	}{{"10.244.7.0/26", 2, true}, {"10.245.7.0/26", 1, false}} {
-		s.blocks = []block{{netip.MustParsePrefix(c.block), "b"}}
+		s.blocks.Value.owned = []block{{netip.MustParsePrefix(c.block), "b"}}
 		if got := poolTargets(s); len(got) != c.pools {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -99,7 +99,7 @@ func TestDisabledPool(t *testing.T) {
 // TestInEtcd wants what Calico keeps in an etcd of its own called that, and not absent.
 func TestInEtcd(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", ""))
-	s.Calico = calico(3)
+	s.Calico.Value = calico(3)
 	kinds := []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
 	gaps := func() (n int) {
 		_, gaps := Targets(s)
@@ -113,21 +113,21 @@ func TestInEtcd(t *testing.T) {
 	if s.hideEtcd(); gaps() != 0 {
 		t.Error("there is no etcd")
 	}
-	s.etcd = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
-	s.pools = map[string]map[string]any{"a": {"cidr": "10.244.0.0/16"}}
+	s.etcd.Value = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
+	s.pools.Value = map[string]map[string]any{"a": {"cidr": "10.244.0.0/16"}}
 	if s.hideEtcd(); gaps() != 0 {
 		t.Error("the pools are in the API")
 	}
-	s.pools, s.poolErr = nil, errors.New("forbidden")
+	s.pools.Value, s.pools.Err = nil, errors.New("forbidden")
 	if s.hideEtcd(); gaps() != 0 {
 		t.Error("the pools could not be read")
 	}
-	s.poolErr = nil
-	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
+	s.pools.Err = nil
+	s.Calico.Value.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
 	if s.hideEtcd(); gaps() != 0 {
 		t.Error("etcd is left over")
 	}
-	s.Calico.Spec.Containers[0].Env[0].Value = "etcdv3"
+	s.Calico.Value.Spec.Containers[0].Env[0].Value = "etcdv3"
 	if s.hideEtcd(); gaps() != len(kinds) {
 		_, gaps := Targets(s)
 		t.Errorf("%v", gaps)
@@ -184,7 +184,7 @@ func TestServicesWorthAsking(t *testing.T) {
 func TestEtcdAndTypha(t *testing.T) {
 	c := &Client{}
 	p := calico(3)
-	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
+	if got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
 		t.Errorf("no Typha: %v, %v", got, err)
 	}
 	env := &p.Spec.Containers[0].Env
@@ -199,7 +199,7 @@ func TestEtcdAndTypha(t *testing.T) {
 	if _, err := readEtcd(environmentOf(p, configMaps{})); err == nil {
 		t.Error("an endpoint without a port is no error")
 	}
-	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
+	if got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
 		t.Errorf("Typha is called none: %v, %v", got, err)
 	}
 	if got, err := readEtcd(environmentOf(nil, configMaps{})); got != nil || err != nil {
@@ -228,7 +228,7 @@ func TestTyphaNotReady(t *testing.T) {
 		}
 		p := calico(3)
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
-		got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{}))
+		got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{}))
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
 				t.Errorf("%v, %v", got, err)
@@ -268,10 +268,10 @@ func TestLocal(t *testing.T) {
 		}
 		s := snapshot(node("a", "10.1.0.1", ""))
 		s.placed = client.readPlaced(t.Context(), "a")
-		client.readLocal(t.Context(), s)
-		if !slices.Equal(s.kubeProxy, c.want) || (s.kubeProxy == nil) != (c.want == nil) ||
-			(s.localErr == nil) != (c.want != nil) {
-			t.Errorf("%s: %#v, %v", name, s.kubeProxy, s.localErr)
+		s.local.read(t.Context(), s.readLocal)
+		if !slices.Equal(s.local.Value.kubeProxy, c.want) || (s.local.Value.kubeProxy == nil) != (c.want == nil) ||
+			(s.local.Err == nil) != (c.want != nil) {
+			t.Errorf("%s: %#v, %v", name, s.local.Value.kubeProxy, s.local.Err)
 		}
 		told := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
 		if (told == nil) != (c.want == nil) {
@@ -305,13 +305,13 @@ func TestDoors(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	p := policies{all: []policy{
+	p := policies{all: Read[[]policy]{Value: []policy{
 		{name: "NetworkPolicy shop/deny", namespace: "shop",
 			selects: func(l map[string]string) bool { return l["app"] == "web" }},
 		calicos("GlobalNetworkPolicy", "guard", map[string]any{"selector": "has(guarded)"}),
 		calicos("Calico's NetworkPolicy", "bank/default.all", map[string]any{}),
 		calicos("Calico's NetworkPolicy", "odd/default.odd", map[string]any{"selector": "((("}),
-	}}
+	}}}
 	for _, c := range []struct{ namespace, app, guarded, want string }{
 		{"shop", "web", "", "NetworkPolicy shop/deny"}, {"shop", "db", "", ""}, {"other", "web", "", ""},
 		{"other", "web", "yes", "GlobalNetworkPolicy guard"}, {"bank", "x", "",
@@ -339,7 +339,7 @@ func TestPolicies(t *testing.T) {
 		p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
-	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
+	if got := (policies{all: Read[[]policy]{Err: errors.New("forbidden")}}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
 	}
 	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown,
@@ -432,8 +432,8 @@ func TestOutside(t *testing.T) {
 	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10250 ,a 10.9.0.1 0 " {
 		t.Errorf("without a backend that is known: %s", got)
 	}
-	s.backend = "bird"
-	s.peering = peering{configs: map[string]map[string]any{"default": {"listenPort": int64(1790)}}}
+	s.backend.Value = "bird"
+	s.peering.Value = peering{configs: map[string]map[string]any{"default": {"listenPort": int64(1790)}}}
 	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
@@ -479,11 +479,9 @@ func TestServiceOfTwoFamilies(t *testing.T) {
 			"/api/v1/services": `{"kind":"ServiceList","apiVersion":"v1","items":[` + svc + `]}`,
 			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": slice(endpoints),
 		}, nil)
-		var targets []probe.Target
-		of, err := c.listServices(t.Context())
-		if err == nil {
-			targets, err = c.readServices(t.Context(), of, []corev1.Node{n}, policies{})
-		}
+		var of Read[[]corev1.Service]
+		of.read(t.Context(), c.listServices)
+		targets, err := c.readServices(t.Context(), of, []corev1.Node{n}, policies{})
 		var got []string
 		lead := map[string]string{four: "10.244.1.2:8080", six: "[fd00:10:244::2]:8080"}[endpoints]
 		for _, target := range targets {

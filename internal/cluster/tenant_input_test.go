@@ -20,7 +20,7 @@ func TestTenantsLoadBalancer(t *testing.T) {
 	svc.Spec.Type, svc.Spec.ClusterIP = corev1.ServiceTypeLoadBalancer, "10.96.0.77"
 	svc.Spec.Ports = []corev1.ServicePort{{Port: 10250, Protocol: corev1.ProtocolTCP}}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
-	s.allServices = []corev1.Service{svc}
+	s.allServices.Value = []corev1.Service{svc}
 	wantFirst(t, ask(t, s, facts.CheckServiceClaims), probe.Warn, "team-a/mine")
 }
 
@@ -67,7 +67,7 @@ func TestTenantsFamily(t *testing.T) {
 			fullPool(s, func(_, _, _ map[string]any) {})
 			got := ask(t, s, facts.CheckPodsStart)
 			wantFirst(t, got, probe.Warn, "no enabled pool is for this node")
-			s.placed.waiting[2].pod.Namespace = "team-b"
+			s.placed.waiting.Value[2].pod.Namespace = "team-b"
 			wantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool is for this node")
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -18,59 +17,63 @@ import (
 
 // told is what the kubelet's events say of a calico-node pod that is not ready.
 type told struct {
-	waits  *corev1.Event              // how far it has come, nil = nothing is said
-	probes probe.Statement            // why its liveness or readiness probe failed last, of the present not-ready period
-	limit  string                     // the limit of processes or files that one of these failures names, "" = none
-	before probe.Statement            // why it failed last before that period, where it has not failed since
-	broken *brokenProbe               // a probe or hook that cannot succeed, nil = none
-	others map[types.UID]*brokenProbe // the same of pods of calico-kube-controllers
-	err    error                      // why this is not known: a crash while it was read
+	waits  *corev1.Event   // how far it has come, nil = nothing is said
+	probes probe.Statement // why its liveness or readiness probe failed last, of the present not-ready period
+	limit  string          // the limit of processes or files that one of these failures names, "" = none
+	before probe.Statement // why it failed last before that period, where it has not failed since
+	broken *brokenProbe    // a probe or hook that cannot succeed, nil = none
+}
+
+// startup is what tells why Calico's pods on the node do not start.
+type startup struct {
+	told
+	others   map[types.UID]*brokenProbe // broken probes of pods of calico-kube-controllers
+	kept     []corev1.Pod               // pods without a node, where the node has a taint of startTaints
+	unplaced *corev1.Pod                // the calico-node pod that is made for the node and not bound to it
 }
 
 // kubeletName is who reports what is quoted of the kubelet's events.
 const kubeletName = "the kubelet"
 
 // readStart reads what tells why calico-node does not start, where it has not.
-func (c *Client) readStart(ctx context.Context, s *Snapshot, env environment) {
-	s.typhaName = typhaOf(env)
+func (c *Client) readStart(ctx context.Context, s *Snapshot) (out startup, err error) {
 	if len(startTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
-		s.kept = c.readKept(ctx)
+		out.kept = c.readKept(ctx)
 	}
 	switch {
-	case s.CalicoErr != nil:
-	case s.Calico == nil:
+	case s.Calico.Err != nil:
+	case s.Calico.Value == nil:
 		// It is the one thing that tells a DaemonSet that made none from a scheduler that placed none.
-		s.unplaced = c.readUnplaced(ctx, s.Node.Name)
-	case !podReady(s.Calico):
-		s.told = c.readTold(ctx, s.Calico)
-	case restartedLately(s.Calico, s.Now):
-		s.told.broken = c.readTold(ctx, s.Calico).broken
+		out.unplaced = c.readUnplaced(ctx, s.Node.Name)
+	case !podReady(s.Calico.Value):
+		out.told = c.readTold(ctx, s.Calico.Value)
+	case restartedLately(s.Calico.Value, s.Now):
+		out.broken = c.readTold(ctx, s.Calico.Value).broken
 	}
-	for i := range s.controllers {
-		p := &s.controllers[i]
+	for i := range s.controllers.Value {
+		p := &s.controllers.Value[i]
 		if p.Spec.NodeName != s.Node.Name || podReady(p) && !restartedLately(p, s.Now) {
 			continue
 		}
 		if broken := c.readTold(ctx, p).broken; broken != nil {
-			if s.told.others == nil {
-				s.told.others = map[types.UID]*brokenProbe{}
+			if out.others == nil {
+				out.others = map[types.UID]*brokenProbe{}
 			}
-			s.told.others[p.UID] = broken
+			out.others[p.UID] = broken
 		}
 	}
+	return out, nil
 }
 
 // readTold reads the events of a pod; where they cannot be read nothing is told.
 func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) told {
-	list, err := c.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.uid=" + string(pod.UID), Limit: eventsMost,
-	})
+	events, err := c.eventsOf(ctx, pod)
 	if err != nil {
 		return told{}
 	}
-	out := told{waits: lastWord(list.Items, pod.Spec.NodeName), broken: brokenIn(list.Items, pod.Spec.NodeName)}
-	for i := range list.Items {
-		e := &list.Items[i]
+	out := told{waits: lastWord(events, pod.Spec.NodeName), broken: brokenIn(events, pod.Spec.NodeName)}
+	for i := range events {
+		e := &events[i]
 		if e.Reason != "Unhealthy" || !fromKubelet(e, pod.Spec.NodeName) {
 			continue
 		}
@@ -109,17 +112,17 @@ func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 // kubelet has not yet reported why; or why its DaemonSet could make no pod some time ago, where there is none.
 func (s *Snapshot) calicoHistory() []probe.Result {
 	var out []probe.Result
-	if s.Calico == nil {
-		for i, why := range s.refused {
-			if why.Text != "" && !why.Current(s.Now.Add(-refusedFor)) {
-				out = append(out, why.History(s.Now).On(s.sets[i].Namespace+"/"+s.sets[i].Name+" history"))
+	if s.Calico.Value == nil {
+		for _, set := range s.sets.Value {
+			if why := set.refused; why.Text != "" && !why.Current(s.Now.Add(-refusedFor)) {
+				out = append(out, why.History(s.Now).On(set.Namespace+"/"+set.Name+" history"))
 			}
 		}
-	} else if s.told.before.Text != "" && s.told.probes.Text == "" {
-		out = append(out, s.told.before.History(s.Now).On(nameOf(s.Calico)+" history"))
+	} else if s.startup.Value.before.Text != "" && s.startup.Value.probes.Text == "" {
+		out = append(out, s.startup.Value.before.History(s.Now).On(nameOf(s.Calico.Value)+" history"))
 	}
-	if s.told.err != nil {
-		out = append(out, unread(fmt.Errorf("reading the kubelet's events: %w", s.told.err)).On("kubelet's events"))
+	if s.startup.Err != nil {
+		out = append(out, unread(fmt.Errorf("reading the kubelet's events: %w", s.startup.Err)).On("kubelet's events"))
 	}
 	return out
 }
@@ -159,24 +162,24 @@ func (s *Snapshot) kubeletSays(r probe.Result) probe.Result {
 	if r.Status != probe.Fail && r.Status != probe.Warn || r.Facts[facts.NotStarted] == true {
 		return r
 	}
-	if e := s.told.waits; e != nil && !begun(s.Calico) {
+	if e := s.startup.Value.waits; e != nil && !begun(s.Calico.Value) {
 		starts := map[string]string{
 			eventMount: facts.StartsVolume, eventAttach: facts.StartsVolume, eventMap: facts.StartsVolume,
 			eventSandbox: facts.StartsSandbox, eventCgroup: facts.StartsSandbox, eventNetwork: facts.StartsNetwork,
 		}[e.Reason]
 		if starts != "" {
 			said := statementOf(e)
-			said.Text = probe.Quoted(general(waiter{pod: s.Calico}, e.Message))
+			said.Text = probe.Quoted(general(waiter{pod: s.Calico.Value}, e.Message))
 			r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
 			return r.With(facts.Starts, starts).With(facts.Message, said.Text)
 		}
 	}
-	if said := s.told.probes; said.Text != "" && r.Facts[facts.BrokenProbe] == nil {
+	if said := s.startup.Value.probes; said.Text != "" && r.Facts[facts.BrokenProbe] == nil {
 		r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
 		r = r.With(facts.ProbeSays, said.Text)
 	}
-	if s.told.limit != "" {
-		r = r.With(facts.Limit, s.told.limit)
+	if s.startup.Value.limit != "" {
+		r = r.With(facts.Limit, s.startup.Value.limit)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,7 @@ var tunnelSettings = []struct{ key, otherwise, mode string }{
 func felixOfAll(s *Survey) []map[string]any {
 	out := make([]map[string]any, len(s.Nodes))
 	for i := range s.Nodes {
-		out[i] = felixSettings(s.felixConfigs, &s.Nodes[i])
+		out[i] = felixSettings(s.felixConfigs.Value, &s.Nodes[i])
 	}
 	return out
 }
@@ -27,17 +28,17 @@ func felixOfAll(s *Survey) []map[string]any {
 // sameTunnels reports settings of tunnels that differ between this node and others.
 func sameTunnels(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case s.felixErr != nil && s.felixErr.Error() == probe.GapEtcd:
-		report(probe.Found(probe.Skip, "not known: %v", s.felixErr))
+	case errors.Is(s.felix.Err, errInEtcd):
+		report(probe.Found(probe.Skip, "not known: %v", s.felix.Err))
 		return
-	case s.felixErr != nil:
-		report(unread(s.felixErr))
+	case s.felix.Err != nil:
+		report(unread(s.felix.Err))
 		return
 	case len(s.Nodes) < 2:
 		report(probe.Found(probe.Skip, "there is no other node to compare with"))
 		return
 	}
-	mine, theirs := felixSettings(s.felixConfigs, s.Node), s.known().felix()
+	mine, theirs := felixSettings(s.felixConfigs.Value, s.Node), s.known().felix()
 	found := false
 	for _, setting := range tunnelSettings {
 		if !s.tunnelUsed(setting.mode) {
@@ -75,8 +76,8 @@ func sameTunnels(s *Snapshot, report func(probe.Result)) {
 	}
 	switch {
 	case found:
-	case s.poolErr != nil: // which tunnels are used is not known
-		report(unread(s.poolErr))
+	case s.pools.Err != nil: // which tunnels are used is not known
+		report(unread(s.pools.Err))
 	default:
 		report(probe.Found(probe.OK, "the settings of tunnels are the same as those of the other nodes"))
 	}
@@ -87,13 +88,13 @@ const defaultConfig = "FelixConfiguration default"
 // settingFrom names the FelixConfiguration from which the node has a setting.
 func (s *Snapshot) settingFrom(key string) string {
 	own := "node." + s.Node.Name
-	for _, c := range s.felixConfigs {
+	for _, c := range s.felixConfigs.Value {
 		spec, _ := c.Object["spec"].(map[string]any)
 		if _, set := spec[key]; set && c.GetName() == own {
 			return "FelixConfiguration " + own
 		}
 	}
-	for _, c := range s.felixConfigs {
+	for _, c := range s.felixConfigs.Value {
 		spec, _ := c.Object["spec"].(map[string]any)
 		if _, set := spec[key]; set && c.GetName() != "default" && !strings.HasPrefix(c.GetName(), "node.") {
 			return "FelixConfiguration " + probe.OneLine(c.GetName())
@@ -107,7 +108,7 @@ func (s *Snapshot) tunnelUsed(mode string) bool {
 	if mode != "vxlanMode" && mode != "ipipMode" {
 		return true
 	}
-	for _, spec := range s.pools {
+	for _, spec := range s.pools.Value {
 		if m, _ := spec[mode].(string); m == "Always" || m == "CrossSubnet" {
 			return true
 		}

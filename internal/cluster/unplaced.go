@@ -54,7 +54,7 @@ func isFor(t corev1.NodeSelectorTerm, node string) bool {
 // unscheduled adds to the result that there is no calico-node here why the pod that is made for the node is
 // not bound to it.
 func (s *Snapshot) unscheduled(r probe.Result) probe.Result {
-	p := s.unplaced
+	p := s.startup.Value.unplaced
 	why := tooMuch(p, s.Node)
 	if says := unfit(p); says != "" && why != "" {
 		why = says + ": " + why

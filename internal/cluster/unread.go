@@ -16,13 +16,13 @@ func (s *Survey) Unread() error { return cmp.Or(s.unread()...) }
 
 // unread returns the errors of all these parts, nil of those that were read.
 func (s *Survey) unread() []error {
-	all := []error{s.nodesErr, s.leasesErr, s.claimsErr, s.felixConfigsErr, s.apiErr, s.dnsErr, s.dnsServers.rights.err,
-		s.controllersErr, s.noControllersErr, s.setsErr, s.blockErr, s.ipam.missing, s.policies.err,
-		requestError(s.policies.other), s.hostEndpointsErr, s.poolErr, s.tunnelErr, s.serviceErr, s.stray.err,
-		s.peeringErr, s.infoErr, s.webhooks.err, requestError(s.shared.podsErr), requestError(s.shared.typhaErr),
-		requestError(s.shared.servicesErr)}
-	for _, err := range s.given.errs {
-		all = append(all, err)
+	all := []error{s.leases.Err, s.claims.Err, s.felixConfigs.Err, s.api.Err, s.dns.Err, s.dnsServers.Err,
+		s.controllers.Err, s.noControllers.Err, s.sets.Err, s.blocks.Err, s.policies.all.Err,
+		requestError(s.policies.other), s.hostEndpoints.Err, s.pools.Err, s.allServices.Err, s.stray.Err, s.peering.Err,
+		s.info.Err, s.webhooks.Err, requestError(s.shared.pods.Err), requestError(s.shared.typha.Err),
+		requestError(s.shared.services.Err)}
+	for _, config := range s.given {
+		all = append(all, config.Err)
 	}
 	for i, err := range all {
 		if apierrors.IsNotFound(err) {

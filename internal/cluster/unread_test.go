@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,10 +15,10 @@ import (
 func TestUnreadShared(t *testing.T) {
 	t.Parallel()
 	down := apierrors.NewServiceUnavailable("down")
-	for kind, shared := range map[string]shared{
-		probe.KindPod:     {podsErr: errors.Join(notReady("node-b"), down)},
-		probe.KindTypha:   {typhaErr: down},
-		probe.KindService: {servicesErr: down},
+	for kind, shared := range map[string]probed{
+		probe.KindPod:     {pods: Read[[]corev1.Pod]{Err: errors.Join(notReady("node-b"), down)}},
+		probe.KindTypha:   {typha: Read[typha]{Err: down}},
+		probe.KindService: {services: Read[[]probe.Target]{Err: down}},
 	} {
 		s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
 		if err := s.Survey.Unread(); err != nil {
@@ -33,8 +34,8 @@ func TestUnreadShared(t *testing.T) {
 		}
 	}
 	s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
-	s.Survey.shared = shared{podsErr: notReady("node-b"),
-		typhaErr: apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")}
+	s.Survey.shared.pods.Err = notReady("node-b")
+	s.Survey.shared.typha.Err = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
 	if err := s.Survey.Unread(); err != nil {
 		t.Errorf("a state of the cluster passes for a failed list: %v", err)
 	}

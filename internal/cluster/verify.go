@@ -66,32 +66,25 @@ func unverified(format string, args ...any) error {
 	return &UnverifiedError{fmt.Sprintf(format, args...)}
 }
 
-// claims is what the pods of one node come to that have the label of CalicoPods.
-type claims struct {
-	pod     *corev1.Pod  // calico-node's; nil = there is none, or err says why that is not known
-	err     error        // an *UnverifiedError
-	ignored []corev1.Pod // those that cannot be it, by name
-}
-
-// claimsOf sorts the pods of one node that have the label. A second DaemonSet that may be
+// claimsOf sorts the pods of one node that have the label: calico-node's, nil where there is none or an
+// *UnverifiedError says why that is not known, and those that cannot be it, by name. A second DaemonSet that may be
 // Calico's is never decided by age or health: then none is believed. One whose pod is
 // being deleted counts too: else a tenant who may make the namespace calico-system, on a
 // cluster that has none, would be believed during each update of the real one.
-func claimsOf(pods []corev1.Pod, namespaces []string) claims {
+func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod], ignored []corev1.Pod) {
 	all := slices.Clone(pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	var out claims
 	var sets, elsewhere, loose []string
 	for _, p := range all {
 		set, here := daemonSetOf(&p), slices.Contains(namespaces, p.Namespace)
 		if here && set != "" {
 			sets = append(sets, set)
-			out.pod = replacement(out.pod, &p)
+			calico.Value = replacement(calico.Value, &p)
 			continue
 		}
-		out.ignored = append(out.ignored, p)
+		ignored = append(ignored, p)
 		switch {
 		case here:
 			loose = append(loose, p.Namespace+"/"+p.Name)
@@ -103,16 +96,16 @@ func claimsOf(pods []corev1.Pod, namespaces []string) claims {
 	switch {
 	case len(sets) == 1:
 	case len(sets) > 1:
-		out.pod = nil
-		out.err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets),
+		calico.Value = nil
+		calico.Err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets),
 			choice(sets))
 	case len(elsewhere) > 0:
-		out.err = unverified("%s", outside(namespaces, elsewhere))
+		calico.Err = unverified("%s", outside(namespaces, elsewhere))
 	case len(loose) > 0:
-		out.err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed",
+		calico.Err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed",
 			few(loose))
 	}
-	return out
+	return calico, ignored
 }
 
 func distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }

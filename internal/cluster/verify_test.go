@@ -131,27 +131,27 @@ func TestClaims(t *testing.T) {
 	} {
 		for range 2 { // the order in which they are listed says nothing
 			slices.Reverse(c.pods)
-			got := claimsOf(c.pods, Namespaces(c.named))
+			calico, others := claimsOf(c.pods, Namespaces(c.named))
 			var pod string
 			var ignored []string
-			if got.pod != nil {
-				pod = got.pod.Name
+			if calico.Value != nil {
+				pod = calico.Value.Name
 			}
-			for _, p := range got.ignored {
+			for _, p := range others {
 				ignored = append(ignored, p.Namespace+"/"+p.Name)
 			}
 			if pod != c.pod || strings.Join(ignored, " ") != c.ignored {
 				t.Errorf("%s: %q is believed, %v are ignored", name, pod, ignored)
 			}
 			text := ""
-			if got.err != nil {
-				text = got.err.Error()
+			if calico.Err != nil {
+				text = calico.Err.Error()
 			}
 			if (text == "") != (c.err == "") || !strings.Contains(text, c.err) || strings.ContainsAny(text, "\x1b\n") {
 				t.Errorf("%s: error %q, want %q", name, text, c.err)
 			}
-			if got.err != nil && !errors.As(got.err, new(*UnverifiedError)) {
-				t.Errorf("%s: %T", name, got.err)
+			if calico.Err != nil && !errors.As(calico.Err, new(*UnverifiedError)) {
+				t.Errorf("%s: %T", name, calico.Err)
 			}
 		}
 	}
@@ -195,11 +195,11 @@ func TestDecoy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Calico == nil || s.Calico.Namespace != "kube-system" || s.CalicoErr != nil {
-		t.Errorf("calico-node is %v, %v", s.Calico, s.CalicoErr)
+	if s.Calico.Value == nil || s.Calico.Value.Namespace != "kube-system" || s.Calico.Err != nil {
+		t.Errorf("calico-node is %v, %v", s.Calico.Value, s.Calico.Err)
 	}
-	if err := errors.Join(s.etcdErr, s.typhaErr); err != nil || len(s.etcd)+len(s.typha) > 0 {
-		t.Errorf("etcd %v, Typha %v, %v", s.etcd, s.typha, err)
+	if err := errors.Join(s.etcd.Err, s.typha.Err); err != nil || len(s.etcd.Value)+len(s.typha.Value.targets) > 0 {
+		t.Errorf("etcd %v, Typha %v, %v", s.etcd.Value, s.typha.Value.targets, err)
 	}
 	got := ask(t, s, facts.CheckCalicoPod)
 	wantFirst(t, got, probe.Fail, "CrashLoopBackOff")
@@ -218,8 +218,8 @@ func TestDecoy(t *testing.T) {
 	}
 	got = ask(t, s, facts.CheckCalicoPod)
 	wantFirst(t, got, probe.Fail, "no calico-node pod on this node (label "+CalicoPods+", namespace kube-system or calico-")
-	if s.Calico != nil || len(got) != 2 || len(s.etcd) > 0 {
-		t.Errorf("%v, etcd %v", got, s.etcd)
+	if s.Calico.Value != nil || len(got) != 2 || len(s.etcd.Value) > 0 {
+		t.Errorf("%v, etcd %v", got, s.etcd.Value)
 	}
 }
 

@@ -25,7 +25,6 @@ type webhooks struct {
 	dead []deadHook
 	of   int // how many webhooks refuse what their Service does not answer
 	dark int // of these, those of which nobody knows whether it answers
-	err  error
 }
 
 // A deadHook is a webhook whose Service has nobody behind it.
@@ -40,15 +39,15 @@ type deadHook struct {
 
 // readWebhooks lists the webhooks that refuse what they are not asked about, and keeps those whose Service has
 // no ready endpoint.
-func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
+func (c *Client) readWebhooks(ctx context.Context) (out webhooks, err error) {
 	api := c.kube.AdmissionregistrationV1()
 	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
+		return out, fmt.Errorf("listing webhooks: %w", err)
 	}
 	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return webhooks{err: fmt.Errorf("listing webhooks: %w", err)}
+		return out, fmt.Errorf("listing webhooks: %w", err)
 	}
 	asked := map[string]struct {
 		why   string
@@ -88,7 +87,7 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks) {
 				namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // unanswered says why nobody answers for a Service, "" where somebody does; false where that could not be read.
@@ -193,16 +192,16 @@ func matches(r admissionv1.RuleWithOperations, group, resource string, operation
 }
 
 func deadWebhooks(s *Snapshot, report func(probe.Result)) {
-	if s.webhooks.err != nil {
-		r := unread(s.webhooks.err)
-		if denied(s.webhooks.err) {
+	if s.webhooks.Err != nil {
+		r := unread(s.webhooks.Err)
+		if denied(s.webhooks.Err) {
 			r = probe.Found(probe.Skip, "you may not list webhooks")
 		}
 		report(r)
 		return
 	}
 	told := 0
-	for _, h := range s.webhooks.dead {
+	for _, h := range s.webhooks.Value.dead {
 		keeps := h.keepsFrom(s.calicoIn)
 		if len(keeps) == 0 {
 			continue
@@ -211,7 +210,7 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 		r := probe.Found(probe.Warn, "webhook %s is dead (%s) and fails closed: it blocks writes of %s",
 			probe.Quoted(h.name), h.why, strings.Join(keeps, ", "))
 		stops := slices.Contains(keeps, facts.KeepsOthers) || slices.Contains(keeps, facts.KeepsLeases) && KubeletSilent(s) ||
-			slices.Contains(keeps, facts.KeepsPods) && s.Calico == nil && s.CalicoErr == nil && notCalicos(s.Node) == ""
+			slices.Contains(keeps, facts.KeepsPods) && s.Calico.Value == nil && s.Calico.Err == nil && notCalicos(s.Node) == ""
 		switch {
 		case h.conditions:
 			r.Status = probe.Info
@@ -223,12 +222,12 @@ func deadWebhooks(s *Snapshot, report func(probe.Result)) {
 			With(facts.WebhookOf, probe.OneLine(h.config)))
 	}
 	switch {
-	case s.webhooks.dark > 0:
+	case s.webhooks.Value.dark > 0:
 		report(probe.Found(probe.Unknown, "%s with failurePolicy Fail; state of %d unknown",
-			plural(s.webhooks.of, "webhook"), s.webhooks.dark).On("not read"))
+			plural(s.webhooks.Value.of, "webhook"), s.webhooks.Value.dark).On("not read"))
 	case told == 0:
 		report(probe.Found(probe.OK,
 			"%s with failurePolicy Fail; none blocks the node, Calico or new pods",
-			plural(s.webhooks.of, "webhook")))
+			plural(s.webhooks.Value.of, "webhook")))
 	}
 }

@@ -219,7 +219,7 @@ func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	case c.installed.Load():
 		return install.Namespace
 	case snap != nil:
-		return namespaceOf(snap.Calico)
+		return namespaceOf(snap.Calico.Value)
 	}
 	return namespaceOf(nil)
 }

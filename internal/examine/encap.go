@@ -91,7 +91,7 @@ func (r *Run) placeOn(
 	opts := r.opts.placement(r.client, injector.MethodPod, nil)
 	// A run ID of its own: the pod of an earlier probe there may still be ending.
 	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
-	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico, start
+	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico.Value, start
 	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
 	return r.client.InEitherNamespace(injector.Opener(injector.MethodPod, client))(ctx, opts)
 }

@@ -96,10 +96,10 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 	if snap == nil {
 		return opts
 	}
-	opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
+	opts.Calico, opts.CalicoErr = snap.Calico.Value, snap.Calico.Err
 	// The API has answered: other access methods through it are worth a try.
-	if errors.As(snap.CalicoErr, new(*cluster.UnverifiedError)) {
-		opts.CalicoErr = injector.NoCalico(snap.CalicoErr)
+	if errors.As(snap.Calico.Err, new(*cluster.UnverifiedError)) {
+		opts.CalicoErr = injector.NoCalico(snap.Calico.Err)
 	}
 	opts.Arch = snap.Node.Status.NodeInfo.Architecture
 	opts.Embedded = client.Probe(opts.Arch)

@@ -390,19 +390,20 @@ func TestWhereTheProbeGoes(t *testing.T) {
 	r := newTestRun(Options{}, io.Discard, nil)
 	r.client.CalicoNamespace = "named" // which is where calico-node is looked for, and no more
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}
+	unverified := cluster.Read[*corev1.Pod]{Err: &cluster.UnverifiedError{}}
 	for _, c := range []struct {
 		want string
 		snap *cluster.Snapshot
 	}{
-		{"calico-system", &cluster.Snapshot{Calico: pod}},
-		{metav1.NamespaceSystem, &cluster.Snapshot{CalicoErr: &cluster.UnverifiedError{}}},
+		{"calico-system", &cluster.Snapshot{Calico: cluster.Read[*corev1.Pod]{Value: pod}}},
+		{metav1.NamespaceSystem, &cluster.Snapshot{Calico: unverified}},
 		{metav1.NamespaceSystem, nil},
 	} {
 		if got := r.client.PodNamespace(c.snap); got != c.want {
 			t.Errorf("%+v: namespace %s, want %s", c.snap, got, c.want)
 		}
 	}
-	snap := &cluster.Snapshot{Node: &corev1.Node{}, CalicoErr: &cluster.UnverifiedError{}}
+	snap := &cluster.Snapshot{Node: &corev1.Node{}, Calico: unverified}
 	opts := r.Placement(injector.MethodEphemeral, snap)
 	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != facts.ReasonNoCalico ||
 		opts.Calico != nil {

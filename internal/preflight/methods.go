@@ -105,14 +105,14 @@ func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1
 
 // ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
 func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe.Event {
-	if p.snap.Calico == nil {
+	if p.snap.Calico.Value == nil {
 		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
-		if p.snap.CalicoErr != nil {
+		if p.snap.Calico.Err != nil {
 			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
 		}
 		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
 	}
-	admitted := "an ephemeral container in pod " + p.snap.Calico.Namespace + "/" + p.snap.Calico.Name + " is admitted"
+	admitted := "an ephemeral container in pod " + p.snap.Calico.Value.Namespace + "/" + p.snap.Calico.Value.Name + " is admitted"
 	return []probe.Event{
 		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(p.writer.RehearseEphemeral(ctx, o), admitted)),
 		answerOf(injector.MethodEphemeral, askImage, imageOn(p.snap.Node, o.Image)),
@@ -125,9 +125,9 @@ func (p *Preflight) container(ctx context.Context) probe.Result {
 	if err != nil {
 		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.opts.Node, why(err))
 	}
-	targets := injector.ExecTargets(running, p.snap.Calico)
+	targets := injector.ExecTargets(running, p.snap.Calico.Value)
 	if len(targets) == 0 {
-		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.opts.Node, p.snap.Calico))
+		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.opts.Node, p.snap.Calico.Value))
 	}
 	var asks []authorizationv1.ResourceAttributes
 	for _, d := range targets {

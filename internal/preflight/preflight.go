@@ -244,10 +244,10 @@ func (p *Preflight) version(ctx context.Context) error {
 // calico says what is amiss with the node's calico-node pod, and which pods pose as it.
 func (p *Preflight) calico() {
 	switch {
-	case p.snap.CalicoErr != nil:
+	case p.snap.Calico.Err != nil:
 		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
-			p.opts.Node, why(p.snap.CalicoErr)))
-	case p.snap.Calico == nil:
+			p.opts.Node, why(p.snap.Calico.Err)))
+	case p.snap.Calico.Value == nil:
 		in := strings.Join(cluster.Namespaces(p.client.CalicoNamespace), " or ")
 		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)",
 			p.opts.Node, cluster.CalicoPods, in))

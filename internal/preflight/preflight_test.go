@@ -163,7 +163,7 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := &cluster.Snapshot{Node: &corev1.Node{},
-		Calico: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}
+		Calico: cluster.Read[*corev1.Pod]{Value: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}}
 	p := of(t, install.Namespace, &examine.Recorder{})
 	p.reader, p.snap = client, snap
 	if err := p.rights(t.Context(), []string{injector.MethodAPI, injector.MethodPod, useServe,

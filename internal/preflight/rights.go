@@ -16,8 +16,8 @@ import (
 // rights asks for every right of the access methods.
 func (p *Preflight) rights(ctx context.Context, methods []string) error {
 	calico := cmp.Or(p.client.CalicoNamespace, install.CalicoNamespace)
-	if p.snap != nil && p.snap.Calico != nil {
-		calico = p.snap.Calico.Namespace
+	if p.snap != nil && p.snap.Calico.Value != nil {
+		calico = p.snap.Calico.Value.Namespace
 	}
 	for _, method := range methods {
 		uses, err := install.Named(method)

@@ -268,8 +268,8 @@ func (c *Session) pods() []string {
 			out = append(out, t.Name)
 		}
 	}
-	if snap := c.snapshot(); snap != nil && snap.Calico != nil {
-		out = append(out, snap.Calico.Namespace+"/"+snap.Calico.Name)
+	if snap := c.snapshot(); snap != nil && snap.Calico.Value != nil {
+		out = append(out, snap.Calico.Value.Namespace+"/"+snap.Calico.Value.Name)
 	}
 	return out
 }
