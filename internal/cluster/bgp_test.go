@@ -50,15 +50,15 @@ func TestSessions(t *testing.T) {
 		"10.0.0.3/24")
 	for name, x := range map[string]struct {
 		nodes   []corev1.Node // of the first
-		peers   map[string]map[string]any
-		configs map[string]map[string]any
+		peers   specs
+		configs specs
 		want    []string
 		gap     string
 	}{
 		"mesh": {nodes: []corev1.Node{a, b, c, node("foreign", "10.0.0.4", "")},
 			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh c 10.0.0.3:179 AS64512"}},
 		"own settings": {nodes: []corev1.Node{a, with(b, map[string]string{annotationAS: "64999"}), c},
-			configs: map[string]map[string]any{"default": {"asNumber": int64(65001), "listenPort": int64(1790)},
+			configs: specs{"default": {"asNumber": int64(65001), "listenPort": int64(1790)},
 				"node.c": {"listenPort": int64(1799)}},
 			want: []string{"mesh b 10.0.0.2:1790 AS64999", "mesh c 10.0.0.3:1799 AS65001"}},
 		"dual stack, one family here": {nodes: []corev1.Node{a, with(b, six("fd00::2"))},
@@ -66,42 +66,42 @@ func TestSessions(t *testing.T) {
 		"dual stack": {nodes: []corev1.Node{with(a, six("fd00::1")), with(b, six("fd00::2"))},
 			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh b fd00::2:179 AS64512"}},
 		"mesh off": {nodes: []corev1.Node{a, b},
-			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}},
+			configs: specs{"default": {"nodeToNodeMeshEnabled": false}}},
 		"reflector is not in the mesh": {nodes: []corev1.Node{a, with(b, reflector), c},
 			want: []string{"mesh c 10.0.0.3:179 AS64512"}},
 		"on a reflector, the peers of those who chose it": {nodes: []corev1.Node{with(a, reflector, "rr"), b, c},
-			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
+			peers: specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
 			want:  []string{"node b 10.0.0.2:179 AS64512", "node c 10.0.0.3:179 AS64512"}},
 		"the same, each end by its own resource": {nodes: []corev1.Node{with(a, reflector, "rr"), b},
-			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)",
+			peers: specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)",
 				"reversePeering": "Manual"}}},
 		"to a reflector": {nodes: []corev1.Node{a, with(b, reflector, "rr"), c},
-			peers:   map[string]map[string]any{"to-rr": {"nodeSelector": "all()", "peerSelector": "has(rr)"}},
-			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
+			peers:   specs{"to-rr": {"nodeSelector": "all()", "peerSelector": "has(rr)"}},
+			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"switches": {nodes: []corev1.Node{a, b},
-			peers: map[string]map[string]any{
+			peers: specs{
 				"tor": {"peerIP": "10.0.0.254", "asNumber": "1.10"}, "six": {"peerIP": "fd00::254"},
 				"port":  {"peerIP": "10.0.0.253:1179", "node": "a"},
 				"other": {"peerIP": "10.0.0.252", "node": "b"}, "rack": {"peerIP": "10.0.0.251", "nodeSelector": "has(rack)"}},
-			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
+			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"global tor 10.0.0.254:179 AS65546", "node port 10.0.0.253:1179 AS64512"}},
 		"a node named by its address, and back": {nodes: []corev1.Node{a, b},
-			peers: map[string]map[string]any{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"},
+			peers: specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"},
 				"self": {"peerIP": "10.0.0.1", "node": "a"}},
-			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
+			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"a node of another AS is not that peer": {nodes: []corev1.Node{a, b},
-			peers:   map[string]map[string]any{"b-to-a": {"peerIP": "10.0.0.1", "node": "b", "asNumber": int64(65000)}},
-			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}},
+			peers:   specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b", "asNumber": int64(65000)}},
+			configs: specs{"default": {"nodeToNodeMeshEnabled": false}}},
 		"own pods": {nodes: []corev1.Node{a},
-			peers: map[string]map[string]any{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
-		"bad selector": {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"x": {"nodeSelector": "rack = 1",
+			peers: specs{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
+		"bad selector": {nodes: []corev1.Node{a, b}, peers: specs{"x": {"nodeSelector": "rack = 1",
 			"peerIP": "10.0.0.9"}}, want: []string{"mesh b 10.0.0.2:179 AS64512"}, gap: "BGPPeer x: selector"},
-		"bad address": {nodes: []corev1.Node{a}, peers: map[string]map[string]any{"x": {"peerIP": "tor-1"}},
+		"bad address": {nodes: []corev1.Node{a}, peers: specs{"x": {"peerIP": "tor-1"}},
 			gap: `peerIP "tor-1"`},
 		"not here": {nodes: []corev1.Node{node("a", "10.0.0.1", ""), b}},
-		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"twice": {"peerIP": "10.0.0.2"}},
+		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: specs{"twice": {"peerIP": "10.0.0.2"}},
 			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 	} {
 		s := snapshot(x.nodes...)
@@ -118,10 +118,10 @@ func TestSessions(t *testing.T) {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.backend.Value, s.peering.Value.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"},
+	s.backend.Value, s.peering.Value.peers = "bird", specs{"b-by-address": {"peerIP": "10.0.0.2"},
 		"tor": {"peerIP": "10.0.0.254"}}
 	for _, mesh := range []bool{true, false} {
-		s.peering.Value.configs = map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": mesh}}
+		s.peering.Value.configs = specs{"default": {"nodeToNodeMeshEnabled": mesh}}
 		got, _ := sessionTargets(s, s.Node)
 		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" ||
 			got[1].Attrs[probe.AttrNode] != "" {
@@ -270,12 +270,12 @@ func TestWaysOfBGP(t *testing.T) {
 		w := ways[len(ways)-1]
 		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
 	}
-	s.peering.Value.configs = map[string]map[string]any{"node.a": {"listenPort": int64(1790)}}
+	s.peering.Value.configs = specs{"node.a": {"listenPort": int64(1790)}}
 	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
 		t.Errorf("mesh: %s, %s", there, back)
 	}
-	s.peering.Value = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
-		peers: map[string]map[string]any{"tor": {"peerIP": "10.0.0.254"}}}
+	s.peering.Value = peering{configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
+		peers: specs{"tor": {"peerIP": "10.0.0.254"}}}
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("with a switch: %s", got)
 	}
@@ -290,8 +290,8 @@ func TestPasswords(t *testing.T) {
 	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
 	s.peering.Value = peering{
-		peers:   map[string]map[string]any{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}},
-		configs: map[string]map[string]any{},
+		peers:   specs{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}},
+		configs: specs{},
 	}
 	with := func() (out []string) {
 		targets, err := sessionTargets(s, s.Node)

@@ -83,6 +83,7 @@ func TestBrokenProbe(t *testing.T) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 4,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(20 * time.Second)}}}}
 	s.controllers.Value = []corev1.Pod{p}
-	s.startup.Value.others = map[types.UID]*brokenProbe{"u": brokenIn([]corev1.Event{said("Unhealthy", words, 5*time.Second)}, "a")}
+	events := []corev1.Event{said("Unhealthy", words, 5*time.Second)}
+	s.startup.Value.others = map[types.UID]*brokenProbe{"u": brokenIn(events, "a")}
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Fail, words)
 }

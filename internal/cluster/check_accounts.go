@@ -96,7 +96,8 @@ func calicoAccounts(s *Snapshot, report func(probe.Result)) {
 			r = probe.Found(probe.OK, "it is there")
 		}
 		report(r.On(cmp.Or(map[string]string{facts.AccountNode: "calico-node", facts.AccountCNI: "CNI plugin"}[a.of],
-			"calico-kube-controllers")).With(facts.Account, name).With(facts.AccountOf, a.of).With(facts.AccountUID, string(a.read.Value.UID)))
+			"calico-kube-controllers")).With(facts.Account, name).With(facts.AccountOf, a.of).
+			With(facts.AccountUID, string(a.read.Value.UID)))
 	}
 }
 

@@ -45,7 +45,8 @@ func needsOf(s *Snapshot) []need {
 		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.Value.port(s.Node), defaultBGPPort), "BGP", false})
 	}
 	own := InternalIPs(s.Node)
-	for what, at := range map[string][]probe.Target{"the API server's": s.api.Value, "Typha's": s.typha.Value.targets, "etcd's": s.etcd.Value} {
+	for what, at := range map[string][]probe.Target{"the API server's": s.api.Value, "etcd's": s.etcd.Value,
+		"Typha's": s.typha.Value.targets} {
 		for _, t := range at {
 			taken := func(n need) bool { return n.port == t.Port && n.protocol == corev1.ProtocolTCP }
 			if slices.Contains(own, t.Addr) && !slices.ContainsFunc(out, taken) {

@@ -61,13 +61,13 @@ func TestServiceClaims(t *testing.T) {
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""), node("b", "10.0.0.2", ""))
 		s.api.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}}
-		s.pools.Value = map[string]map[string]any{"p": {"vxlanMode": "CrossSubnet"}}
+		s.pools.Value = specs{"p": {"vxlanMode": "CrossSubnet"}}
 		s.allServices.Value = []corev1.Service{c.service}
 		got := ask(t, s, facts.CheckServiceClaims)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, c.status, c.saw) })
 	}
 	configured := snapshot(node("a", "10.0.0.1", ""))
-	configured.peering.Value.configs = map[string]map[string]any{"default": {"listenPort": int64(1790)}}
+	configured.peering.Value.configs = specs{"default": {"listenPort": int64(1790)}}
 	configured.felix.Value = map[string]any{"vxlanPort": int64(4799), "bpfEnabled": true}
 	for service, want := range map[*corev1.Service]probe.Status{
 		new(of(179, "TCP", "10.0.0.1")): probe.OK, new(of(1790, "TCP", "10.0.0.1")): probe.Fail,

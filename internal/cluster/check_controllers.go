@@ -49,7 +49,7 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	return out
 }
 
-// readAbsent starts reading why pods of Calico's are not there: of calico-kube-controllers, and with sets of calico-node.
+// readAbsent starts reading why calico-kube-controllers has no pod, and with sets why calico-node has none on a node.
 func (c *Client) readAbsent(ctx context.Context, of *installation, sets bool, all *probe.Workers) {
 	of.noControllers.start(ctx, all, func(ctx context.Context) (string, error) {
 		return c.whyNoControllers(ctx, of.controllers)

@@ -65,7 +65,8 @@ func withDNS() *Snapshot {
 		Labels: map[string]string{"k8s-app": "kube-dns", "app": "coredns"}}}
 	server.Status.PodIPs, server.Spec.ServiceAccountName = []corev1.PodIP{{IP: "fd00::5"}, {IP: "10.244.0.5"}}, "coredns"
 	s.dnsServers.Value.pods = []corev1.Pod{server}
-	s.dns.Value.targets = []probe.Target{{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
+	s.dns.Value.targets = []probe.Target{
+		{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("10.96.0.10"), Port: 53},
 		{Kind: probe.KindDNS, Name: "endpoint", Addr: netip.MustParseAddr("10.244.0.5"), Port: 53}}
 	web := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
 		Labels: map[string]string{"app": "web"}}}
@@ -194,7 +195,8 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		}, probe.Warn, "shop/web"},
 		"near: the server's own port": {func(s *Snapshot) {
 			s.dns.Value.targets[1].Port = 5353
-			s.policies.all.Value = append(s.policies.all.Value, kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
+			s.policies.all.Value = append(s.policies.all.Value,
+				kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
 		}, probe.OK, "of 1 pod that ask"},
 		"no port is known": {func(s *Snapshot) {
 			s.dns.Value.targets = nil

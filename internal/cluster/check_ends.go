@@ -53,7 +53,8 @@ func podsEnd(s *Snapshot, report func(probe.Result)) {
 		report(unread(s.placed.pods.Err))
 		return
 	}
-	late := slices.DeleteFunc(slices.Clone(s.placed.ending.Value), func(w waiter) bool { return s.Now.Sub(w.since) < endsLate })
+	late := slices.DeleteFunc(slices.Clone(s.placed.ending.Value),
+		func(w waiter) bool { return s.Now.Sub(w.since) < endsLate })
 	switch {
 	case len(late) == 0:
 		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", plural(len(s.placed.ending.Value), "pod")))

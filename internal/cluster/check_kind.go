@@ -97,7 +97,8 @@ func (k kind) unseen() []unseen {
 	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings, which are in Calico's own etcd: what the node has is not compared with them")
 	add(k.canal(), facts.PartFlannel, "flannel's part: its device flannel.1, its routes and /run/flannel/subnet.env")
 	add(k.s.backend.Value == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
-	add(k.s.backend.Value != "none" && !k.etcd() && k.s.blocks.Err == nil && len(k.s.blocks.Value.owned) == 0, facts.PartIPAM,
+	blocks := k.s.blocks
+	add(k.s.backend.Value != "none" && !k.etcd() && blocks.Err == nil && len(blocks.Value.owned) == 0, facts.PartIPAM,
 		"who has which pod addresses: Calico's IPAM has no block, so another one gives them away, and routes are judged by the pods that are asked")
 	add(felixBools[settings["wireguardEnabled"]] || felixBools[settings["wireguardEnabledV6"]], facts.PartWireGuard,
 		"WireGuard's peers and keys; its device, address, MTU and port are")

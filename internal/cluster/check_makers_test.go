@@ -43,10 +43,10 @@ func TestRouteMakers(t *testing.T) {
 		"v3.33, the other set":    {"v3.33.0", "Disabled", "", "Always", none, "", probe.Warn},
 	} {
 		s := ofVersion(c.version)
-		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": c.ipip},
+		s.pools.Value = specs{"p": {"cidr": "10.244.0.0/16", "ipipMode": c.ipip},
 			"v": {"cidr": "10.245.0.0/16", "vxlanMode": "Always"}}
 		s.felix.Value = map[string]any{"programClusterRoutes": c.felix}
-		s.peering.Value.configs = map[string]map[string]any{"default": {"programClusterRoutes": c.bird}}
+		s.peering.Value.configs = specs{"default": {"programClusterRoutes": c.bird}}
 		r := ask(t, s, facts.CheckRouteMakers)[0]
 		pools := poolTargets(s)
 		if r.Status != c.status || r.Facts.Str(facts.NextMakers) != c.next || pools[0].Attrs[probe.AttrMakers] != c.by ||
@@ -86,8 +86,8 @@ func TestRouteMakersNotKnown(t *testing.T) {
 			probe.Unknown, "broken"},
 	} {
 		s := ofVersion("v3.32.0")
-		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16"}}
-		s.peering.Value.configs = map[string]map[string]any{}
+		s.pools.Value = specs{"p": {"cidr": "10.244.0.0/16"}}
+		s.peering.Value.configs = specs{}
 		c.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckRouteMakers), c.status, c.saw) })
 		if by := s.madeBy(true)[probe.AttrMakers]; by == probe.MakersNone || c.status == probe.Unknown && by != "" {

@@ -111,7 +111,8 @@ func KubeletSilent(s *Snapshot) bool {
 	if apierrors.IsNotFound(s.lease.Err) {
 		return s.Now.Sub(s.Node.CreationTimestamp.Time) > leaseOver
 	}
-	return s.lease.Value != nil && s.lease.Value.Spec.RenewTime != nil && s.Now.Sub(s.lease.Value.Spec.RenewTime.Time) > leaseOver
+	lease := s.lease.Value
+	return lease != nil && lease.Spec.RenewTime != nil && s.Now.Sub(lease.Spec.RenewTime.Time) > leaseOver
 }
 
 // RuntimeDown tells whether the kubelet itself says that its container runtime does not

@@ -9,12 +9,12 @@ import (
 
 // TestBGPPeering wants a node told that has nobody to learn routes from, and the BGPPeers that make no session.
 func TestBGPPeering(t *testing.T) {
-	off := map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}
-	reflector := func(nodes, peers string) map[string]map[string]any {
-		return map[string]map[string]any{"rr": {"nodeSelector": nodes, "peerSelector": peers}}
+	off := specs{"default": {"nodeToNodeMeshEnabled": false}}
+	reflector := func(nodes, peers string) specs {
+		return specs{"rr": {"nodeSelector": nodes, "peerSelector": peers}}
 	}
 	for name, c := range map[string]struct {
-		configs, peers, pools map[string]map[string]any
+		configs, peers, pools specs
 		backend               string
 		status                probe.Status
 		saw                   string
@@ -22,12 +22,12 @@ func TestBGPPeering(t *testing.T) {
 		"no peer": {configs: off, status: probe.Info, saw: "no BGPPeer is for this node"},
 		"a selector of nothing": {configs: off, peers: reflector("all()", "route-reflector == 'true'"), status: probe.Info,
 			saw: "make no session: rr (no node has what peerSelector route-reflector == 'true' asks for)"},
-		"of no node": {configs: off, peers: map[string]map[string]any{"x": {"node": "gone", "peerIP": "10.88.0.254"}},
+		"of no node": {configs: off, peers: specs{"x": {"node": "gone", "peerIP": "10.88.0.254"}},
 			status: probe.Info, saw: "x (there is no node gone)"},
 		"near: the mesh": {status: probe.OK, saw: "1 BGP session for this node"},
-		"near: a router": {configs: off, peers: map[string]map[string]any{"tor": {"peerIP": "10.88.0.254"}},
+		"near: a router": {configs: off, peers: specs{"tor": {"peerIP": "10.88.0.254"}},
 			status: probe.OK, saw: "1 BGP session"},
-		"near: VXLAN": {configs: off, pools: map[string]map[string]any{"p": {"cidr": "10.244.0.0/16",
+		"near: VXLAN": {configs: off, pools: specs{"p": {"cidr": "10.244.0.0/16",
 			"vxlanMode": "Always"}}, status: probe.Skip, saw: "no route"},
 		"near: no BIRD":          {configs: off, backend: "vxlan", status: probe.Skip, saw: "no BIRD"},
 		"near: a reflector here": {configs: off, peers: reflector("all()", "all()"), status: probe.OK, saw: "1 BGP session"},
@@ -37,7 +37,7 @@ func TestBGPPeering(t *testing.T) {
 		if c.backend != "" {
 			s.backend.Value = c.backend
 		}
-		s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "ipipMode": "Always"}}
+		s.pools.Value = specs{"p": {"cidr": "10.244.0.0/16", "ipipMode": "Always"}}
 		if c.pools != nil {
 			s.pools.Value = c.pools
 		}

@@ -17,20 +17,20 @@ import (
 
 // TestIPPools wants ranges told that collide, and pods that are not masqueraded where nobody knows them outside.
 func TestIPPools(t *testing.T) {
-	pool := func(cidr string, more ...any) map[string]map[string]any {
+	pool := func(cidr string, more ...any) specs {
 		spec := map[string]any{"cidr": cidr, "natOutgoing": true}
 		for i := 0; i+1 < len(more); i += 2 {
 			spec[more[i].(string)] = more[i+1]
 		}
-		return map[string]map[string]any{"p": spec}
+		return specs{"p": spec}
 	}
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.7"}}}
-	router := map[string]map[string]any{"tor": {"peerIP": "10.88.0.254", "asNumber": int64(64600)}}
+	router := specs{"tor": {"peerIP": "10.88.0.254", "asNumber": int64(64600)}}
 	for name, c := range map[string]struct {
-		pools  map[string]map[string]any
+		pools  specs
 		blocks []block
-		peers  map[string]map[string]any
+		peers  specs
 		status probe.Status
 		saw    string
 		told   any
@@ -64,7 +64,8 @@ func TestIPPools(t *testing.T) {
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
-		s.pools.Value, s.blocks.Value.owned, s.allServices.Value, s.peering.Value.peers = c.pools, c.blocks, []corev1.Service{svc}, c.peers
+		s.pools.Value, s.blocks.Value.owned, s.peering.Value.peers = c.pools, c.blocks, c.peers
+		s.allServices.Value = []corev1.Service{svc}
 		s.api.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
 		got := ask(t, s, facts.CheckIPPools)
 		wantFirst(t, got, c.status, c.saw)

@@ -430,7 +430,7 @@ func TestTargets(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 	s.pods.Value, s.backend.Value = []corev1.Pod{pod}, "vxlan"
-	s.peering.Value.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)},
+	s.peering.Value.configs = specs{"default": {"listenPort": int64(1799)},
 		"node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
 	s.Calico.Value.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
@@ -472,7 +472,8 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.blocks.Value.owned = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"},
+	s.blocks.Value.owned = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"},
+		{netip.MustParsePrefix("10.244.2.0/26"), "a"},
 		{netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
 	got := blockTargets(s)
 	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[0].Attrs != nil ||
@@ -595,7 +596,8 @@ func TestCalicoImage(t *testing.T) {
 		got[0].Facts[facts.Memory] != int64(0) {
 		t.Errorf("%v", got)
 	}
-	s.Calico.Value.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+	s.Calico.Value.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		corev1.ResourceMemory: resource.MustParse("256Mi")}
 	if got = ask(t, s, "calico-pod"); got[0].Facts[facts.Memory] != int64(256<<20) {
 		t.Errorf("%v", got)
 	}

@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -30,7 +29,7 @@ type calicoSet struct {
 func (c *Client) readSets(ctx context.Context) ([]calicoSet, error) {
 	out := []calicoSet{}
 	for _, namespace := range c.calicoIn {
-		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, cached)
 		if err != nil {
 			return nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
 		}

@@ -32,7 +32,6 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 		return says + ": it has no selector, and no EndpointSlice that somebody made for it has a ready address",
 			facts.EmptyNoSelector
 	}
-	cached := metav1.ListOptions{ResourceVersion: "0"}
 	pods, podErr := c.kube.CoreV1().Pods(svc.Namespace).List(ctx, cached)
 	if podErr != nil {
 		pods = &corev1.PodList{}
@@ -257,8 +256,9 @@ func (c *Client) readDNSServers(ctx context.Context) (out dnsServers, err error)
 // dnsElsewhere tells whether the DNS Service keeps to the endpoints of each node, and this one has none.
 func (s *Snapshot) dnsElsewhere() bool {
 	policy := s.dns.Value.service.Spec.InternalTrafficPolicy
+	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }
 	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
-		!slices.ContainsFunc(s.dns.Value.targets, func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name })
+		!slices.ContainsFunc(s.dns.Value.targets, here)
 }
 
 // proxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).

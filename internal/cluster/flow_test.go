@@ -31,7 +31,8 @@ func TestExactPolicies(t *testing.T) {
 		saw      string
 	}{
 		"a threat feed has the pods' network": {[]policy{calicosPolicy(t, "p", threatFeed)},
-			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")} }, probe.Fail,
+			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")} },
+			probe.Fail,
 			"a rule of it denies pods what GlobalNetworkSet bad (10.0.0.0/8) has, and with it the cluster's DNS"},
 		"near: a feed of others": {[]policy{calicosPolicy(t, "p", threatFeed)},
 			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("192.0.2.0/24")} }, probe.OK, ""},

@@ -13,7 +13,7 @@ import (
 
 // specsOf reads specs by their names as the API gives them, numbers as int64; nil where the bytes are none.
 func specsOf(b []byte) specs {
-	var out map[string]map[string]any
+	var out specs
 	if utiljson.Unmarshal(b, &out) != nil {
 		return nil
 	}

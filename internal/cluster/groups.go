@@ -94,7 +94,7 @@ func (c *Client) readMigration(ctx context.Context) string {
 // nodeSelector is true of the node (from v3.32 on; the oldest of several), before the global one.
 func felixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
-	named := map[string]map[string]any{}
+	named := specs{}
 	for i := range all {
 		spec, _, _ := unstructured.NestedMap(all[i].Object, "spec")
 		named[all[i].GetName()] = spec

@@ -105,7 +105,8 @@ func failsafeOf(text string) (ports []int, whole bool) {
 
 // hostEndpoints judges the HostEndpoints of this node.
 func hostEndpoints(s *Snapshot, report func(probe.Result)) {
-	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints.Value), func(h hostEndpoint) bool { return h.node != s.Node.Name })
+	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints.Value),
+		func(h hostEndpoint) bool { return h.node != s.Node.Name })
 	slices.SortFunc(own, func(a, b hostEndpoint) int { return cmp.Compare(a.name, b.name) })
 	switch unknown := errors.Join(s.hostEndpoints.Err, s.felix.Err, s.policies.all.Err, s.policies.other); {
 	case s.hostEndpoints.Err != nil && denied(s.hostEndpoints.Err):

@@ -90,7 +90,8 @@ func (r room) short() string {
 // roomFor counts what there is for one more pod, false where that cannot be told: another IPAM,
 // or not all was read.
 func roomFor(s *Snapshot, v6 bool) (room, bool) {
-	if s.pools.Err != nil || s.blocks.Err != nil || s.ipam.Err != nil || s.blocks.Value.partly || len(s.blocks.Value.specs) == 0 {
+	err := cmp.Or(s.pools.Err, s.blocks.Err, s.ipam.Err)
+	if err != nil || s.blocks.Value.partly || len(s.blocks.Value.specs) == 0 {
 		return room{}, false
 	}
 	r := room{limit: defaultBlocks}

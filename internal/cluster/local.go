@@ -70,7 +70,7 @@ func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 
 // ofEachPool picks at most n of some pods: first one of each IP pool that they have addresses of, as what is wrong with
 // one pool shows in its pods alone, then the others in their order.
-func ofEachPool(pods []corev1.Pod, pools map[string]map[string]any, n int) []corev1.Pod {
+func ofEachPool(pods []corev1.Pod, pools specs, n int) []corev1.Pod {
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod
 	for _, p := range pods {
@@ -88,7 +88,7 @@ func ofEachPool(pods []corev1.Pod, pools map[string]map[string]any, n int) []cor
 }
 
 // poolOf is the range of the pool that has an address, an invalid one where none has.
-func poolOf(address netip.Addr, pools map[string]map[string]any) netip.Prefix {
+func poolOf(address netip.Addr, pools specs) netip.Prefix {
 	for _, spec := range pools {
 		if cidr, ok := cidrOf(spec); ok && cidr.Contains(address) {
 			return cidr

@@ -138,7 +138,7 @@ func (r *objectsReading) pods(ctx context.Context) Objects {
 func (r *objectsReading) daemonSets(ctx context.Context) Objects {
 	o := objectsOf("apps", "v1", "daemonsets", "DaemonSet", true)
 	for _, namespace := range r.c.calicoIn {
-		r.list(ctx, &o, namespace, metav1.ListOptions{ResourceVersion: "0"})
+		r.list(ctx, &o, namespace, cached)
 	}
 	o.Items = slices.DeleteFunc(o.Items, func(item unstructured.Unstructured) bool {
 		name, _, _ := unstructured.NestedString(item.Object, "spec", "template", "metadata", "labels", "k8s-app")

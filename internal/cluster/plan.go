@@ -154,7 +154,8 @@ func forbidding(attrs, held map[string]string) map[string]string {
 func dnsTargets(s *Snapshot) []probe.Target {
 	out := slices.Clone(s.dns.Value.targets)
 	for i := range out {
-		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(s.dns.Value.service.Namespace, s.dns.Value.service.Spec.Selector))
+		svc := s.dns.Value.service
+		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(svc.Namespace, svc.Spec.Selector))
 	}
 	return out
 }

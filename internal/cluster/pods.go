@@ -55,7 +55,8 @@ func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
 
 // running are the pods of the node that run.
 func (p placement) running() []corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(p.pods.Value), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+	return slices.DeleteFunc(slices.Clone(p.pods.Value),
+		func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
 // readWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.

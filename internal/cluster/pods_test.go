@@ -171,7 +171,7 @@ func fullPool(s *Snapshot, change func(pool, block, config map[string]any)) {
 		"attributes": attributes, "unallocated": []any{}}
 	config := map[string]any{}
 	change(pool, block, config)
-	s.pools.Value = map[string]map[string]any{"small": pool, "default-ipv4-ippool": {"cidr": "10.244.0.0/16", "disabled": true}}
+	s.pools.Value = specs{"small": pool, "default-ipv4-ippool": {"cidr": "10.244.0.0/16", "disabled": true}}
 	s.ipam.Value.config = config
 	s.blocks.Value.specs = specs{"10-245-0-0-29": block,
 		"10-244-1-0-26": {"cidr": "10.244.1.0/26", "affinity": "host:node-a", "unallocated": []any{int64(1)}}}

@@ -49,8 +49,9 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 			if err != nil {
 				s = labels.Everything() // the API admits no such selector
 			}
-			p.all.Value = append(p.all.Value, policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name, namespace: np.Namespace,
-				selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, ruling: kubernetesRuling(&np)})
+			p.all.Value = append(p.all.Value, policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name,
+				namespace: np.Namespace, ruling: kubernetesRuling(&np),
+				selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }})
 		}
 	}
 	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"},

@@ -42,7 +42,8 @@ type proxyAccess struct {
 // readProxyAccess asks the API server what kube-proxy's account may do.
 func (c *Client) readProxyAccess(ctx context.Context, running []corev1.Pod) (proxyAccess, error) {
 	who, sure := proxyAccount(running)
-	granted, err := c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"discovery.k8s.io", "endpointslices"}))
+	granted, err := c.rightsOf(ctx, who,
+		watches([2]string{"", "services"}, [2]string{"discovery.k8s.io", "endpointslices"}))
 	return proxyAccess{granted, sure}, err
 }
 

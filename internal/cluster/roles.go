@@ -22,7 +22,7 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 	}
 	own := &rbacv1.RoleBindingList{}
 	if who.namespace != "" {
-		own, err = c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		own, err = c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, cached)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.namespace, err)
@@ -54,7 +54,7 @@ func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, 
 	if c.bindings != nil {
 		return c.bindings()
 	}
-	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
 	}

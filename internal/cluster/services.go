@@ -182,7 +182,7 @@ const tried = 5
 
 // listServices lists all there are, a list that is not nil where that worked.
 func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
-	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
 	}

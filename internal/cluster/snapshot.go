@@ -202,7 +202,8 @@ func (c *Client) readLease(ctx context.Context, node string) (*coordinationv1.Le
 // hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
 // of its own. A cluster without a single pool would have no pods.
 func (s *Snapshot) hideEtcd() {
-	if len(s.etcd.Value) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools.Value) > 0 || s.pools.Err != nil {
+	if len(s.etcd.Value) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools.Value) > 0 ||
+		s.pools.Err != nil {
 		return
 	}
 	s.pools.Err, s.blocks.Err, s.peering, s.memo = errInEtcd, errInEtcd, Read[peering]{Err: errInEtcd}, nil
@@ -225,9 +226,7 @@ func (s *Snapshot) forgetRegistered() {
 
 // readNodes lists all nodes, by name.
 func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
-	// resourceVersion 0 is answered from the API server's cache: cheap, and it
-	// still answers while etcd has lost its leader.
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := c.kube.CoreV1().Nodes().List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}

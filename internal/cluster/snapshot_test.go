@@ -45,7 +45,7 @@ func TestBeside(t *testing.T) {
 	if a.Node.Name != "a" || a.backend.Value != "none" || len(a.Node.Annotations)+len(a.Nodes[1].Annotations) > 0 {
 		t.Errorf("a, whose backend is none: %s, %+v", a.backend.Value, a.Nodes)
 	}
-	if b.Node.Name != "b" || b.backend.Value != "bird" || len(b.Node.Annotations) == 0 || len(b.Nodes[0].Annotations) == 0 {
+	if b.Node.Name != "b" || b.backend.Value != "bird" || len(b.Node.Annotations)*len(b.Nodes[0].Annotations) == 0 {
 		t.Errorf("b, whose backend is bird: %s, %+v", b.backend.Value, b.Nodes)
 	}
 	if _, err := c.Beside(t.Context(), b, "c"); !errors.As(err, new(*UnknownNodeError)) {

@@ -86,7 +86,8 @@ func TestStartTold(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	s = snapshot(node("a", "10.0.0.1", "")) // near: it is well, whatever was said before
-	s.Calico.Value, s.startup.Value.told = calico(3), told{probes: probe.Statement{Text: "Readiness probe failed"}, limit: facts.LimitFiles}
+	s.Calico.Value = calico(3)
+	s.startup.Value.told = told{probes: probe.Statement{Text: "Readiness probe failed"}, limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
 		t.Errorf("%v", got)
 	}
@@ -182,7 +183,8 @@ func TestStartWebhooks(t *testing.T) {
 		if c.silent {
 			age = time.Minute
 		}
-		s.lease.Value = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
+		s.lease.Value = &coordinationv1.Lease{}
+		s.lease.Value.Spec.RenewTime = new(metav1.NewMicroTime(now.Add(-age)))
 		c.hook.name, c.hook.config, c.hook.why = "freeze.example.com", "validatingwebhookconfiguration/freeze",
 			"there is no Service a/b"
 		s.webhooks.Value.dead = []deadHook{c.hook}
@@ -266,10 +268,10 @@ func TestStartTunnels(t *testing.T) {
 		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name},
 			"spec": map[string]any{key: v}}}
 	}
-	vxlan := map[string]map[string]any{"p": {"cidr": "10.244.0.0/16", "vxlanMode": "Always"}}
+	vxlan := specs{"p": {"cidr": "10.244.0.0/16", "vxlanMode": "Always"}}
 	for name, c := range map[string]struct {
 		configs []unstructured.Unstructured
-		pools   map[string]map[string]any
+		pools   specs
 		status  probe.Status
 		saw     string
 	}{

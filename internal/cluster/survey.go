@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// cached asks for a list out of the API server's cache: that is cheap, and it still answers while etcd has lost its leader.
+// cached requests a list from the API server's cache, which is cheap and works while etcd has no leader.
 var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 // A Survey is what the API said of the cluster as a whole, the same for each of its nodes.

@@ -107,6 +107,6 @@ func large(nodes int) *Survey {
 		s.leases.Value[f.leases[i].Name] = &f.leases[i]
 		s.claims.Value[f.pods[i].Spec.NodeName] = []corev1.Pod{f.pods[i]}
 	}
-	s.pools.Value = map[string]map[string]any{"p": {"cidr": "10.244.0.0/14", "vxlanMode": "Always"}}
+	s.pools.Value = specs{"p": {"cidr": "10.244.0.0/14", "vxlanMode": "Always"}}
 	return s
 }

@@ -57,7 +57,7 @@ func TestTunnelsAndPools(t *testing.T) {
 		got[1].Attrs[probe.AttrOwn] != "" {
 		t.Errorf("%+v", got)
 	}
-	s.pools.Value = map[string]map[string]any{
+	s.pools.Value = specs{
 		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"},
 		"b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
@@ -78,7 +78,7 @@ func TestTunnelsAndPools(t *testing.T) {
 // last block of it is given back.
 func TestDisabledPool(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.pools.Value = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
+	s.pools.Value = specs{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
 		"new": {"cidr": "10.245.0.0/16"}}
 	mine, theirs := netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("10.1.0.2/24")
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestInEtcd(t *testing.T) {
 		t.Error("there is no etcd")
 	}
 	s.etcd.Value = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
-	s.pools.Value = map[string]map[string]any{"a": {"cidr": "10.244.0.0/16"}}
+	s.pools.Value = specs{"a": {"cidr": "10.244.0.0/16"}}
 	if s.hideEtcd(); gaps() != 0 {
 		t.Error("the pools are in the API")
 	}
@@ -339,7 +339,8 @@ func TestPolicies(t *testing.T) {
 		p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
-	if got := (policies{all: Read[[]policy]{Err: errors.New("forbidden")}}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
+	p.all = Read[[]policy]{Err: errors.New("forbidden")}
+	if got := p.on("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
 	}
 	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown,
@@ -433,7 +434,7 @@ func TestOutside(t *testing.T) {
 		t.Errorf("without a backend that is known: %s", got)
 	}
 	s.backend.Value = "bird"
-	s.peering.Value = peering{configs: map[string]map[string]any{"default": {"listenPort": int64(1790)}}}
+	s.peering.Value = peering{configs: specs{"default": {"listenPort": int64(1790)}}}
 	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}

@@ -41,11 +41,11 @@ type deadHook struct {
 // no ready endpoint.
 func (c *Client) readWebhooks(ctx context.Context) (out webhooks, err error) {
 	api := c.kube.AdmissionregistrationV1()
-	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, cached)
 	if err != nil {
 		return out, fmt.Errorf("listing webhooks: %w", err)
 	}
-	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, cached)
 	if err != nil {
 		return out, fmt.Errorf("listing webhooks: %w", err)
 	}
