@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +19,7 @@ type NodeCondition struct {
 // Conditions lists the condition of a type and the value of an annotation of each node with the labels of a selector,
 // "" = all. Nodes that have neither are in the result too.
 func (c *Client) Conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
-	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) (map[string]NodeCondition, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
+	return patiently(ctx, c, func(ctx context.Context) (map[string]NodeCondition, error) {
 		return c.conditions(ctx, kind, annotation, selector)
 	})
 }

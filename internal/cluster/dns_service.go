@@ -317,10 +317,6 @@ func dnsService(s *Snapshot, report func(probe.Result)) {
 
 // dnsRights is the result about the account of CoreDNS.
 func (s *Snapshot) dnsRights() probe.Result {
-	said := ""
-	if s.dnsServers.Value.rights.byRoles {
-		said = ", by the roles and bindings of the cluster"
-	}
 	switch r, err := s.dnsServers.Value.rights, s.dnsServers.Err; {
 	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
 		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints in place of endpointslices")
@@ -331,7 +327,7 @@ func (s *Snapshot) dnsRights() probe.Result {
 	case r.account == "":
 		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
 	case len(r.lacks) == 0:
-		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.account, r.asked, said)
+		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.account, r.asked, r.source())
 	default:
 		status, more := probe.Fail, ""
 		if s.dnsServers.Value.ready > 0 { // it knows what it has read, or its Corefile does without
@@ -339,7 +335,8 @@ func (s *Snapshot) dnsRights() probe.Result {
 		} else if r.byRoles {
 			status = probe.Warn // another authorizer may grant it
 		}
-		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.account, strings.Join(r.lacks, ", "), said, more).
+		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.account, strings.Join(r.lacks, ", "),
+			r.source(), more).
 			With(facts.Account, strings.TrimPrefix(r.account, "system:serviceaccount:")).With(facts.Lacks, r.lacks).
 			With(facts.Later, s.dnsServers.Value.ready > 0)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,11 +24,7 @@ func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 
 // nodesPatiently lists all nodes, by name. It waits longer for a slow API server.
 func (c *Client) nodesPatiently(ctx context.Context) ([]corev1.Node, error) {
-	return patiently(ctx, c, func(ctx context.Context, limit time.Duration) ([]corev1.Node, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		return c.readNodes(ctx)
-	})
+	return patiently(ctx, c, c.readNodes)
 }
 
 func named(nodes []corev1.Node) map[string]string {

@@ -59,10 +59,6 @@ func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 }
 
 func proxyRights(s *Snapshot, report func(probe.Result)) {
-	said := ""
-	if s.proxy.Value.byRoles {
-		said = ", by the roles and bindings of the cluster"
-	}
 	switch r, err := s.proxy.Value, s.proxy.Err; {
 	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
 		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints in place of endpointslices"))
@@ -74,7 +70,7 @@ func proxyRights(s *Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err))
 	case len(r.lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, said))
+		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.account, r.asked, r.source()))
 	default:
 		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
 		if r.sure {
@@ -83,7 +79,7 @@ func proxyRights(s *Snapshot, report func(probe.Result)) {
 		if r.sure && !r.byRoles { // else another authorizer may grant it
 			status = probe.Fail
 		}
-		report(probe.Found(status, "%s may not %s, %s%s", r.account, strings.Join(r.lacks, ", "), needs, said).
+		report(probe.Found(status, "%s may not %s, %s%s", r.account, strings.Join(r.lacks, ", "), needs, r.source()).
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
 }

@@ -33,6 +33,14 @@ type rights struct {
 	lacks   []string // those it has not: VERB RESOURCE
 }
 
+// source says where rights are read from that the API server may not be asked about.
+func (r rights) source() string {
+	if r.byRoles {
+		return ", by the roles and bindings of the cluster"
+	}
+	return ""
+}
+
 // kinds is what the API server knows of Calico's resources.
 type kinds struct {
 	group  string   // as calico-node finds it out
@@ -133,20 +141,24 @@ func (c *Client) readRights(ctx context.Context, s *Snapshot) (rights, error) {
 	if known.group == "" { // finding it out crashed
 		return rights{}, s.kinds.Err
 	}
-	who := account{namespace: s.Calico.Value.Namespace, name: s.Calico.Value.Spec.ServiceAccountName}
-	out, err := c.rightsOf(ctx, who, s.needed(known.group, known.served))
-	out.account = who.namespace + ":" + who.name
-	return out, err
+	return c.calicoRightsOf(ctx, s, s.Calico.Value.Spec.ServiceAccountName, s.needed(known.group, known.served))
 }
 
 // readPluginRights asks the API server what the CNI plugin's account may do, where it has one of its own.
 func (c *Client) readPluginRights(ctx context.Context, s *Snapshot) (rights, error) {
-	who := account{namespace: s.Calico.Value.Namespace, name: s.tokenFor()}
-	if who.name == "" || who.name == s.Calico.Value.Spec.ServiceAccountName || s.kinds.Value.group == "" {
+	name, group := s.tokenFor(), s.kinds.Value.group
+	if name == "" || name == s.Calico.Value.Spec.ServiceAccountName || group == "" {
 		return rights{}, nil
 	}
-	out, err := c.rightsOf(ctx, who, pluginNeeds(s.kinds.Value.group))
-	out.account = who.namespace + ":" + who.name
+	return c.calicoRightsOf(ctx, s, name, pluginNeeds(group))
+}
+
+// calicoRightsOf asks the API server which of some things an account in the namespace of calico-node may do.
+func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
+	asks []authorizationv1.ResourceAttributes,
+) (rights, error) {
+	out, err := c.rightsOf(ctx, account{namespace: s.Calico.Value.Namespace, name: name}, asks)
+	out.account = s.Calico.Value.Namespace + ":" + name
 	return out, err
 }
 
@@ -215,10 +227,6 @@ func (c *Client) readKinds(ctx context.Context) (kinds, error) {
 }
 
 func calicoRights(s *Snapshot, report func(probe.Result)) {
-	said := ""
-	if s.rights.Value.byRoles {
-		said = ", by the roles and bindings of the cluster"
-	}
 	switch r, err := s.rights.Value, s.rights.Err; {
 	case s.Calico.Err != nil:
 		report(unread(elsewhereSaid(s.Calico.Err)))
@@ -233,10 +241,10 @@ func calicoRights(s *Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err).On("account"))
 	case len(r.lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.account, r.asked, said).On("account"))
+		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.account, r.asked, r.source()).On("account"))
 	default:
 		report(s.needs("%s may not %s, which calico-node needs%s", r.account,
-			strings.Join(r.lacks, ", "), said).On("account").
+			strings.Join(r.lacks, ", "), r.source()).On("account").
 			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
 	}
 	s.pluginRights(report)
@@ -262,11 +270,10 @@ func (s *Snapshot) pluginRights(report func(probe.Result)) {
 	case len(r.lacks) == 0:
 		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.account, r.asked).On(target))
 	default:
-		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod", r.account,
-			strings.Join(r.lacks, ", "))
+		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.account,
+			strings.Join(r.lacks, ", "), r.source())
 		if r.byRoles { // another authorizer may grant it
 			found.Status = probe.Warn
-			found.Saw += ", by the roles and bindings of the cluster"
 		}
 		report(found.On(target).With(facts.Account, r.account).With(facts.Lacks, r.lacks).With(facts.OfPlugin, true))
 	}

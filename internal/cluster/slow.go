@@ -20,8 +20,7 @@ const slowFactor = 3
 
 // patiently reads within a limit, and once more within a longer one where the API server took a connection and did not
 // answer in time. Before that it calls Slow.
-func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Context, limit time.Duration) (T, error),
-) (T, error) {
+func patiently[T any](ctx context.Context, c *Client, read func(context.Context) (T, error)) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
 	var reached atomic.Bool
 	watched := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
@@ -29,7 +28,12 @@ func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Cont
 			reached.Store(true)
 		}
 	}, GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
-	got, err := read(watched, limit)
+	try := func(limit time.Duration) (T, error) {
+		ctx, cancel := context.WithTimeout(watched, limit)
+		defer cancel()
+		return read(ctx)
+	}
+	got, err := try(limit)
 	if !late(err) || !reached.Load() {
 		return got, err
 	}
@@ -41,7 +45,7 @@ func patiently[T any](ctx context.Context, c *Client, read func(ctx context.Cont
 		if c.Slow != nil {
 			c.Slow(time.Since(began), more)
 		}
-		if got, err = read(watched, more); !late(err) {
+		if got, err = try(more); !late(err) {
 			return got, err
 		}
 	}

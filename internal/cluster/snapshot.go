@@ -93,9 +93,7 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	s, err := patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*Snapshot, error) {
-		return c.read(ctx, limit, node, nil)
-	})
+	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, nil) })
 	if slow, is := errors.AsType[*slowError](err); is {
 		slow.oneNode = true
 	}
@@ -105,15 +103,15 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 // Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
 // read again.
 func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
-	return c.read(ctx, readLimit, node, s.asRead)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return c.read(ctx, node, s.asRead)
 }
 
 // read takes a snapshot around a node in a cluster, which is read too where it is nil.
-func (c *Client) read(ctx context.Context, limit time.Duration, node string, of *Survey) (*Snapshot, error) {
-	whole, cancel := context.WithTimeout(ctx, limit)
+func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot, error) {
+	ctx, cancel := firstOf(whole)
 	defer cancel()
-	ctx, cancelFirst := firstOf(whole)
-	defer cancelFirst()
 	s, c := &Snapshot{}, c.once(whole)
 	var all probe.Workers
 	var nodes Read[[]corev1.Node]
@@ -123,10 +121,13 @@ func (c *Client) read(ctx context.Context, limit time.Duration, node string, of 
 		c.readShared(ctx, of, &all)
 	}
 	s.lease.start(ctx, &all, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		lease, err := c.readLease(ctx, node)
+		lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 		s.Read = time.Now()
 		s.Now, _ = c.clock.Now()
-		return lease, err
+		if err != nil {
+			return nil, err
+		}
+		return lease, nil
 	})
 	s.Calico.start(ctx, &all, func(ctx context.Context) (pod *corev1.Pod, err error) {
 		pod, s.ignored, err = c.readCalicoPod(ctx, node)
@@ -188,15 +189,6 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	all.Wait()
 	s.hideEtcd()
 	s.forgetRegistered()
-}
-
-// readLease reads the lease of a node, nil with an error.
-func (c *Client) readLease(ctx context.Context, node string) (*coordinationv1.Lease, error) {
-	lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return lease, nil
 }
 
 // hideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd

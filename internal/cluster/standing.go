@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,14 +40,9 @@ const (
 func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	survey := c.newSurvey()
-	var nodes Read[[]corev1.Node]
-	var all probe.Workers
-	nodes.start(ctx, &all, c.readTrimmed)
-	c.readEach(ctx, survey, &all)
-	all.Wait()
-	if survey.Nodes = nodes.Value; nodes.Err != nil {
-		return nil, nil, nodes.Err
+	survey, err := c.readEach(ctx, func(context.Context, *Survey, *probe.Workers) {})
+	if err != nil {
+		return nil, nil, err
 	}
 	if survey.leases.Err != nil {
 		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.leases.Err.Error()))
@@ -141,9 +135,7 @@ func (j *judged) by(rank int) func(probe.Result) {
 
 // Named lists the nodes a selector of labels picks, by their names.
 func (c *Client) Named(ctx context.Context, selector string) ([]string, error) {
-	list, err := patiently(ctx, c, func(ctx context.Context, limit time.Duration) (*corev1.NodeList, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
+	list, err := patiently(ctx, c, func(ctx context.Context) (*corev1.NodeList, error) {
 		return c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
 	})
 	if err != nil {

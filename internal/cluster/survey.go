@@ -66,20 +66,13 @@ type serving struct {
 // error means that nothing useful could be read.
 func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
 
-func (c *Client) readAll(ctx context.Context, limit time.Duration) (*Survey, error) {
-	whole, cancel := context.WithTimeout(ctx, limit)
+func (c *Client) readAll(whole context.Context) (*Survey, error) {
+	ctx, cancel := firstOf(whole)
 	defer cancel()
-	ctx, cancelFirst := firstOf(whole)
-	defer cancelFirst()
-	s := c.newSurvey()
-	var nodes Read[[]corev1.Node]
 	var all probe.Workers
-	nodes.start(ctx, &all, c.readTrimmed)
-	c.readEach(ctx, s, &all)
-	c.readShared(ctx, s, &all)
-	all.Wait()
-	if s.Nodes = nodes.Value; nodes.Err != nil {
-		return nil, nodes.Err
+	s, err := c.readEach(ctx, c.readShared)
+	if err != nil {
+		return nil, err
 	}
 	s.now, _ = c.clock.Now()
 	s.read = time.Now()
@@ -180,10 +173,19 @@ func (s *Snapshot) around(node string, of *Survey) error {
 	return nil
 }
 
-// readEach starts reading what there is of every node: its lease and its calico-node pods.
-func (c *Client) readEach(ctx context.Context, s *Survey, all *probe.Workers) {
-	s.leases.start(ctx, all, c.readLeases)
-	s.claims.start(ctx, all, c.readClaims)
+// readEach reads what there is of every node: the nodes, their leases and their calico-node pods. More is what to read
+// beside that.
+func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
+	s := c.newSurvey()
+	var nodes Read[[]corev1.Node]
+	var all probe.Workers
+	nodes.start(ctx, &all, c.readTrimmed)
+	s.leases.start(ctx, &all, c.readLeases)
+	s.claims.start(ctx, &all, c.readClaims)
+	more(ctx, s, &all)
+	all.Wait()
+	s.Nodes = nodes.Value
+	return s, nodes.Err
 }
 
 // readLeases lists the leases of all nodes, by name.
