@@ -27,9 +27,7 @@ func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, m
 	p.services.start(ctx, all, func(ctx context.Context) ([]probe.Target, error) {
 		return c.readServices(ctx, of.allServices, slices.Concat(nodes, more), of.policies)
 	})
-	p.typha.start(ctx, all, func(ctx context.Context) (typha, error) {
-		return c.readTypha(ctx, env, of.allServices.Value)
-	})
+	p.typha.start(ctx, all, func(ctx context.Context) (typha, error) { return c.readTypha(ctx, env) })
 }
 
 // ReadShared reads what the probes on the nodes of a Survey by ReadAll are asked about, for About.

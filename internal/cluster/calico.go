@@ -27,23 +27,6 @@ import (
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
-// readSpec is the spec of Calico's resource of one kind and name, and the group it is in. Without
-// one there are Calico's defaults. They are listed: of a resource that is not there one group has to
-// be enough, for in an outage the other may be the one that is out.
-func (c *Client) readSpec(ctx context.Context, resource, name string) (spec map[string]any, group string, err error) {
-	items, group, err := c.list(ctx, resource, 0)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, item := range items {
-		if item.GetName() == name {
-			spec, _, err = unstructured.NestedMap(item.Object, "spec")
-			return spec, group, err
-		}
-	}
-	return map[string]any{}, group, nil
-}
-
 // specs are those of Calico's resources of one kind, by their names.
 type specs map[string]map[string]any
 

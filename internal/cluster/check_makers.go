@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,10 +142,8 @@ func routeMakers(s *Snapshot, report func(probe.Result)) {
 	minor, _ := s.minor()
 	pools := routedPools(s)
 	switch err := cmp.Or(s.Calico.Err, s.backend.Err, s.felix.Err, s.bgpConfigErr(), s.pools.Err); {
-	case errors.Is(err, errInEtcd):
-		report(probe.Found(probe.Skip, "not known: %v", err))
 	case err != nil:
-		report(unread(elsewhereSaid(err)))
+		report(unreadOf("not known:", elsewhereSaid(err)))
 	case s.Calico.Value == nil:
 		report(probe.Found(probe.Skip, "no calico-node is known here"))
 	case s.backend.Value != "bird":

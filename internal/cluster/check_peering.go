@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,11 +53,8 @@ func reflectorsOf(s *Snapshot) []string {
 // bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
 func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case errors.Is(s.peering.Err, errInEtcd):
-		report(probe.Found(probe.Skip, "BGP's resources are %v", s.peering.Err))
-		return
 	case s.peering.Err != nil:
-		report(unread(s.peering.Err))
+		report(unreadOf("BGP's resources are", s.peering.Err))
 		return
 	case s.Calico.Value == nil || s.backend.Value == "vxlan" || s.backend.Value == "none":
 		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))

@@ -103,12 +103,8 @@ func apiOutside(s *Snapshot) bool {
 
 // ipPools says what of the IP pools collides with other ranges, and whose packets keep their address outside.
 func ipPools(s *Snapshot, report func(probe.Result)) {
-	switch {
-	case errors.Is(s.pools.Err, errInEtcd):
-		report(probe.Found(probe.Skip, "the pools are %v", s.pools.Err))
-		return
-	case s.pools.Err != nil:
-		report(unread(s.pools.Err))
+	if s.pools.Err != nil {
+		report(unreadOf("the pools are", s.pools.Err))
 		return
 	}
 	found, unseen := false, errors.Join(s.blocks.Err, s.services.Err, s.api.Err) // what a pool may overlap with

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -222,4 +223,12 @@ func unread(err error) probe.Result {
 		return probe.Found(probe.Unknown, "the API refuses to say: %v", err)
 	}
 	return probe.Failed(err)
+}
+
+// unreadOf is the same, or says of something of Calico's that it is in an etcd of its own.
+func unreadOf(what string, err error) probe.Result {
+	if errors.Is(err, errInEtcd) {
+		return probe.Found(probe.Skip, "%s %v", what, err)
+	}
+	return unread(err)
 }

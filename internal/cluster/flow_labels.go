@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/calico-probe/calico-probe/internal/cluster/selector"
 )
@@ -78,10 +77,8 @@ func prefixes(texts []string) (out []netip.Prefix, bad bool) {
 
 // readNamespaces lists the labels of all namespaces, nil where they may not be read.
 func (c *Client) readNamespaces(ctx context.Context) (out map[string]map[string]string) {
-	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.kube.CoreV1().Namespaces().List(ctx, o)
-	}
-	err := inPages(ctx, metav1.ListOptions{}, list, func() { out = map[string]map[string]string{} },
+	err := inPages(ctx, c.kube.CoreV1().Namespaces(), metav1.ListOptions{},
+		func() { out = map[string]map[string]string{} },
 		func(n *corev1.Namespace) {
 			if n.Labels == nil {
 				n.Labels = map[string]string{}

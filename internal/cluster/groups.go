@@ -56,8 +56,16 @@ type clusterInfo struct {
 	migration string // a DatastoreMigration and its phase, "" = none is known
 }
 
-func (c *Client) readInfo(ctx context.Context) (out clusterInfo, err error) {
-	out.spec, out.group, err = c.readSpec(ctx, "clusterinformations", "default")
+// readInfo reads it. Without one there are Calico's defaults. They are listed: of a resource that is not there one group
+// has to be enough, for in an outage the other may be the one that is out.
+func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
+	items, group, err := c.list(ctx, "clusterinformations", 0)
+	out := clusterInfo{group: group}
+	for _, item := range items {
+		if item.GetName() == "default" {
+			out.spec, _, err = unstructured.NestedMap(item.Object, "spec")
+		}
+	}
 	if out.spec["datastoreReady"] == false {
 		out.migration = c.readMigration(ctx)
 	}

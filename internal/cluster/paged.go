@@ -14,12 +14,17 @@ import (
 // pagedShare is how much of its time a list has by pages, before the whole of it is asked of the API server's cache.
 const pagedShare = 0.5
 
+// lister lists objects, as clients of one kind do.
+type lister[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+}
+
 // inPages lists objects of a type page by page and gives each to take, which keeps of it what is needed: a list of
 // thousands of nodes takes many times the memory that is left of it. Where pages cannot be had, as while etcd has no
 // leader, or not to the last, the whole list is asked of the API server's cache, after begin has forgotten what was
 // had.
-func inPages[T any](ctx context.Context, options metav1.ListOptions,
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error), begin func(), take func(*T),
+func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options metav1.ListOptions, begin func(),
+	take func(*T),
 ) error {
 	each := func(one runtime.Object) error {
 		if object, is := any(one).(*T); is {
@@ -35,7 +40,7 @@ func inPages[T any](ctx context.Context, options metav1.ListOptions,
 	}
 	page := func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
 		// Here, because a panic on the pager's own goroutine ends the program.
-		err = probe.Recovered(func() (err error) { out, err = list(ctx, o); return err })
+		err = probe.Recovered(func() (err error) { out, err = of.List(ctx, o); return err })
 		return out, err
 	}
 	begin()

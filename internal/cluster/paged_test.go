@@ -10,8 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
+
+// listing lists nodes by a function.
+type listing func(metav1.ListOptions) (*corev1.NodeList, error)
+
+func (l listing) List(_ context.Context, o metav1.ListOptions) (*corev1.NodeList, error) { return l(o) }
 
 // TestInPages wants every object once: by pages, where a page is gone meanwhile, and where etcd gives none.
 func TestInPages(t *testing.T) {
@@ -28,7 +32,7 @@ func TestInPages(t *testing.T) {
 		"no leader": {errors.New("etcdserver: no leader"), nil, nodes},
 		"no answer": {errors.New("etcdserver: no leader"), errors.New("gone"), 0},
 	} {
-		list := func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list := func(o metav1.ListOptions) (*corev1.NodeList, error) {
 			from, _ := strconv.Atoi(o.Continue) // "" = from the beginning
 			to := min(from+page, nodes)
 			switch {
@@ -54,7 +58,7 @@ func TestInPages(t *testing.T) {
 			return out, nil
 		}
 		had := map[string]int{}
-		err := inPages(t.Context(), metav1.ListOptions{}, list, func() { clear(had) }, func(n *corev1.Node) { had[n.Name]++ })
+		err := inPages(t.Context(), listing(list), metav1.ListOptions{}, func() { clear(had) }, func(n *corev1.Node) { had[n.Name]++ })
 		if (err == nil) != (c.want > 0) || err == nil && len(had) != c.want {
 			t.Errorf("%s: %v, %d nodes", name, err, len(had))
 		}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -145,37 +144,6 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	}
 	return out, nil
 }
-
-// readTyphas lists the Typhas that Felix on this node may choose from; none where
-// it is told of none.
-func (c *Client) readTyphas(ctx context.Context, env environment) ([]probe.Target, error) {
-	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
-	if err != nil {
-		return nil, err
-	}
-	if name == "" || name == "none" { // as Calico's manifests have it
-		return nil, nil
-	}
-	namespace, err := env.get("FELIX_TYPHAK8SNAMESPACE")
-	if err != nil {
-		return nil, err
-	}
-	namespace = cmp.Or(namespace, metav1.NamespaceSystem)
-	svc, err := c.kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading Typha's service %s/%s: %w", namespace, name, err)
-	}
-	all, err := c.readService(ctx, probe.KindTypha, svc)
-	// Felix looks up the endpoints itself and never uses the service's address.
-	all = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%w %s/%s", errNoTypha, namespace, name)
-	}
-	return all, err
-}
-
-// errNoTypha is a Service of Typha's that was read and has no endpoint at all.
-var errNoTypha = errors.New("no endpoint in Typha's service")
 
 // tried is how many services are looked at until one has ready endpoints.
 const tried = 5

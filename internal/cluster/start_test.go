@@ -107,16 +107,14 @@ func TestStartTold(t *testing.T) {
 // TestStartTypha wants a Typha that is configured and not there.
 func TestStartTypha(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
-	svc := func(port string) []corev1.Service {
-		return []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-typha"},
-			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: port, Port: 5473}},
-				Selector: map[string]string{"k8s-app": "calico-typha"}}}}
+	svc := func(port string) *corev1.Service {
+		return &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: port, Port: 5473}}}}
 	}
 	one := []probe.Target{{Kind: probe.KindTypha, Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.9"), Port: 5473}}
 	for name, c := range map[string]struct {
 		of     string
 		err    error
-		all    []corev1.Service
+		svc    *corev1.Service
 		typha  []probe.Target
 		status probe.Status
 		saw    string
@@ -133,7 +131,7 @@ func TestStartTypha(t *testing.T) {
 		"near: none is wanted": {"", nil, nil, nil, probe.Skip, "not configured"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.typha.Value.service, s.typha.Err, s.allServices.Value, s.typha.Value.targets = c.of, c.err, c.all, c.typha
+		s.typha = Read[typha]{typha{name: c.of, service: c.svc, targets: c.typha}, c.err}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckTyphaService), c.status, c.saw) })
 	}
 }

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -203,10 +202,7 @@ func (c *Client) readLeases(ctx context.Context) (map[string]*coordinationv1.Lea
 
 // readClaims lists the pods that claim to be calico-node, by node.
 func (c *Client) readClaims(ctx context.Context) (out map[string][]corev1.Pod, err error) {
-	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-	}
-	err = inPages(ctx, metav1.ListOptions{LabelSelector: CalicoPods}, pods,
+	err = inPages(ctx, c.kube.CoreV1().Pods(metav1.NamespaceAll), metav1.ListOptions{LabelSelector: CalicoPods},
 		func() { out = map[string][]corev1.Pod{} },
 		func(p *corev1.Pod) {
 			p.ManagedFields = nil
@@ -220,10 +216,7 @@ func (c *Client) readClaims(ctx context.Context) (out map[string][]corev1.Pod, e
 
 // readTrimmed lists all nodes, by name, without the most of a node, for which nobody asks.
 func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error) {
-	nodes := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.kube.CoreV1().Nodes().List(ctx, o)
-	}
-	err = inPages(ctx, metav1.ListOptions{}, nodes, func() { out = nil }, func(n *corev1.Node) {
+	err = inPages(ctx, c.kube.CoreV1().Nodes(), metav1.ListOptions{}, func() { out = nil }, func(n *corev1.Node) {
 		n.Status.Images, n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil, nil
 		out = append(out, *n)
 	})

@@ -184,7 +184,7 @@ func TestServicesWorthAsking(t *testing.T) {
 func TestEtcdAndTypha(t *testing.T) {
 	c := &Client{}
 	p := calico(3)
-	if got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.targets != nil || err != nil {
 		t.Errorf("no Typha: %v, %v", got, err)
 	}
 	env := &p.Spec.Containers[0].Env
@@ -199,7 +199,7 @@ func TestEtcdAndTypha(t *testing.T) {
 	if _, err := readEtcd(environmentOf(p, configMaps{})); err == nil {
 		t.Error("an endpoint without a port is no error")
 	}
-	if got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.targets != nil || err != nil {
 		t.Errorf("Typha is called none: %v, %v", got, err)
 	}
 	if got, err := readEtcd(environmentOf(nil, configMaps{})); got != nil || err != nil {
@@ -228,7 +228,8 @@ func TestTyphaNotReady(t *testing.T) {
 		}
 		p := calico(3)
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
-		got, err := c.readTyphas(t.Context(), environmentOf(p, configMaps{}))
+		typha, err := c.readTypha(t.Context(), environmentOf(p, configMaps{}))
+		got := typha.targets
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
 				t.Errorf("%v, %v", got, err)

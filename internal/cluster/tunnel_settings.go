@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -28,11 +27,8 @@ func felixOfAll(s *Survey) []map[string]any {
 // sameTunnels reports settings of tunnels that differ between this node and others.
 func sameTunnels(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case errors.Is(s.felix.Err, errInEtcd):
-		report(probe.Found(probe.Skip, "not known: %v", s.felix.Err))
-		return
 	case s.felix.Err != nil:
-		report(unread(s.felix.Err))
+		report(unreadOf("not known:", s.felix.Err))
 		return
 	case len(s.Nodes) < 2:
 		report(probe.Found(probe.Skip, "there is no other node to compare with"))

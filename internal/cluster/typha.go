@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,38 +18,49 @@ import (
 // typhaPort is the name of the port by which Felix finds Typha (typha/pkg/discovery).
 const typhaPort = "calico-typha"
 
-// typhaOf is the Service in which calico-node looks for Typha, "" = it is configured to use none, or an
-// address, or that is not known.
-func typhaOf(env environment) string {
-	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
-	address, other := env.get("FELIX_TYPHAADDR")
-	namespace, last := env.get("FELIX_TYPHAK8SNAMESPACE")
-	if err != nil || other != nil || last != nil || name == "" || name == "none" || address != "" {
-		return ""
-	}
-	return probe.OneLine(cmp.Or(namespace, metav1.NamespaceSystem) + "/" + name)
-}
-
 // typha is the Typha that calico-node is configured to use.
 type typha struct {
-	service string         // NAMESPACE/NAME, "" = Calico uses none here
-	targets []probe.Target // its endpoints
-	why     string         // why there is no ready one, where that is so
+	name    string          // of its Service, NAMESPACE/NAME, "" = Calico uses none, or an address, or that is not known
+	service *corev1.Service // nil = not known
+	targets []probe.Target  // its endpoints
+	why     string          // why there is no ready one, where that is so
 }
 
-// readTypha reads it. The Services are all there are.
-func (c *Client) readTypha(ctx context.Context, env environment, services []corev1.Service) (typha, error) {
-	out := typha{service: typhaOf(env)}
-	var err error
-	out.targets, err = c.readTyphas(ctx, env)
-	if svc := out.in(services); svc != nil && errors.Is(err, errNoTypha) {
+// readTypha lists the Typhas that Felix on this node may choose from; none where
+// it is told of none.
+func (c *Client) readTypha(ctx context.Context, env environment) (out typha, err error) {
+	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
+	if err != nil || name == "" || name == "none" { // as Calico's manifests have it
+		return out, err
+	}
+	namespace, err := env.get("FELIX_TYPHAK8SNAMESPACE")
+	if err != nil {
+		return out, err
+	}
+	at := cmp.Or(namespace, metav1.NamespaceSystem) + "/" + name
+	if address, err := env.get("FELIX_TYPHAADDR"); err == nil && address == "" {
+		out.name = probe.OneLine(at)
+	}
+	svc, err := c.kube.CoreV1().Services(namespaceOf(at)).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return out, fmt.Errorf("reading Typha's service %s: %w", at, err)
+	}
+	out.service = svc
+	all, err := c.readService(ctx, probe.KindTypha, svc)
+	// Felix looks up the endpoints itself and never uses the service's address.
+	out.targets = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
+	if err == nil && len(out.targets) == 0 {
 		out.why, _ = c.whyEmpty(ctx, svc)
+		err = fmt.Errorf("%w %s", errNoTypha, at)
 	}
 	return out, err
 }
 
+// errNoTypha is a Service of Typha's that was read and has no endpoint at all.
+var errNoTypha = errors.New("no endpoint in Typha's service")
+
 func typhaService(s *Snapshot, report func(probe.Result)) {
-	name := s.typha.Value.service
+	name := s.typha.Value.name
 	tell := func(r probe.Result) { report(r.On(name).With(facts.Service, name)) }
 	switch {
 	case s.Calico.Err != nil:
@@ -72,19 +84,9 @@ func typhaService(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// in returns Typha's Service among those that were listed, nil = it is not known.
-func (t typha) in(services []corev1.Service) *corev1.Service {
-	for i, svc := range services {
-		if svc.Namespace+"/"+svc.Name == t.service {
-			return &services[i]
-		}
-	}
-	return nil
-}
-
 // typhaNamed tells whether the Service has the port that Felix looks for, as far as is known.
 func (s *Snapshot) typhaNamed() bool {
-	svc := s.typha.Value.in(s.allServices.Value)
+	svc := s.typha.Value.service
 	return svc == nil || slices.ContainsFunc(svc.Spec.Ports,
 		func(p corev1.ServicePort) bool { return p.Name == typhaPort })
 }
