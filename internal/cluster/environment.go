@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"strings"
 
@@ -14,9 +13,8 @@ import (
 
 // environment is what the calico-node container gets as variables, as the kubelet works it out.
 type environment struct {
-	values map[string]string
-	gaps   map[string]error // variables that are set and whose value is not known
-	part   error            // why more may be set than is known; nil = no more is
+	vars map[string]Read[string] // those that are set, or why their value is not known
+	part error                   // why more may be set than is known; nil = no more is
 }
 
 // configMaps are the data of those that the environment is from, by name.
@@ -62,35 +60,28 @@ const endpointMap = "kubernetes-services-endpoint"
 // environmentOf works out the variables of the calico-node container: sources first, then each
 // variable in order, which may name those before it as $(NAME).
 func environmentOf(calico *corev1.Pod, from configMaps) environment {
-	env := environment{values: map[string]string{}, gaps: map[string]error{}}
+	env := environment{vars: map[string]Read[string]{}}
 	spec, _ := calicoContainerOf(calico)
 	if spec == nil {
 		return env
 	}
 	for _, source := range spec.EnvFrom {
 		switch ref := source.ConfigMapRef; {
-		case ref != nil && ref.Name == endpointMap:
-			maps.Copy(env.values, from[ref.Name].Value)
 		case ref == nil:
 			env.part = fmt.Errorf("more is set by a Secret")
 		case from[ref.Name].Value != nil:
 			for name, value := range from[ref.Name].Value {
-				env.values[source.Prefix+name] = value
+				env.vars[source.Prefix+name] = Read[string]{Value: value}
 			}
+		case ref.Name == endpointMap:
 		case !apierrors.IsNotFound(from[ref.Name].Err): // one that is not there gives nothing, or the pod would not run
 			env.part = from[ref.Name].Err
 		}
 	}
 	for _, e := range spec.Env {
-		delete(env.values, e.Name)
-		value, err := env.valueOf(calico, e, from)
-		if err != nil {
-			env.gaps[e.Name] = err
-			continue
-		}
-		delete(env.gaps, e.Name)
-		if value != "" {
-			env.values[e.Name] = value
+		delete(env.vars, e.Name)
+		if value, err := env.valueOf(calico, e, from); err != nil || value != "" {
+			env.vars[e.Name] = Read[string]{value, err}
 		}
 	}
 	return env
@@ -105,14 +96,14 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 		var missing error
 		text := reference.ReplaceAllStringFunc(e.Value, func(ref string) string {
 			name := strings.TrimSuffix(strings.TrimPrefix(ref, "$("), ")")
-			value, known := env.values[name]
+			value, known := env.vars[name]
 			switch {
 			case ref == "$$":
 				return "$"
-			case env.gaps[name] != nil:
-				missing = env.gaps[name]
+			case value.Err != nil:
+				missing = value.Err
 			case known:
-				return value
+				return value.Value
 			}
 			return ref // as the kubelet leaves it
 		})
@@ -162,11 +153,11 @@ func fieldOf(p *corev1.Pod, path string) (string, bool) {
 
 // get is the value of a variable, "" where it is not set; an error where that is not known.
 func (env environment) get(name string) (string, error) {
-	if err := env.gaps[name]; err != nil {
-		return "", err
-	}
-	if value := env.values[name]; value != "" {
-		return value, nil
+	switch value := env.vars[name]; {
+	case value.Err != nil:
+		return "", value.Err
+	case value.Value != "":
+		return value.Value, nil
 	}
 	return "", env.part
 }
@@ -175,4 +166,10 @@ func (env environment) get(name string) (string, error) {
 func (s *Snapshot) environment() environment { return environmentOf(s.Calico.Value, s.configMaps) }
 
 // calicoEnv is the value of a variable of the calico-node container, "" where it is not known.
-func (s *Snapshot) calicoEnv(name string) string { return s.environment().values[name] }
+func (s *Snapshot) calicoEnv(name string) string { return s.environment().known(name) }
+
+// known is the value of a variable, "" where it is not set or not known.
+func (env environment) known(name string) string {
+	value, _ := env.get(name)
+	return value
+}

@@ -75,7 +75,7 @@ func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 // asConfigured is the client that asks the group first that calico-node is configured to use. Where
 // nothing is configured, calico-node finds out in the order that the client has anyway.
 func (c *Client) asConfigured(env environment) *Client {
-	if !strings.EqualFold(env.values["CALICO_API_GROUP"], "projectcalico.org/v3") {
+	if !strings.EqualFold(env.known("CALICO_API_GROUP"), "projectcalico.org/v3") {
 		return c
 	}
 	out := *c

@@ -30,8 +30,8 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 // service or one of its endpoints is: by the ConfigMap kubernetes-services-endpoint, or in its DaemonSet.
 func (s *Snapshot) configuredAPI() []probe.Target {
 	env := s.environment()
-	host, port := env.values["KUBERNETES_SERVICE_HOST"], 443
-	if n, err := strconv.Atoi(env.values["KUBERNETES_SERVICE_PORT"]); err == nil && n > 0 && n < 1<<16 {
+	host, port := env.known("KUBERNETES_SERVICE_HOST"), 443
+	if n, err := strconv.Atoi(env.known("KUBERNETES_SERVICE_PORT")); err == nil && n > 0 && n < 1<<16 {
 		port = n
 	}
 	if host == "" || s.Calico.Value == nil {

@@ -74,11 +74,10 @@ func inRun(name string) string {
 
 // given is how an address is set, "(from elsewhere)" where that is not known.
 func (env environment) given(name string) string {
-	value, err := env.get(name)
-	if env.gaps[name] != nil || err != nil {
-		return "(from elsewhere)"
+	if value, err := env.get(name); err == nil {
+		return value
 	}
-	return value
+	return "(from elsewhere)"
 }
 
 // felixTarget is where this node's Felix is configured to answer: the pod's
