@@ -214,10 +214,9 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			s.policies.all.Value = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
 				"egress: [{action: Allow, protocol: TCP}]}")}
 		}, probe.Info, "shop/web"},
-		"DNS unread": {func(s *Snapshot) { s.dns.Err = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
-		"no DNS":     {func(s *Snapshot) { s.dns.Value.service = nil }, probe.Skip, "no pod of the cluster's DNS"},
-		"pods unread": {func(s *Snapshot) { s.placed.pods.Err = errors.New("gone") },
-			probe.Unknown, "gone"},
+		"DNS unread":  {func(s *Snapshot) { s.dns.Err = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
+		"no DNS":      {func(s *Snapshot) { s.dns.Value.service = nil }, probe.Skip, "no pod of the cluster's DNS"},
+		"pods unread": {func(s *Snapshot) { s.placed.pods.Err = errors.New("gone") }, probe.Unknown, "gone"},
 		"policies unread": {func(s *Snapshot) { s.policies.all.Err = errors.New("refused") },
 			probe.Info, "not known: refused"},
 	} {

@@ -61,35 +61,32 @@ func (p placement) running() []corev1.Pod {
 
 // readWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
 func (c *Client) readWaits(ctx context.Context, p *placement, all *probe.Workers) {
-	p.waiting.start(ctx, all, func(ctx context.Context) ([]waiter, error) { return c.readEvents(ctx, p.waiting.Value) })
-	p.ending.start(ctx, all, func(ctx context.Context) ([]waiter, error) { return c.readEnds(ctx, p.ending.Value) })
-}
-
-func (c *Client) readEvents(ctx context.Context, of []waiter) ([]waiter, error) {
-	return of, c.readEventsOf(ctx, of[:min(len(of), eventsAsked)], func(w *waiter, events []corev1.Event) {
+	c.hearOf(ctx, &p.waiting, eventsAsked, all, func(w *waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
 		w.last, w.pull = lastWord(now, w.pod.Spec.NodeName), pullWord(now, w.pod.Spec.NodeName)
 		w.before = lastWord(before, w.pod.Spec.NodeName)
 	})
-}
-
-func (c *Client) readEnds(ctx context.Context, of []waiter) ([]waiter, error) {
-	return of, c.readEventsOf(ctx, of[:min(len(of), endsAsked)], func(w *waiter, events []corev1.Event) {
+	c.hearOf(ctx, &p.ending, endsAsked, all, func(w *waiter, events []corev1.Event) {
 		now, _ := apart(events, w.began())
 		w.last = killWord(now, w.pod.Spec.NodeName)
 	})
 }
 
-// readEventsOf gives the events of each of these pods to a function, and the first error.
-func (c *Client) readEventsOf(ctx context.Context, asked []waiter, hear func(*waiter, []corev1.Event)) error {
-	events, err := whole(forEach(asked, func(w waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.pod) }))
-	for i := range asked {
-		hear(&asked[i], events[i])
-	}
-	if err != nil {
-		return fmt.Errorf("listing events: %w", err)
-	}
-	return nil
+// hearOf starts giving the events of each of the first of these pods to a function.
+func (c *Client) hearOf(ctx context.Context, pods *Read[[]waiter], first int, all *probe.Workers,
+	hear func(*waiter, []corev1.Event),
+) {
+	pods.start(ctx, all, func(ctx context.Context) ([]waiter, error) {
+		asked := pods.Value[:min(len(pods.Value), first)]
+		events, err := whole(forEach(asked, func(w waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.pod) }))
+		for i := range asked {
+			hear(&asked[i], events[i])
+		}
+		if err != nil {
+			err = fmt.Errorf("listing events: %w", err)
+		}
+		return pods.Value, err
+	})
 }
 
 // began is when a pod's wait began: with the pod, or when it was last up; of one that is being deleted, when that was

@@ -266,7 +266,9 @@ func TestReadPlaced(t *testing.T) {
 		fmt.Fprint(w, `{"kind":"EventList","items":[{"reason":"FailedCreatePodSandBox","message":"one","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"a tenant's","source":{"component":"tenant"},"lastTimestamp":"2076-11-22T12:00:01Z"},{"reason":"FailedCreatePodSandBox","message":"another node's","source":{"component":"kubelet","host":"node-b"},"lastTimestamp":"2026-11-22T12:00:03Z"},{"reason":"FailedMount","message":"before","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:00Z"},{"reason":"BackOff","message":"after","source":{"component":"kubelet","host":"node-a"},"lastTimestamp":"2026-11-22T12:00:02Z"}]}`)
 	}})
 	got := c.readPlaced(t.Context(), "node-a")
-	got.waiting.Value, got.waiting.Err = c.readEvents(t.Context(), got.waiting.Value)
+	var all probe.Workers
+	c.readWaits(t.Context(), &got, &all)
+	all.Wait()
 	if len(got.pods.Value) != 2 || len(got.waiting.Value) != 1 || !slices.Equal(asked, []string{"involvedObject.uid=1"}) {
 		t.Fatalf("%+v, asked %v", got, asked)
 	}

@@ -126,31 +126,26 @@ var kindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformation
 // readAccess asks the API server what the accounts of Calico's parts may do, and which resources it knows.
 func (c *Client) readAccess(ctx context.Context, s *Snapshot) {
 	var all probe.Workers
+	defer all.Wait()
 	s.accounts.start(ctx, &all, func(ctx context.Context) ([]calicoAccount, error) { return c.readAccounts(ctx, s) })
-	if s.Calico.Value != nil && len(s.etcd.Value) == 0 {
-		s.kinds.read(ctx, c.readKinds)
-		s.plugin.start(ctx, &all, func(ctx context.Context) (rights, error) { return c.readPluginRights(ctx, s) })
-		s.rights.read(ctx, func(ctx context.Context) (rights, error) { return c.readRights(ctx, s) })
+	if s.Calico.Value == nil || len(s.etcd.Value) > 0 {
+		return
 	}
-	all.Wait()
-}
-
-// readRights asks the API server what calico-node's account may do.
-func (c *Client) readRights(ctx context.Context, s *Snapshot) (rights, error) {
-	known := s.kinds.Value
-	if known.group == "" { // finding it out crashed
-		return rights{}, s.kinds.Err
+	s.kinds.read(ctx, c.readKinds)
+	own, group := s.Calico.Value.Spec.ServiceAccountName, s.kinds.Value.group
+	if group == "" { // finding it out crashed
+		s.rights.Err = s.kinds.Err
+		return
 	}
-	return c.calicoRightsOf(ctx, s, s.Calico.Value.Spec.ServiceAccountName, s.needed(known.group, known.served))
-}
-
-// readPluginRights asks the API server what the CNI plugin's account may do, where it has one of its own.
-func (c *Client) readPluginRights(ctx context.Context, s *Snapshot) (rights, error) {
-	name, group := s.tokenFor(), s.kinds.Value.group
-	if name == "" || name == s.Calico.Value.Spec.ServiceAccountName || group == "" {
+	s.rights.start(ctx, &all, func(ctx context.Context) (rights, error) {
+		return c.calicoRightsOf(ctx, s, own, s.needed(group, s.kinds.Value.served))
+	})
+	s.plugin.start(ctx, &all, func(ctx context.Context) (rights, error) {
+		if token := s.tokenFor(); token != "" && token != own {
+			return c.calicoRightsOf(ctx, s, token, pluginNeeds(group))
+		}
 		return rights{}, nil
-	}
-	return c.calicoRightsOf(ctx, s, name, pluginNeeds(group))
+	})
 }
 
 // calicoRightsOf asks the API server which of some things an account in the namespace of calico-node may do.
