@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -40,9 +39,9 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.peering.start(ctx, all, c.readPeering)
 	r.blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
-		r.policies.other = errNotRead // also after a crash: nothing is surely denied
-		crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil })
-		r.policies.all.Err = cmp.Or(crash, r.policies.all.Err)
+		if crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil }); crash != nil {
+			r.policies = policies{all: Read[[]policy]{Err: crash}, other: errNotRead} // nothing is surely denied
+		}
 	})
 	r.hostEndpoints.start(ctx, all, c.readHostEndpoints)
 	r.pools.start(ctx, all, func(ctx context.Context) (specs, error) { return c.listSpecs(ctx, "ippools", 0) })

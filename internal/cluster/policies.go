@@ -62,9 +62,8 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 			p.all.Value = append(p.all.Value, calicos(kind.kind, name, specs[name]))
 		}
 	}
-	var tiersErr error
-	p.tiers, tiersErr = c.listSpecs(ctx, "tiers", 0)
-	p.other = errors.Join(tiersErr, c.notWorkedOut(ctx))
+	p.tiers, err = c.listSpecs(ctx, "tiers", 0)
+	p.other = errors.Join(err, c.notWorkedOut(ctx))
 	if len(p.all.Value) > 0 {
 		p.sets.read(ctx, c.readNetworkSets)
 		p.names = c.readNamespaces(ctx)

@@ -121,13 +121,11 @@ func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot
 		c.readShared(ctx, of, &all)
 	}
 	s.lease.start(ctx, &all, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
-		s.Read = time.Now()
-		s.Now, _ = c.clock.Now()
-		if err != nil {
-			return nil, err
-		}
-		return lease, nil
+		defer func() { // after a crash too
+			s.Read = time.Now()
+			s.Now, _ = c.clock.Now()
+		}()
+		return c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 	})
 	s.Calico.start(ctx, &all, func(ctx context.Context) (pod *corev1.Pod, err error) {
 		pod, s.ignored, err = c.readCalicoPod(ctx, node)
@@ -140,10 +138,6 @@ func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot
 	}
 	if of.Nodes == nil {
 		of.Nodes = nodes.Value
-	}
-	if s.Read.IsZero() { // reading the lease crashed
-		s.Read = time.Now()
-		s.Now, _ = c.clock.Now()
 	}
 	if err := s.around(node, of); err != nil {
 		if unknown, is := errors.AsType[*UnknownNodeError](err); is {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -236,8 +235,7 @@ func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
 		out.Calico, out.ignored = claimsOf(s.claims.Value[n.Name], s.calicoIn)
 	}
 	if out.lease.Value == nil && s.leases.Err == nil {
-		leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
-		out.lease.Err = apierrors.NewNotFound(leases, n.Name)
+		out.lease.Err = apierrors.NewNotFound(coordinationv1.Resource("leases"), n.Name)
 	}
 	return out
 }
