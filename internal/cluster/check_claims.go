@@ -96,7 +96,7 @@ func byTenant(s *Snapshot, svc *corev1.Service) bool {
 
 // serviceClaims says which services take an address of the node with a port that the node needs.
 func serviceClaims(s *Snapshot, report func(probe.Result)) {
-	if s.allServices.Value == nil {
+	if s.allServices.Err != nil {
 		report(unread(s.allServices.Err))
 		return
 	}

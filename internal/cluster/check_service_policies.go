@@ -61,7 +61,7 @@ func fromSelected(r map[string]any) bool {
 
 // servicePolicies lists the services for which it matters how kube-proxy knows the node and rewrites senders.
 func servicePolicies(s *Snapshot, report func(probe.Result)) {
-	if s.allServices.Value == nil {
+	if s.allServices.Err != nil {
 		report(unread(s.allServices.Err))
 		return
 	}

@@ -15,16 +15,11 @@ import (
 // NodeNames gives the name of each node by that name and by each of its addresses. What
 // two nodes have is in it for neither.
 func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
-	nodes, err := c.nodesPatiently(ctx)
+	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
 		return nil, err
 	}
 	return named(nodes), nil
-}
-
-// nodesPatiently lists all nodes, by name. It waits longer for a slow API server.
-func (c *Client) nodesPatiently(ctx context.Context) ([]corev1.Node, error) {
-	return patiently(ctx, c, c.readNodes)
 }
 
 func named(nodes []corev1.Node) map[string]string {
@@ -48,7 +43,7 @@ func named(nodes []corev1.Node) map[string]string {
 // order; a node that is called so is the only one. Addresses are compared as such: the kubelet
 // writes them, in any spelling.
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
-	nodes, err := c.nodesPatiently(ctx)
+	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +70,7 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 
 // HasNode wants the cluster to have a node of that name (*UnknownNodeError).
 func (c *Client) HasNode(ctx context.Context, name string) error {
-	nodes, err := c.nodesPatiently(ctx)
+	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
 		return err
 	}

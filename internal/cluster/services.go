@@ -148,13 +148,13 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 // tried is how many services are looked at until one has ready endpoints.
 const tried = 5
 
-// listServices lists all there are, a list that is not nil where that worked.
+// listServices lists all there are.
 func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
 	}
-	return append([]corev1.Service{}, list.Items...), nil
+	return list.Items, nil
 }
 
 // readServices finds one TCP service whose endpoints are ready, one with a port on

@@ -223,8 +223,7 @@ func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
 // alike orders the nodes' names by how much of the wanted name they share.
 func alike(nodes []corev1.Node, want string) []string {
 	score := func(have string) int {
-		switch {
-		case strings.Contains(have, want) || strings.Contains(want, have):
+		if strings.Contains(have, want) || strings.Contains(want, have) {
 			return 1000
 		}
 		n := 0
