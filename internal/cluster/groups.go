@@ -55,8 +55,8 @@ type clusterInfo struct {
 	migration string // a DatastoreMigration and its phase, "" = none is known
 }
 
-// readInfo reads it. Without one there are Calico's defaults. They are listed: of a resource that is not there one group
-// has to be enough, for in an outage the other may be the one that is out.
+// readInfo reads it. Without one there are Calico's defaults. They are listed: of a resource that is not there one
+// group has to be enough, for in an outage the other may be the one that is out.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
 	out := clusterInfo{group: group}

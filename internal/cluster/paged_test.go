@@ -58,7 +58,8 @@ func TestInPages(t *testing.T) {
 			return out, nil
 		}
 		had := map[string]int{}
-		err := inPages(t.Context(), listing(list), metav1.ListOptions{}, func() { clear(had) }, func(n *corev1.Node) { had[n.Name]++ })
+		err := inPages(t.Context(), listing(list), metav1.ListOptions{}, func() { clear(had) },
+			func(n *corev1.Node) { had[n.Name]++ })
 		if (err == nil) != (c.want > 0) || err == nil && len(had) != c.want {
 			t.Errorf("%s: %v, %d nodes", name, err, len(had))
 		}
