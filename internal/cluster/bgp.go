@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,26 +29,20 @@ const (
 	defaultBGPPort = 179
 )
 
-// peering is what Calico's resources say about BGP, by their names.
+// peering is what Calico's resources say about BGP.
 type peering struct {
-	peers   specs // of BGPPeers
-	configs specs // of BGPConfigurations: default, node.NAME
+	peers   Read[specs] // of BGPPeers
+	configs Read[specs] // of BGPConfigurations: default, node.NAME
 }
 
-func (c *Client) readPeering(ctx context.Context) (peering, error) {
-	configs, err := c.listSpecs(ctx, "bgpconfigurations", 0)
-	if err != nil {
-		return peering{}, err
-	}
-	peers, err := c.listSpecs(ctx, "bgppeers", 0)
-	return peering{peers, configs}, err
-}
+// unread is why not all of it is known.
+func (p peering) unread() error { return cmp.Or(p.configs.Err, p.peers.Err) }
 
 // port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
 func (p peering) port(n *corev1.Node) int {
 	out := 0
 	for _, name := range []string{"default", "node." + n.Name} {
-		if port, _ := p.configs[name]["listenPort"].(int64); port > 0 {
+		if port, _ := p.configs.Value[name]["listenPort"].(int64); port > 0 {
 			out = int(port)
 		}
 	}
@@ -118,8 +111,8 @@ func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) b
 // API says, and why some are missing. Peers among the node's own workloads are left out: they come and
 // go with pods.
 func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
-	if s.peering.Err != nil {
-		return nil, s.peering.Err
+	if err := s.peering.unread(); err != nil {
+		return nil, err
 	}
 	if s.backend.Value == "vxlan" || s.backend.Value == "none" {
 		return nil, nil
@@ -131,7 +124,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 			l.own = n
 		}
 	}
-	global := s.peering.Value.configs["default"]
+	global := s.peering.configs.Value["default"]
 	both := func(netip.Addr) bool { return true }
 	_, l.secret = global["nodeMeshPassword"].(map[string]any)
 	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
@@ -148,25 +141,25 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 
 // globalAS is the AS number of nodes that have none of their own.
 func (p peering) globalAS() string {
-	return cmp.Or(textOfAS(p.configs["default"]["asNumber"]), defaultAS)
+	return cmp.Or(textOfAS(p.configs.Value["default"]["asNumber"]), defaultAS)
 }
 
 // speakersOf are all nodes as BGP sees them.
 func speakersOf(s *Survey) []speaker {
-	globalAS := s.peering.Value.globalAS()
+	globalAS := s.peering.globalAS()
 	out := make([]speaker, 0, len(s.Nodes))
 	for i := range s.Nodes {
-		out = append(out, speakerOf(&s.Nodes[i], s.peering.Value, globalAS))
+		out = append(out, speakerOf(&s.Nodes[i], s.peering, globalAS))
 	}
 	return out
 }
 
 // bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
 func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
-	globalAS := s.peering.Value.globalAS()
+	globalAS := s.peering.globalAS()
 	var peers []peer
 	var errs []error
-	for name, spec := range s.peering.Value.peers {
+	for name, spec := range s.peering.peers.Value {
 		p, err := peerOf(name, spec, all, globalAS)
 		if err != nil {
 			errs = append(errs, err)

@@ -103,7 +103,7 @@ func TestSessions(t *testing.T) {
 			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 	} {
 		s := snapshot(x.nodes...)
-		s.backend.Value, s.peering.Value = "bird", peering{x.peers, x.configs}
+		s.backend.Value, s.peering.peers.Value, s.peering.configs.Value = "bird", x.peers, x.configs
 		got, err := sessionsOf(t, s)
 		if !slices.Equal(got, x.want) || (err != nil) != (x.gap != "") || err != nil &&
 			!strings.Contains(err.Error(), x.gap) {
@@ -116,21 +116,21 @@ func TestSessions(t *testing.T) {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.backend.Value, s.peering.Value.peers = "bird", specs{"b-by-address": {"peerIP": "10.0.0.2"},
+	s.backend.Value, s.peering.peers.Value = "bird", specs{"b-by-address": {"peerIP": "10.0.0.2"},
 		"tor": {"peerIP": "10.0.0.254"}}
 	for _, mesh := range []bool{true, false} {
-		s.peering.Value.configs = specs{"default": {"nodeToNodeMeshEnabled": mesh}}
+		s.peering.configs.Value = specs{"default": {"nodeToNodeMeshEnabled": mesh}}
 		got, _ := sessionTargets(s, s.Node)
 		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" ||
 			got[1].Attrs[probe.AttrNode] != "" {
 			t.Errorf("a node that is not ready, mesh %v: %+v", mesh, got)
 		}
 	}
-	s.peering.Err = errors.New("refused")
+	s.peering.peers.Err = errors.New("refused")
 	if _, gaps := Targets(s); gaps[probe.KindSession] != "refused" || gaps[probe.KindBackend] != "" {
 		t.Errorf("without BGPPeers, the port is known: %v", gaps)
 	}
-	s.peering.Value = peering{}
+	s.peering = peering{configs: Read[specs]{Err: errors.New("refused")}}
 	if _, gaps := Targets(s); gaps[probe.KindBackend] != "refused" {
 		t.Errorf("without BGPConfigurations the port is not known: %v", gaps)
 	}
@@ -168,15 +168,19 @@ func TestReadPeering(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.readPeering(t.Context())
+		var read resources
+		var all probe.Workers
+		c.readCalico(t.Context(), &read, &all)
+		all.Wait()
+		got, err := read.peering, read.peering.unread()
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", group, err)
 			}
 			continue
 		}
-		if err != nil || got.peers["tor"]["asNumber"] != int64(65000) || len(got.peers) != 2 ||
-			got.configs["default"]["listenPort"] != int64(1790) {
+		if err != nil || got.peers.Value["tor"]["asNumber"] != int64(65000) || len(got.peers.Value) != 2 ||
+			got.configs.Value["default"]["listenPort"] != int64(1790) {
 			t.Errorf("%s: %v, %v", group, got, err)
 		}
 	}
@@ -268,16 +272,16 @@ func TestWaysOfBGP(t *testing.T) {
 		w := ways[len(ways)-1]
 		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
 	}
-	s.peering.Value.configs = specs{"node.a": {"listenPort": int64(1790)}}
+	s.peering.configs.Value = specs{"node.a": {"listenPort": int64(1790)}}
 	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
 		t.Errorf("mesh: %s, %s", there, back)
 	}
-	s.peering.Value = peering{configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
-		peers: specs{"tor": {"peerIP": "10.0.0.254"}}}
+	s.peering.configs.Value = specs{"default": {"nodeToNodeMeshEnabled": false}}
+	s.peering.peers.Value = specs{"tor": {"peerIP": "10.0.0.254"}}
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("with a switch: %s", got)
 	}
-	s.peering.Value, s.peering.Err = peering{}, errors.New("refused")
+	s.peering.configs.Err = errors.New("refused")
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("unread: %s", got)
 	}
@@ -287,10 +291,8 @@ func TestWaysOfBGP(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
-	s.peering.Value = peering{
-		peers:   specs{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}},
-		configs: specs{},
-	}
+	s.peering.peers.Value = specs{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}}
+	s.peering.configs.Value = specs{}
 	with := func() (out []string) {
 		targets, err := sessionTargets(s, s.Node)
 		if err != nil {
@@ -306,7 +308,7 @@ func TestPasswords(t *testing.T) {
 	if got := with(); !slices.Equal(got, []string{"tor"}) {
 		t.Errorf("with a password: %v", got)
 	}
-	s.peering.Value.configs["default"] = map[string]any{"nodeMeshPassword": secret}
+	s.peering.configs.Value["default"] = map[string]any{"nodeMeshPassword": secret}
 	if got := with(); !slices.Equal(got, []string{"b", "tor"}) {
 		t.Errorf("with a password: %v", got)
 	}

@@ -49,6 +49,11 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (s
 	return out, nil
 }
 
+// allSpecs returns the reading function of all specs of one kind.
+func (c *Client) allSpecs(resource string) func(context.Context) (specs, error) {
+	return func(ctx context.Context) (specs, error) { return c.listSpecs(ctx, resource, 0) }
+}
+
 // list lists Calico's resources of one kind in the first group that has it, "" where none has.
 func (c *Client) list(ctx context.Context, resource string,
 	limit int64) (of []unstructured.Unstructured, group string, err error) {

@@ -42,7 +42,7 @@ func needsOf(s *Snapshot) []need {
 		out = append(out, need{corev1.ProtocolUDP, cmp.Or(int(port), portVXLAN), "VXLAN", false})
 	}
 	if s.backend.Value == "" || s.backend.Value == "bird" {
-		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.Value.port(s.Node), defaultBGPPort), "BGP", false})
+		out = append(out, need{corev1.ProtocolTCP, cmp.Or(s.peering.port(s.Node), defaultBGPPort), "BGP", false})
 	}
 	own := InternalIPs(s.Node)
 	for what, at := range map[string][]probe.Target{"the API server's": s.api.Value, "etcd's": s.etcd.Value,

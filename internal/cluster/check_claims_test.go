@@ -67,7 +67,7 @@ func TestServiceClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, c.status, c.saw) })
 	}
 	configured := snapshot(node("a", "10.0.0.1", ""))
-	configured.peering.Value.configs = specs{"default": {"listenPort": int64(1790)}}
+	configured.peering.configs.Value = specs{"default": {"listenPort": int64(1790)}}
 	configured.felix.Value = map[string]any{"vxlanPort": int64(4799), "bpfEnabled": true}
 	for service, want := range map[*corev1.Service]probe.Status{
 		new(of(179, "TCP", "10.0.0.1")): probe.OK, new(of(1790, "TCP", "10.0.0.1")): probe.Fail,

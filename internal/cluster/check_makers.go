@@ -96,18 +96,10 @@ func (s *Snapshot) minor() (int, bool) {
 // makersNow is who makes the routes on this node; false where that is not known.
 func (s *Snapshot) makersNow() (makers, bool) {
 	minor, known := s.minor()
-	if !known || s.felix.Err != nil || s.bgpConfigErr() != nil {
+	if !known || s.felix.Err != nil || s.peering.configs.Err != nil {
 		return makers{}, false
 	}
 	return s.makersIn(minor), true
-}
-
-// bgpConfigErr is why the BGPConfigurations are not known.
-func (s *Snapshot) bgpConfigErr() error {
-	if s.peering.Value.configs != nil { // what could not be read are the BGPPeers
-		return nil
-	}
-	return s.peering.Err
 }
 
 // makersIn is the same of the node's settings in another version.
@@ -122,7 +114,7 @@ func (s *Snapshot) makersIn(minor int) makers {
 func (s *Snapshot) setForFelix() string { return felixTarget(s).Attrs["programClusterRoutes"] }
 
 func (s *Snapshot) setForBIRD() string {
-	set, _ := s.peering.Value.configs["default"]["programClusterRoutes"].(string)
+	set, _ := s.peering.configs.Value["default"]["programClusterRoutes"].(string)
 	return set
 }
 
@@ -141,7 +133,7 @@ func routeMakers(s *Snapshot, report func(probe.Result)) {
 	now, known := s.makersNow()
 	minor, _ := s.minor()
 	pools := routedPools(s)
-	switch err := cmp.Or(s.Calico.Err, s.backend.Err, s.felix.Err, s.bgpConfigErr(), s.pools.Err); {
+	switch err := cmp.Or(s.Calico.Err, s.backend.Err, s.felix.Err, s.peering.configs.Err, s.pools.Err); {
 	case err != nil:
 		report(unreadOf("not known:", elsewhereSaid(err)))
 	case s.Calico.Value == nil:

@@ -46,7 +46,7 @@ func TestRouteMakers(t *testing.T) {
 		s.pools.Value = specs{"p": {"cidr": "10.244.0.0/16", "ipipMode": c.ipip},
 			"v": {"cidr": "10.245.0.0/16", "vxlanMode": "Always"}}
 		s.felix.Value = map[string]any{"programClusterRoutes": c.felix}
-		s.peering.Value.configs = specs{"default": {"programClusterRoutes": c.bird}}
+		s.peering.configs.Value = specs{"default": {"programClusterRoutes": c.bird}}
 		r := ask(t, s, facts.CheckRouteMakers)[0]
 		pools := poolTargets(s)
 		if r.Status != c.status || r.Facts.Str(facts.NextMakers) != c.next || pools[0].Attrs[probe.AttrMakers] != c.by ||
@@ -81,13 +81,13 @@ func TestRouteMakersNotKnown(t *testing.T) {
 		"etcd":         {func(s *Snapshot) { s.pools.Err = errInEtcd }, probe.Skip, probe.GapEtcd},
 		"no version":   {func(s *Snapshot) { s.info.Value.spec = nil }, probe.Unknown, "version"},
 		"unread":       {func(s *Snapshot) { s.felix.Err = errors.New("broken") }, probe.Unknown, "broken"},
-		"peers unread": {func(s *Snapshot) { s.peering.Err = errors.New("broken") }, probe.OK, "BIRD makes"},
-		"configs unread": {func(s *Snapshot) { s.peering.Value.configs, s.peering.Err = nil, errors.New("broken") },
-			probe.Unknown, "broken"},
+		"peers unread": {func(s *Snapshot) { s.peering.peers.Err = errors.New("broken") }, probe.OK, "BIRD makes"},
+		"configs unread": {func(s *Snapshot) { s.peering.configs.Err = errors.New("broken") }, probe.Unknown,
+			"broken"},
 	} {
 		s := ofVersion("v3.32.0")
 		s.pools.Value = specs{"p": {"cidr": "10.244.0.0/16"}}
-		s.peering.Value.configs = specs{}
+		s.peering.configs.Value = specs{}
 		c.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckRouteMakers), c.status, c.saw) })
 		if by := s.madeBy(true)[probe.AttrMakers]; by == probe.MakersNone || c.status == probe.Unknown && by != "" {

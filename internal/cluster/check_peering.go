@@ -13,10 +13,10 @@ import (
 // idlePeers are the BGPPeers that make no session on any node, each with the reason.
 func idlePeers(s *Survey, all []speaker) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(s.peering.Value.peers)) {
-		spec := s.peering.Value.peers[name]
+	for _, name := range slices.Sorted(maps.Keys(s.peering.peers.Value)) {
+		spec := s.peering.peers.Value[name]
 		text := func(key string) string { v, _ := spec[key].(string); return v }
-		p, err := peerOf(name, spec, all, s.peering.Value.globalAS())
+		p, err := peerOf(name, spec, all, s.peering.globalAS())
 		switch {
 		case err != nil || text("localWorkloadSelector") != "":
 		case len(p.here) == 0 && text("nodeSelector") != "":
@@ -53,8 +53,8 @@ func reflectorsOf(s *Snapshot) []string {
 // bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
 func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	switch {
-	case s.peering.Err != nil:
-		report(unreadOf("BGP's resources are", s.peering.Err))
+	case s.peering.unread() != nil:
+		report(unreadOf("BGP's resources are", s.peering.unread()))
 		return
 	case s.Calico.Value == nil || s.backend.Value == "vxlan" || s.backend.Value == "none":
 		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
@@ -68,7 +68,7 @@ func bgpPeering(s *Snapshot, report func(probe.Result)) {
 	}
 	sessions, err := sessionTargets(s, s.Node)
 	idle := s.known().idle()
-	global := s.peering.Value.configs["default"]
+	global := s.peering.configs.Value["default"]
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
 	reflectors := reflectorsOf(s)

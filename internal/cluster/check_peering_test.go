@@ -41,7 +41,7 @@ func TestBGPPeering(t *testing.T) {
 		if c.pools != nil {
 			s.pools.Value = c.pools
 		}
-		s.peering.Value = peering{peers: c.peers, configs: c.configs}
+		s.peering.peers.Value, s.peering.configs.Value = c.peers, c.configs
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckBGPPeering), c.status, c.saw) })
 	}
 }

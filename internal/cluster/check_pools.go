@@ -77,12 +77,12 @@ func blockWith(s *Snapshot, cidr netip.Prefix, within func(*Snapshot, netip.Pref
 // it may.
 func toldOutside(s *Snapshot) bool {
 	switch {
-	case s.peering.Err != nil:
+	case s.peering.unread() != nil:
 		return true
 	case s.backend.Value == "vxlan" || s.backend.Value == "none":
 		return false
 	}
-	l := &sessions{own: speakerOf(s.Node, s.peering.Value, s.peering.Value.globalAS())}
+	l := &sessions{own: speakerOf(s.Node, s.peering, s.peering.globalAS())}
 	peers, err := s.known().peers()
 	l.addPeers(peers, func(n speaker) bool { return n.node.Name == s.Node.Name })
 	return err != nil || slices.ContainsFunc(l.targets, func(t probe.Target) bool { return t.Node == "" })

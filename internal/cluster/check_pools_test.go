@@ -64,7 +64,7 @@ func TestIPPools(t *testing.T) {
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := snapshot(node("a", "10.88.0.11", "10.88.0.11/24"), node("b", "10.88.0.12", "10.88.0.12/24"))
-		s.pools.Value, s.blocks.Value.owned, s.peering.Value.peers = c.pools, c.blocks, c.peers
+		s.pools.Value, s.blocks.Value.owned, s.peering.peers.Value = c.pools, c.blocks, c.peers
 		s.allServices.Value = []corev1.Service{svc}
 		s.api.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
 		got := ask(t, s, facts.CheckIPPools)

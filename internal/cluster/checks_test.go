@@ -430,7 +430,7 @@ func TestTargets(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 	s.pods.Value, s.backend.Value = []corev1.Pod{pod}, "vxlan"
-	s.peering.Value.configs = specs{"default": {"listenPort": int64(1799)},
+	s.peering.configs.Value = specs{"default": {"listenPort": int64(1799)},
 		"node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
 	s.Calico.Value.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"

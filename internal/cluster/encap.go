@@ -79,7 +79,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
 		}
 		if role == probe.RoleSend {
-			port, used := cmp.Or(s.peering.Value.port(to), defaultBGPPort), false
+			port, used := cmp.Or(s.peering.port(to), defaultBGPPort), false
 			if i := slices.IndexFunc(sessions, func(t probe.Target) bool { return t.Addr == theirs.Addr() }); i >= 0 {
 				port, used = sessions[i].Port, s.backend.Value == "bird"
 			}

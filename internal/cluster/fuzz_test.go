@@ -69,7 +69,7 @@ func FuzzBGP(f *testing.F) {
 	f.Add([]byte(`{"x":{"node":"node-a","peerIP":"[::ffff:1.2.3.4]:0","reversePeering":"Manual"}}`), []byte(`{}`), "fd00::2")
 	f.Fuzz(func(t *testing.T, peers, configs []byte, annotation string) {
 		s := snapshot(fuzzedNodes(annotation)...)
-		s.peering.Value = peering{peers: specsOf(peers), configs: specsOf(configs)}
+		s.peering.peers.Value, s.peering.configs.Value = specsOf(peers), specsOf(configs)
 		for i := range s.Nodes {
 			targets, _ := sessionTargets(s, &s.Nodes[i])
 			for _, target := range targets {

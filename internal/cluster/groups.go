@@ -22,7 +22,7 @@ var errNotRead = errors.New("policies were not read")
 // resources is what Calico's resources say.
 type resources struct {
 	felixConfigs  Read[[]unstructured.Unstructured] // all there are
-	peering       Read[peering]
+	peering       peering
 	blocks        Read[blocks]
 	policies      policies
 	hostEndpoints Read[[]hostEndpoint] // of all nodes
@@ -36,7 +36,8 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 		configs, _, err := c.list(ctx, "felixconfigurations", 0)
 		return configs, err
 	})
-	r.peering.start(ctx, all, c.readPeering)
+	r.peering.configs.start(ctx, all, c.allSpecs("bgpconfigurations"))
+	r.peering.peers.start(ctx, all, c.allSpecs("bgppeers"))
 	r.blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
 		if crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil }); crash != nil {
@@ -44,7 +45,7 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 		}
 	})
 	r.hostEndpoints.start(ctx, all, c.readHostEndpoints)
-	r.pools.start(ctx, all, func(ctx context.Context) (specs, error) { return c.listSpecs(ctx, "ippools", 0) })
+	r.pools.start(ctx, all, c.allSpecs("ippools"))
 	r.info.start(ctx, all, c.readInfo)
 }
 

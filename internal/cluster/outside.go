@@ -126,7 +126,7 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 		}
 		// Where the backend could not be read, nothing may listen.
 		if s.backend.Value == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
-			add(a, cmp.Or(s.peering.Value.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
+			add(a, cmp.Or(s.peering.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
 		}
 	}
 	pods := s.local.Value.pods

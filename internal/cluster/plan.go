@@ -76,7 +76,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		probe.KindLocal: s.local.Err, probe.KindLogs: s.local.Err,
 		probe.KindService: s.services.Err, probe.KindNodePort: s.services.Err,
 		probe.KindTypha:   errors.Join(calico, s.typha.Err),
-		probe.KindBackend: errors.Join(calico, s.backend.Err, s.bgpConfigErr()),
+		probe.KindBackend: errors.Join(calico, s.backend.Err, s.peering.configs.Err),
 		probe.KindCalico:  errors.Join(calico, s.info.Err),
 	} {
 		if err != nil {
@@ -89,7 +89,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend.Value != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend.Value, Node: s.Node.Name,
-			Port: s.peering.Value.port(s.Node)})
+			Port: s.peering.port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)

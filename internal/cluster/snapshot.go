@@ -192,7 +192,8 @@ func (s *Snapshot) hideEtcd() {
 		s.pools.Err != nil {
 		return
 	}
-	s.pools.Err, s.blocks.Err, s.peering, s.memo = errInEtcd, errInEtcd, Read[peering]{Err: errInEtcd}, nil
+	s.pools.Err, s.blocks.Err, s.memo = errInEtcd, errInEtcd, nil
+	s.peering = peering{Read[specs]{Err: errInEtcd}, Read[specs]{Err: errInEtcd}}
 	if len(s.felix.Value) == 0 {
 		s.felix.Err = errInEtcd
 	}

@@ -435,7 +435,7 @@ func TestOutside(t *testing.T) {
 		t.Errorf("without a backend that is known: %s", got)
 	}
 	s.backend.Value = "bird"
-	s.peering.Value = peering{configs: specs{"default": {"listenPort": int64(1790)}}}
+	s.peering.configs.Value = specs{"default": {"listenPort": int64(1790)}}
 	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
