@@ -54,33 +54,33 @@ func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
 }
 
 // running are the pods of the node that run.
-func (p placement) running() []corev1.Pod {
+func (p *placement) running() []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(p.pods.Value),
 		func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
 // readWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
 func (c *Client) readWaits(ctx context.Context, p *placement, all *probe.Workers) {
-	c.hearOf(ctx, &p.waiting, eventsAsked, all, func(w *waiter, events []corev1.Event) {
+	c.readEventsOf(ctx, &p.waiting, eventsAsked, all, func(w *waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
 		w.last, w.pull = lastWord(now, w.pod.Spec.NodeName), pullWord(now, w.pod.Spec.NodeName)
 		w.before = lastWord(before, w.pod.Spec.NodeName)
 	})
-	c.hearOf(ctx, &p.ending, endsAsked, all, func(w *waiter, events []corev1.Event) {
+	c.readEventsOf(ctx, &p.ending, endsAsked, all, func(w *waiter, events []corev1.Event) {
 		now, _ := apart(events, w.began())
 		w.last = killWord(now, w.pod.Spec.NodeName)
 	})
 }
 
-// hearOf starts giving the events of each of the first of these pods to a function.
-func (c *Client) hearOf(ctx context.Context, pods *Read[[]waiter], first int, all *probe.Workers,
-	hear func(*waiter, []corev1.Event),
+// readEventsOf starts reading events of the first of these pods, and passes those of each to take.
+func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]waiter], first int, all *probe.Workers,
+	take func(*waiter, []corev1.Event),
 ) {
 	pods.start(ctx, all, func(ctx context.Context) ([]waiter, error) {
 		asked := pods.Value[:min(len(pods.Value), first)]
 		events, err := whole(forEach(asked, func(w waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.pod) }))
 		for i := range asked {
-			hear(&asked[i], events[i])
+			take(&asked[i], events[i])
 		}
 		if err != nil {
 			err = fmt.Errorf("listing events: %w", err)
