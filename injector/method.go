@@ -72,7 +72,7 @@ func accessMethods() []Access {
 	}
 }
 
-// usual is who is asked by the access methods that are no more than a way onto the node.
+// usual is who can be asked by the access methods that differ only in how the probe reaches the node.
 const usual = TheAPI | TheNode | OtherNodes
 
 // AccessOf is the row of an access method. Of auto, and of a list of access methods, it is what they have in common.

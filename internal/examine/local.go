@@ -109,6 +109,7 @@ func (r *Run) local() (injector.Method, error) {
 	return r.localOn(m)
 }
 
+// localOn is the same for what this machine says of itself.
 func (r *Run) localOn(m machine) (injector.Method, error) {
 	unsure, err := m.is(r.Node)
 	if err != nil {

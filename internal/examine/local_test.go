@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func TestWhetherThisMachineIsTheNode(t *testing.T) {
@@ -108,21 +109,20 @@ func TestLocalOnNoNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := r.Place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil)
-		if err != nil {
-			t.Fatal(err)
+		_, err = step.Open(t.Context(), injector.Options{}) // this client has no probe, as a run on a node says
+		refused, ok := errors.AsType[*injector.PlacementError](err)
+		if !ok {
+			t.Fatalf("%s: %v", name, err)
 		}
-		asked := p != nil
-		if asked {
-			if err := p.Session.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		asked := refused.Reason == facts.ReasonSupport
 		if noted := strings.Contains(errs.String(), says); asked == c.refused || noted != c.noted {
 			t.Errorf("%s: asked %v, %s", name, asked, &errs)
 		}
 		if !c.refused {
 			continue
+		}
+		if _, err := r.Place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil); err != nil {
+			t.Fatal(err)
 		}
 		if len(got) != 1 || !strings.HasPrefix(got[0].Result.Saw, says+"; the ") {
 			t.Errorf("%s: %+v", name, got)
