@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// A Signature is a line that shows a known fault.
-type Signature struct {
+// A signature is a line that shows a known fault.
+type signature struct {
 	ID     string           // the value of the fact signature
 	Source string           // where such a line was seen, or the source that writes it
 	By     []*regexp.Regexp // who writes it
@@ -73,7 +73,7 @@ var (
 )
 
 // signatures are asked in order; the first that fits is it.
-var signatures = []*Signature{
+var signatures = []*signature{
 	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
 	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
@@ -123,7 +123,7 @@ var signatures = []*Signature{
 
 // calicoFaults recognises a line, by who wrote it and what. A refusal of another account than
 // calico-node's own ("" = not known) is none.
-func calicoFaults(text, account string) *Signature {
+func calicoFaults(text, account string) *signature {
 	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
 		return nil
 	}

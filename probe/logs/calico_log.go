@@ -193,7 +193,7 @@ type runLog struct {
 type logLine struct {
 	podlog.Line
 	level     int
-	signature *Signature
+	signature *signature
 	past      bool // its process has gone on since
 }
 

@@ -45,7 +45,7 @@ type serviceLine struct {
 	journal.Entry
 	level     int
 	final     bool // the service ends with it
-	signature *Service
+	signature *serviceFault
 }
 
 // mild tells whether a healthy service writes such a line now and then.
@@ -252,7 +252,7 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 
 // serviceSignatureOf recognises a line by who wrote it and what. An information is none, and neither
 // is what a service of which no more is known than a line without a level.
-func serviceSignatureOf(it serviceLine) *Service {
+func serviceSignatureOf(it serviceLine) *serviceFault {
 	if !it.About && !it.final && it.level < LevelWarning {
 		return nil
 	}

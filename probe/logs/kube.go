@@ -31,7 +31,7 @@ const (
 // complaint is how a component that goes on says that it does not get what it needs.
 type complaint struct {
 	Line       *regexp.Regexp // the text is what it captures
-	Signatures []*Signature   // one of them has to fit
+	Signatures []*signature   // one of them has to fit
 	Once       bool           // it is said once, at the start
 }
 
@@ -39,7 +39,7 @@ type complaint struct {
 const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
 
 // apiRefusals are what a client of the API server says that does not reach it, or is refused.
-var apiRefusals = []*Signature{
+var apiRefusals = []*signature{
 	{ID: SaysForbidden, Source: "API server", Match: regexp.MustCompile(`is forbidden: `)},
 	{ID: SaysUnauthorized, Source: "API server",
 		Match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
@@ -53,17 +53,17 @@ var complaints = map[string][]complaint{
 	KubeProxy: {
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
-			Once: true, Signatures: []*Signature{{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
+			Once: true, Signatures: []*signature{{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
 				Match: regexp.MustCompile(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
-			Signatures: []*Signature{{ID: SaysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
+			Signatures: []*signature{{ID: SaysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
 	},
 	CoreDNS: {
 		{Line: regexp.MustCompile(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
 		// The name that was asked for is a client's, and has no blank in it.
 		{Line: regexp.MustCompile(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
-			Signatures: []*Signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
+			Signatures: []*signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
 				Match: regexp.MustCompile(`: (?:read|dial) `)}}},
 	},
 }
@@ -71,13 +71,13 @@ var complaints = map[string][]complaint{
 // ending is how a component writes the line that it ends with, and what may stand in it.
 type ending struct {
 	Ends       *regexp.Regexp // the text is what it captures
-	Signatures []*Signature
+	Signatures []*signature
 }
 
 // anyEnding are any program's reasons, for the text of a line that ended it.
-var anyEnding = slices.Concat([]*Signature{
+var anyEnding = slices.Concat([]*signature{
 	{ID: SaysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
-}, apiRefusals, []*Signature{
+}, apiRefusals, []*signature{
 	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: regexp.MustCompile(`operation not permitted|permission denied`)},
 	{ID: SaysExecFormat, Source: "errno ENOEXEC", Match: regexp.MustCompile(`exec format error`)},
 })
@@ -89,7 +89,7 @@ var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PA
 var endings = map[string]ending{
 	KubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
-		[]*Signature{
+		[]*signature{
 			{ID: SaysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
 				Match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
 			{ID: SaysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
@@ -104,7 +104,7 @@ var endings = map[string]ending{
 	Typha:       {calicosLastLine, nil},
 	CoreDNS: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
-		[]*Signature{
+		[]*signature{
 			{ID: SaysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
 			{ID: SaysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
 				Match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},

@@ -29,7 +29,7 @@ var found = regexp.MustCompile(`Successfully retrieved (?:node IP|NodeIPs)`)
 // heardLine is a grievance as it was last heard.
 type heardLine struct {
 	podlog.Line
-	of    *Signature
+	of    *signature
 	once  bool
 	first time.Time // since when it has been said without a break
 }

@@ -186,7 +186,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	}
 	said := quoted(*end)
 	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
-	for _, list := range [][]*Signature{how.Signatures, anyEnding} {
+	for _, list := range [][]*signature{how.Signatures, anyEnding} {
 		for _, s := range list {
 			if !s.Match.MatchString(end.Text) {
 				continue

@@ -8,7 +8,7 @@ import (
 
 // A repeated is a line that a component writes of a fault and goes on.
 type repeated struct {
-	Signature
+	signature
 	level  int                      // the least that it is written with
 	Over   *regexp.Regexp           // a line that says that it is over, nil = none does
 	Least  int                      // how often one component has to have written it
@@ -67,7 +67,7 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 // in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
 func birdRejects(program string) *repeated {
 	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
-	return &repeated{Signature: Signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+	return &repeated{signature: signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
 		inBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
@@ -77,46 +77,46 @@ var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 // calicoRepeats are asked in order; a line is the first of them that fits.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
-	{Signature: Signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: LevelWarning, Over: greetTypha, Least: 1},
-	{Signature: Signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
 		level: LevelError, Over: greetTypha, Least: 1},
-	{Signature: Signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
 		level: LevelWarning, Least: 1},
-	{Signature: Signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+	{signature: signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
 		level: LevelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a Typha restarts
-	{Signature: Signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+	{signature: signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: LevelError, Least: 2, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
-	{Signature: Signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
+	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
 		level: LevelError, Least: 1, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
-	{Signature: Signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+	{signature: signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
 		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: LevelError, Least: 1, Lasts: true, Over: felixStarts},
-	{Signature: Signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+	{signature: signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
 		regexp.MustCompile(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
 		level: LevelFatal, Least: 1},
-	{Signature: Signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+	{signature: signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
 		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: LevelError, Least: 1},
-	{Signature: Signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
 		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: LevelError, Least: 1},
-	{Signature: Signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+	{signature: signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
 		regexp.MustCompile(`^iptables-save failed because there are incompatible nft rules in the table`)},
 		level: LevelError, Least: 2},
-	{Signature: Signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: LevelWarning, Least: 2, module: lacksModule},
-	{Signature: Signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
 		regexp.MustCompile(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
 		level: LevelWarning, Least: 2, module: lacksModule},
-	{Signature: Signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+	{signature: signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
 		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: LevelWarning, Least: 2, module: lacksModule},
-	{Signature: Signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+	{signature: signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: LevelWarning, Least: 2, module: lacksTunnel},
-	{Signature: Signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
 		regexp.MustCompile(`^Wireguard is not supported`)},
 		level: LevelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
 		Over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
@@ -124,9 +124,9 @@ var calicoRepeats = []*repeated{
 
 // typhaRepeats are of Typha's own log; who its clients are is in the lines.
 var typhaRepeats = []*repeated{
-	{Signature: Signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+	{signature: signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: LevelInfo, Least: 2},
-	{Signature: Signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+	{signature: signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
 		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
 		level: LevelInfo, Least: 3},
 }

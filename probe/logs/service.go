@@ -2,8 +2,8 @@ package logs
 
 import "regexp"
 
-// A Service is a line of a node's service that shows a known fault.
-type Service struct {
+// A serviceFault is a line of a node's service that shows a known fault.
+type serviceFault struct {
 	ID     string         // the value of the fact signature
 	Source string         // where such a line was seen, or the source that writes it
 	Match  *regexp.Regexp // the text without level and time
@@ -52,7 +52,7 @@ const (
 var killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
 // services are asked in order, the surest first; the first that fits is it.
-var services = []*Service{
+var services = []*serviceFault{
 	{ID: SaysKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{ID: SaysCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
@@ -121,7 +121,7 @@ var services = []*Service{
 }
 
 // Rank is how sure a signature is of being the reason: the smaller the surer.
-func (s *Service) Rank() int {
+func (s *serviceFault) Rank() int {
 	for i, other := range services {
 		if other == s {
 			return i
@@ -131,7 +131,7 @@ func (s *Service) Rank() int {
 }
 
 // serviceFaults recognises a line of a node's service, or one of systemd about it.
-func serviceFaults(text string, bySystemd bool) *Service {
+func serviceFaults(text string, bySystemd bool) *serviceFault {
 	for _, s := range services {
 		if s.Match.MatchString(text) && bySystemd == (s.ID == SaysKilled) {
 			return s
