@@ -90,17 +90,21 @@ func ephemeralName(run string) string { return managedBy + "-" + run }
 
 func ephemeralFor(o Options) corev1.EphemeralContainer {
 	root, proc, only, mounts := viewThrough(o.Calico)
+	// Privileged, because only that may follow process 1 to the node's root.
+	security := &corev1.SecurityContext{
+		Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
+	}
+	if o.Profile != nil {
+		security = o.Profile.ephemeral.DeepCopy()
+	}
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
 		Args: append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after",
 			time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
-		// Privileged, because only that may follow process 1 to the node's root.
-		SecurityContext: &corev1.SecurityContext{
-			Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
-		},
-		VolumeMounts: mounts,
+		SecurityContext: security,
+		VolumeMounts:    mounts,
 	}}
 }
 

@@ -91,7 +91,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 
 // hostFor is how the node's files are seen.
 func hostFor(o Options) corev1.VolumeMount {
-	if o.Shell {
+	if writesNode(o) {
 		return corev1.VolumeMount{Name: "host", MountPath: "/host"}
 	}
 	return corev1.VolumeMount{
@@ -115,8 +115,11 @@ func resourcesFor(o Options) corev1.ResourceRequirements {
 	return r
 }
 
-// securityFor is the least that the checks need, or for a shell everything.
+// securityFor is the least that the checks need, for a shell everything, or what a debug profile says.
 func securityFor(o Options) *corev1.SecurityContext {
+	if o.Profile != nil {
+		return o.Profile.pod.DeepCopy()
+	}
 	if o.Shell { // a toolbox's own files may be changed too
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
 	}
@@ -175,7 +178,7 @@ func metaFor(o Options) metav1.ObjectMeta {
 		},
 	}
 	if o.Shell {
-		meta.Annotations[annotationShell] = "root shell: privileged, the node's files are writable"
+		meta.Annotations[annotationShell] = shellNote(o)
 	}
 	return meta
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,10 @@ const shellExample = `  # choose a node, the worst first, and look around
   calico-probe shell --node worker-3 -c 'ping 10.244.7.9; bird show protocols'
 
   # the same from a file; the exit code is that of the worst answer
-  calico-probe shell --node worker-3 <questions`
+  calico-probe shell --node worker-3 <questions
+
+  # a root shell with the rights of kubectl's debug profile for networks, instead of all
+  calico-probe shell --node worker-3 --debug-profile netadmin`
 
 func (a *app) shell() *cobra.Command {
 	o := &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}
@@ -50,11 +54,14 @@ func (a *app) shell() *cobra.Command {
 		"(NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 		"image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
+	f.Var(debugProfile{&own.Profile}, "debug-profile", "rights of the probe and of 'sh', as kubectl debug has them: "+
+		strings.Join(debugProfiles, ", ")+" (default: the few that the probe needs, and all for 'sh')")
 	o.others(cmd)
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
 	a.connecting(cmd)
 	o.completions(cmd)
+	completions(cmd, map[string]completer{"debug-profile": oneOf(debugProfiles)})
 	return cmd
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type Options struct {
 	Scripted     bool            // Commands are given, if only as ""
 	Transcript   string          // the file to record it in, "" = none
 	ToolboxImage string          // whose shell 'sh' takes on a node that has none
+	// Profile decides the rights of the probes and shells that the session places, nil = as few as they need
+	Profile *injector.Profile
 	// Lookups are commands that ask nobody, such as explain.
 	Lookups []*prompt.Command
 }
@@ -123,6 +126,9 @@ func (c *Session) validate() error {
 	if err := examine.CheckImage("toolbox-image", c.opts.ToolboxImage); err != nil {
 		return err
 	}
+	if err := c.chooseMethods(); err != nil {
+		return err
+	}
 	switch {
 	case c.opts.Idle < 0:
 		return ui.BadUsage("--idle must not be negative; 0 = never")
@@ -130,6 +136,26 @@ func (c *Session) validate() error {
 		return ui.BadUsage("--via %s puts no probe on the node, and a session is one: 'calico-probe run --via %s' asks without it", run.Via, run.Via)
 	case run.Node == "" && (!ui.IsTerminal(c.stdin) || injector.AccessOf(run.Via).Here()):
 		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
+	}
+	return nil
+}
+
+// chooseMethods limits --via to what a debug profile is for.
+func (c *Session) chooseMethods() error {
+	run := &c.opts.Run
+	if c.opts.Profile == nil {
+		return nil
+	}
+	if run.Privileged {
+		return ui.BadUsage("--debug-profile %s decides the rights: leave out --privileged", c.opts.Profile.Name)
+	}
+	if run.Via == examine.ViaAuto {
+		run.Via = injector.MethodPod + "," + injector.MethodEphemeral
+	}
+	for name := range strings.SplitSeq(run.Via, ",") {
+		if name != injector.MethodPod && name != injector.MethodEphemeral {
+			return ui.BadUsage("--debug-profile is for pods and ephemeral containers, and --via %s creates neither: use --via pod,ephemeral", name)
+		}
 	}
 	return nil
 }

@@ -135,8 +135,12 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	if injector.AccessOf(own.Via).Stays {
 		in, until = "container", "the session ends"
 	}
-	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
-	s, came, err := at.placeBeside(ctx, own, &nodeSession{})
+	rights := "privileged"
+	if at.profile != nil {
+		rights = at.profile.Name
+	}
+	at.client.Progress("sh takes a %s %s of its own on %s, until %s", rights, in, own.Node, until)
+	s, came, err := at.placeBeside(ctx, own, &nodeSession{profile: at.profile})
 	switch {
 	case err != nil:
 		return nil, nil, err

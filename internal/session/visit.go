@@ -80,7 +80,12 @@ func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) 
 	}
 	own := c.opts.Run
 	own.Node, own.Checks = node, nil // --checks is of what is run
-	return newNodeSession(c.client, own)
+	s, err := newNodeSession(c.client, own)
+	if err != nil {
+		return nil, err
+	}
+	s.profile = c.opts.Profile
+	return s, nil
 }
 
 // placed counts the nodes on which the session has a probe.
