@@ -53,8 +53,9 @@ func TestImportsRunForward(t *testing.T) {
 			"github.com/spf13/"},
 		"internal/preflight": {in + "session", in + "output", in + "runbook", in + "alerts", "github.com/spf13/cobra",
 			"k8s.io/kubectl", "k8s.io/cli-runtime"},
+		// Its terminal is kubectl's.
 		"internal/session": {in + "preflight", in + "output", in + "runbook", in + "alerts", "github.com/spf13/cobra",
-			"k8s.io/kubectl", "k8s.io/cli-runtime"},
+			"k8s.io/kubectl/pkg/cmd", "k8s.io/cli-runtime/pkg/genericclioptions"},
 		"internal/output": {in + "cluster", in + "diagnose", in + "examine", own + "injector", own + "probe/", "k8s.io/"},
 		"internal/ui": append(kubernetes, in+"cluster", in+"diagnose", in+"examine", own+"injector", in+"output",
 			in+"report", own+"probe/",

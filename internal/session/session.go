@@ -67,6 +67,8 @@ type Session struct {
 	explained bool // what a shell means
 
 	toolboxes []*nodeSession // in containers that stay for the session
+
+	resized chan struct{} // what resizes returns, nil = no shell had the terminal yet
 }
 
 // New returns a Session; nothing is asked before Run.

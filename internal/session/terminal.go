@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/muesli/cancelreader"
-	"golang.org/x/term"
+	"k8s.io/kubectl/pkg/util/interrupt"
+	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/prompt"
@@ -26,16 +27,18 @@ import (
 // errLeft is a user who has left the shell, whatever it does.
 var errLeft = errors.New("left the shell")
 
+// errSignal is the end of a shell whose terminal a signal has restored.
+var errSignal = errors.New("the shell was ended by a signal")
+
 // onTerminal runs a tool that has the user's terminal to itself, from its start on: every
 // key goes to it then, also Ctrl-C, and before that Ctrl-C ends it as it ends any other.
 // The terminal comes back as it was, however it ends, and at once.
 func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Call, in, out *os.File,
 	fit func([]byte) []byte) (probe.Result, error) {
-	changes, stop := resizes() // first, so that none is missed
-	defer stop()
-	var err error
-	if what.Size, err = sizeOf(out); err != nil {
-		return probe.Result{}, err
+	changes := c.resizes(out) // first, so that none is missed
+	var known bool
+	if what.Size, known = sizeOf(out); !known {
+		return probe.Result{}, errors.New("the terminal does not report its size")
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -92,7 +95,7 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 	if a.keys, err = cancelreader.NewReader(in); err != nil {
 		return fmt.Errorf("reading from the terminal: %w", err)
 	}
-	if a.mine, err = c.take(in, out); err != nil {
+	if a.mine, err = c.take(in, out, a.end); err != nil {
 		return err
 	}
 	a.watches = context.AfterFunc(ctx, func() {
@@ -108,7 +111,8 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 
 // forward sends keys and sizes to the tool until the context ends, which it does when nothing
 // is typed or written for too long.
-func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan resized, out *os.File) {
+func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan struct{},
+	out *os.File) {
 	a.idle = time.AfterFunc(a.limit, func() { a.end(prompt.ErrIdle) })
 	session, id := s.session, s.asked // s lets go of a session that is lost
 	t := &typed{more: make(chan struct{}, 1)}
@@ -180,10 +184,10 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 // send hands on what is typed, and each new size of the terminal. What goes into a line
 // that is cut may be lost; the shell is not. So the size goes again with every key.
 func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size,
-	changes <-chan resized, out *os.File) {
+	changes <-chan struct{}, out *os.File) {
 	for {
-		now, err := sizeOf(out)
-		if err != nil {
+		now, known := sizeOf(out)
+		if !known {
 			now = sent
 		}
 		t.mu.Lock()
@@ -237,15 +241,39 @@ func (w *wayOut) of(keys []byte) (pass []byte, left bool) {
 	return pass, false
 }
 
-func sizeOf(out *os.File) (probe.Size, error) {
-	cols, rows, err := term.GetSize(int(out.Fd()))
-	if err != nil {
-		return probe.Size{}, fmt.Errorf("asking for the terminal's size: %w", err)
+// sizeOf is a terminal's size.
+func sizeOf(out *os.File) (size probe.Size, known bool) {
+	now := term.TTY{Out: out}.GetSize()
+	switch {
+	case now == nil:
+		return probe.Size{}, false
+	case now.Width == 0 || now.Height == 0: // of one that has none, such as a serial line
+		return probe.Size{Rows: 24, Cols: 80}, true
 	}
-	if cols <= 0 || rows <= 0 { // of one that has none, such as a serial line
-		cols, rows = 80, 24
+	return probe.Size{Rows: now.Height, Cols: now.Width}, true
+}
+
+// resizes returns a channel that receives after each change of the terminal's size. kubectl never closes its queue of
+// sizes, so one goroutine reads it for every shell of the session.
+func (c *Session) resizes(out *os.File) <-chan struct{} {
+	if c.resized != nil {
+		return c.resized
 	}
-	return probe.Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
+	c.resized = make(chan struct{}, 1)
+	sizes := (&term.TTY{Out: out}).MonitorSize()
+	if sizes == nil { // no terminal
+		return c.resized
+	}
+	probe.Detach(func() error {
+		for sizes.Next() != nil {
+			select {
+			case c.resized <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	}, func(err error) { c.client.Note("the shell no longer learns of the terminal's new sizes: %v", err) })
+	return c.resized
 }
 
 // rawTerminal is the user's terminal while a tool has it to itself.
@@ -262,17 +290,31 @@ type rawTerminal struct {
 	other bool   // it is on its other screen
 }
 
-// take puts the terminal in raw mode, in which every key is read as it is, until the terminal
-// is given back, or the program is ended by a second signal.
-func (c *Session) take(in, out *os.File) (*rawTerminal, error) {
-	before, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
+// take puts the terminal in raw mode, in which every key is read as it is, until the terminal is given back or a signal
+// arrives. kubectl restores it on each signal that could end the program, SIGQUIT included, and end is called after
+// that: kubectl never calls the final function of a parent handler.
+func (c *Session) take(in, out *os.File, end func(error)) (*rawTerminal, error) {
+	raw, given := make(chan struct{}), make(chan struct{})
+	tty := term.TTY{In: in, Raw: true, Parent: interrupt.New(func(os.Signal) {}, func() { end(errSignal) })}
+	restored := probe.Async(func() error {
+		return tty.Safe(func() error {
+			close(raw)
+			<-given
+			return nil
+		})
+	})
+	select {
+	case <-raw:
+	case err := <-restored:
 		return nil, fmt.Errorf("taking the terminal: %w", err)
 	}
 	ui.SetRaw(true)
 	t := &rawTerminal{out: out, plain: steerable(out), cooked: func() {
 		ui.SetRaw(false)
-		_ = term.Restore(int(in.Fd()), before) // a terminal that is gone needs nothing back
+		close(given)
+		if err := <-restored; err != nil {
+			ui.Say(c.stderr, "restoring the terminal: %v", err)
+		}
 	}}
 	t.forget = c.interrupts.AtEnd(func() { t.giveBack(false) })
 	return t, nil

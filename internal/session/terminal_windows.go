@@ -3,20 +3,9 @@ package session
 import (
 	"cmp"
 	"os"
-	"time"
 
 	"golang.org/x/sys/windows"
 )
-
-// resized tells that the console's size may have changed.
-type resized = time.Time
-
-// resizes ticks: the console tells of its size among its keys only, which are read as
-// text.
-func resizes() (changes <-chan resized, stop func()) {
-	t := time.NewTicker(time.Second)
-	return t.C, t.Stop
-}
 
 // terminalKind is what programs on the node are to take the console for.
 func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "xterm-256color") }
