@@ -10,7 +10,7 @@
 //	// diagnose reads:
 //	for _, r := range f.Of(facts.CheckNodeLease) { age, known := r.Facts.Num(facts.Age) ... }
 //
-// The names of the checks on the node live in probe/checks, beside each check.
+// The names of the checks on the node live in internal/subject, beside each check.
 package facts
 
 import "github.com/calico-probe/calico-probe/probe"
