@@ -137,7 +137,7 @@ suite: # on the cluster, but for the sessions and the faults
 
 sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./test/e2e
-	go test -tags e2e -count=1 -timeout 20m ./probe/...
+	go test -tags e2e -count=1 -timeout 20m ./probe/... ./internal/subject/...
 
 lab: # every fault that only its own cluster feels, on another
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 45m -run '^TestFaults$$' ./test/e2e
@@ -157,7 +157,7 @@ gate-suite:
 	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(GATE_AFTER_FAULTS)' ./test/e2e
 gate-sessions:
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh $(GATE) -run '$(SESSIONS)' ./test/e2e
-	go test -tags e2e -short -count=1 -timeout 20m ./probe/...
+	go test -tags e2e -short -count=1 -timeout 20m ./probe/... ./internal/subject/...
 gate-lab:
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$' ./test/e2e
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./test/e2e

@@ -37,12 +37,29 @@ ip route add prohibit 10.244.5.0/26
 ip -6 route add fd00:244::/64 via fd09::2 proto bird
 `
 
+// Part is the path of a part that 'make sandbox' has put below .cache.
+func Part(t *testing.T, name string) string {
+	t.Helper()
+	for dir := "."; ; dir = filepath.Join(dir, "..") {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			path, err := filepath.Abs(filepath.Join(dir, ".cache", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+		if abs, err := filepath.Abs(dir); err != nil || abs == "/" {
+			t.Fatal("no go.mod above this test")
+		}
+	}
+}
+
 // DaemonOf starts a program with namespaces of its own for mounts and network, and
 // ends it with the test.
 func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(filepath.Join("../../.cache", binary), args...)
-	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":../../.cache/bin")
+	cmd := exec.Command(Part(t, binary), args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+Part(t, "bin"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {

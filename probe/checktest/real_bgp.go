@@ -50,7 +50,7 @@ func StartBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join("../../.cache", version, "usr/sbin/bird"),
+	cmd := exec.Command(Part(t, version+"/usr/sbin/bird"),
 		append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

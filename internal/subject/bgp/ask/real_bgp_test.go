@@ -44,7 +44,7 @@ func TestRealGracefulRestart(t *testing.T) {
 		return slices.ContainsFunc(ask(),
 			func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
 	})
-	if out, err := exec.Command("../../.cache/bird/usr/sbin/birdc", "-s", filepath.Join(h.Root, socket), "disable",
+	if out, err := exec.Command(checktest.Part(t, "bird/usr/sbin/birdc"), "-s", filepath.Join(h.Root, socket), "disable",
 		"kernel1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -105,7 +105,7 @@ func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	if err := os.WriteFile(file, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("ip", "netns", "exec", netns, "../../.cache/bin/coredns", "-conf", file)
+	cmd := exec.Command("ip", "netns", "exec", netns, checktest.Part(t, "bin/coredns"), "-conf", file)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {

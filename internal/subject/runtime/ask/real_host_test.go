@@ -27,8 +27,8 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	t.Helper()
 	socket := checktest.RealCRI(t, ContainerdHealth, h, "")
 	emptied(t, "k8s.io")
-	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local",
-		"../../.cache/images/pause.tar")
+	load := exec.Command(checktest.Part(t, "bin/ctr"), "-a", socket, "-n", "k8s.io", "images", "import", "--local",
+		checktest.Part(t, "images/pause.tar"))
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -150,7 +150,7 @@ func TestRealDockerGhost(t *testing.T) {
 	checktest.Eventually(t, func() bool { return checktest.Run(t, RuntimeGhosts, h, asDocker)[0].Status == probe.OK })
 	docker := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("../../.cache/docker.io/usr/bin/docker",
+		cmd := exec.Command(checktest.Part(t, "docker.io/usr/bin/docker"),
 			append([]string{"-H", "unix://" + h.Root + "/run/docker.sock"}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {

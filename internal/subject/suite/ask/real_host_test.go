@@ -102,7 +102,7 @@ func TestRealEtcd(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	pki(t, dir, map[string]time.Duration{"etcd": year, "server": year, "old": -time.Hour})
 	url := "https://127.0.0.1:2379"
-	etcd := exec.Command("../../.cache/bin/etcd", "--name", "e", "--data-dir", filepath.Join(h.Root, "data"),
+	etcd := exec.Command(checktest.Part(t, "bin/etcd"), "--name", "e", "--data-dir", filepath.Join(h.Root, "data"),
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
 		"--initial-cluster", "e=http://127.0.0.1:2380",
