@@ -1,0 +1,66 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// How large the house and a room of it may be.
+const (
+	maxTopFolders = 10
+	maxRoomLines  = 3500 // without tests
+	maxRoomFiles  = 45
+)
+
+// wholeHalls are the packages that are larger than a room, until they are divided.
+var wholeHalls = map[string]bool{
+	"internal/diagnose": true, "internal/cluster": true, // the causes and the API's part of each subject go to its room
+	"cmd/calico-probe": true, "internal/runbook": true, "internal/report": true, "internal/session": true,
+	"injector": true, "probe": true, "probe/kernel": true, "test/sandbox": true,
+}
+
+// TestHouse holds the plan of the house: few folders at the top, rooms of a size that one person can know, and
+// subjects that know nothing of each other.
+func TestHouse(t *testing.T) {
+	const subjects = "internal/subject/"
+	top, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, d := range top {
+		if d.IsDir() && !strings.HasPrefix(d.Name(), ".") && d.Name() != "bin" {
+			folders = append(folders, d.Name())
+		}
+	}
+	if len(folders) > maxTopFolders {
+		t.Errorf("%d folders at the top, at most %d: %v", len(folders), maxTopFolders, folders)
+	}
+	lines, files := map[string]int{}, map[string]int{}
+	for _, s := range sources(t, filepath.Join("..", "..")) {
+		room, _, _ := strings.Cut(strings.TrimPrefix(s.folder(), subjects), "/")
+		for _, spec := range s.file.Imports {
+			_, other, is := strings.Cut(strings.Trim(spec.Path.Value, `"`), "/calico-probe/"+subjects)
+			other, _, _ = strings.Cut(other, "/")
+			if is && strings.HasPrefix(s.folder(), subjects) && room != "suite" && other != room &&
+				!strings.HasSuffix(s.path, "_test.go") {
+				t.Errorf("%s: the subject %s imports another, %s", s.path, room, other)
+			}
+		}
+		if !strings.HasSuffix(s.path, "_test.go") {
+			lines[s.folder()] += len(s.lines)
+			files[s.folder()]++
+		}
+	}
+	for room, n := range lines {
+		large := n > maxRoomLines || files[room] > maxRoomFiles
+		switch {
+		case large && !wholeHalls[room]:
+			t.Errorf("%s has %d lines in %d files, at most %d in %d: divide it", room, n, files[room], maxRoomLines, maxRoomFiles)
+		case !large && wholeHalls[room]:
+			t.Errorf("%s is a room now: take it off the list of halls", room)
+		}
+	}
+}
