@@ -162,7 +162,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 		"kernel/owner.go":                "reads the proc file system",
 		"netns/netns_linux.go":           "reads the proc file system",
 		"netns/view_linux.go":            "reads the proc file system",
-		"tools/sh_linux.go":              "starts a shell in the node's root, which the user asked for",
+		"tools/do/sh_linux.go":           "starts a shell in the node's root, which the user asked for",
 		"bird/birdtest/":                 "is for tests",
 		"checktest/":                     "is for tests",
 		"start/ask/init_stall.go":        "reads the proc file system",

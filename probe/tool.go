@@ -17,14 +17,23 @@ type Tool struct {
 	Usage string // its arguments in one line: "[-c COUNT] ADDRESS"
 	Short string // what it does, in a few words
 	Doc   string // what 'help NAME' prints beyond that: options, examples, what it touches
-	// Parse makes of the arguments what is to be run. Its error is the user's mistake, one
-	// line. It touches nothing: the client calls it before anything is sent.
+	// Check reports the user's mistake in the arguments, in one line. It touches nothing: the client calls it before
+	// anything is sent.
+	Check func(args []string) error
+	// Parse returns what runs with these arguments, or the mistake. The client has none, see By.
 	Parse func(args []string) (ToolFunc, error)
 	// Reads tells that it takes what is typed while it runs.
 	Reads bool
-	// Endless tells that with these arguments, which Parse takes, it goes on until it is
+	// Endless tells that with these arguments, which Check takes, it goes on until it is
 	// stopped; nil = it always ends by itself.
 	Endless func(args []string) bool
+}
+
+// By is the tool with what runs it on the node.
+func (t *Tool) By(parse func(args []string) (ToolFunc, error)) *Tool {
+	out := *t
+	out.Parse = parse
+	return &out
 }
 
 // ToolFunc does what a tool's arguments say. The result's status is how it went: ok,

@@ -100,7 +100,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 
 	"github.com/calico-probe/calico-probe/probe/netns"
-	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/probe/tools/do"
 )
 
 func main() {
@@ -196,7 +196,7 @@ func (o options) runner() *probe.Runner {
 	entry := netns.Entry{Host: h, Args: args}
 	return &probe.Runner{
 		Suite: ask.All(), Host: h, Version: probe.Release, Access: held(),
-		Tools: tools.All(), Enter: entry.Run,
+		Tools: do.All(), Enter: entry.Run,
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 func (c *Session) tool(t *probe.Tool) *prompt.Command {
 	return &prompt.Command{
 		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc, Raw: t == tools.Logs,
-		Check: func(args []string) error { return tools.Typed(t, args) },
+		Check: t.Check,
 		Run: func(ctx context.Context, call *prompt.Call) error {
 			return c.useTool(ctx, call, probe.Call{Tool: t.Name, Args: call.Args})
 		},

@@ -77,7 +77,7 @@ func checkInside(args []string) error {
 	if t == nil {
 		return fmt.Errorf("in a pod there is %s, not %q", strings.Join(insideNames(), ", "), args[1])
 	}
-	return tools.Typed(t, args[2:])
+	return t.Check(args[2:])
 }
 
 func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {

@@ -23,7 +23,7 @@ import (
 func (c *Session) shCommand() *prompt.Command {
 	return &prompt.Command{
 		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
-		Check: func(args []string) error { _, err := tools.Sh.Parse(args); return err },
+		Check: tools.Sh.Check,
 		Run:   c.sh, Terminal: true, Plain: oneCommand,
 	}
 }

@@ -63,7 +63,7 @@ func watchingOf(args []string) (watching, error) {
 	}
 	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
 		w.tool, w.args = tools.All()[i], args[1:]
-		err := tools.Typed(w.tool, w.args)
+		err := w.tool.Check(w.args)
 		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
 			err = fmt.Errorf("'%s' goes on by itself until it is stopped: type it without watch", strings.Join(args, " "))
 		}

@@ -62,19 +62,9 @@ type Neighbour struct {
 	Router bool
 }
 
-// neighbourStates are the states of a Neighbour (linux/neighbour.h).
-var neighbourStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay",
+// NeighbourStates are the states of a Neighbour (linux/neighbour.h).
+var NeighbourStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay",
 	0x10: "probe", 0x20: "failed", 0x40: "noarp", 0x80: "permanent"}
-
-// IsNeighbourState tells whether the kernel has a state of that name.
-func IsNeighbourState(name string) bool {
-	for _, known := range neighbourStates {
-		if known == name {
-			return true
-		}
-	}
-	return false
-}
 
 // Socket is a TCP socket.
 type Socket struct {

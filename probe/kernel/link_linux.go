@@ -158,7 +158,7 @@ func (d devices) neighbours(index, family int) ([]Neighbour, error) {
 	var out []Neighbour
 	for _, n := range list {
 		if a := addrOf(n.IP); a.IsValid() {
-			out = append(out, Neighbour{a, d.name(n.LinkIndex), n.HardwareAddr.String(), neighbourStates[n.State],
+			out = append(out, Neighbour{a, d.name(n.LinkIndex), n.HardwareAddr.String(), NeighbourStates[n.State],
 				n.Flags&netlink.NTF_ROUTER != 0})
 		}
 	}

@@ -1,27 +1,21 @@
-// Package tools has what a user asks for by hand in a session, one file a tool. Like
-// the checks they change nothing on the node, and never print what is secret there.
+// Package tools has the words of what a user types in a session, one file a tool: name, help, and the arguments. The
+// client checks these before anything is sent, and so links nothing of what runs on the node, which package do has:
 //
-// A tool is a value. Parse reads its arguments, on the client too, and returns what runs on the node:
+//	typed words → Check (client) → probe.Call → Parse, run (probe, package do) → text and a Result
 //
-//	var uptimeTool = &probe.Tool{
+// Like the checks, tools change nothing on the node, and never print what is secret there.
+//
+//	var Uptime = &probe.Tool{
 //		Name: "uptime", Short: "how long the node has been up", Doc: "...",
-//		Parse: func(args []string) (probe.ToolFunc, error) {
-//			if len(args) > 0 {
-//				return nil, errors.New("uptime takes no arguments")
-//			}
-//			return func(ctx context.Context, j *probe.Job) probe.Result {
-//				j.Say("up for %v", up)
-//				return probe.Found(probe.OK, "up for %v", up)
-//			}, nil
-//		},
+//		Check: check(ParseUptime),
 //	}
 //
-// To add one: its file, its test, a line in All, a line in docs/shell.md.
+// To add one: its file here, a line in All, its file and a line in package do, a line in docs/shell.md.
 package tools
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// All is every tool, in the order help lists them.
+// All is every tool, in the order help lists them. None has what runs it: see package do.
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,
@@ -31,10 +25,10 @@ func All() []*probe.Tool {
 		Links,
 		Neigh,
 		Capture,
-		connsTool,
+		Conns,
 		Drops,
-		birdTool,
-		psTool,
+		BIRD,
+		PS,
 		Logs,
 		Sh,
 	}

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,11 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
-	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Capture shows packets of the node.
@@ -52,33 +48,38 @@ they may be longer than the MTU.
 
 'calico-probe capture' writes the same to a file for tcpdump and Wireshark, of two nodes at
 once, and with --payload all of each packet.`,
-	Parse: func(args []string) (probe.ToolFunc, error) {
+	Check: func(args []string) error {
 		c, err := ParseCapture(args)
-		if err == nil && c.Payload && !c.frames {
-			err = errors.New("here only headers are shown: 'calico-probe capture --payload' writes a file with all of it")
+		switch {
+		case err != nil:
+			return err
+		case c.Frames: // its packets could have their payload, which the probe's pod would not say
+			return errors.New("capture has no option --frames here: 'calico-probe capture' writes a file")
+		case c.Payload:
+			return errors.New("here only headers are shown: 'calico-probe capture --payload' writes a file with all of it")
 		}
-		return c.run, err
+		return nil
 	},
 }
 
-// Capturing are the arguments of capture.
-type Capturing struct {
+// CaptureArgs are the arguments of capture.
+type CaptureArgs struct {
 	capture.Options
 	Limit time.Duration
 	Own   bool
-	Host  string // as it was typed, "" = none
-
-	frames bool       // for a capture.Reader instead of people
-	addr   netip.Addr // of Host, when that is an address
+	Host  string     // as it was typed, "" = none
+	Addr  netip.Addr // of Host, when that is an address
+	// Frames tells that the packets are for a capture.Reader instead of people. Only the client itself says so.
+	Frames bool
 }
 
-// ParseCapture reads the arguments of capture.
-func ParseCapture(args []string) (Capturing, error) {
-	var c Capturing
+// ParseCapture reads the arguments of capture, and the options that the client adds: --frames and --payload.
+func ParseCapture(args []string) (CaptureArgs, error) {
+	var c CaptureArgs
 	f := options("capture")
 	f.BoolVar(&c.Own, "own", false, "")
 	f.BoolVar(&c.Payload, "payload", false, "")
-	f.BoolVar(&c.frames, "frames", false, "")
+	f.BoolVar(&c.Frames, "frames", false, "")
 	f.StringVar(&c.Interface, "i", "", "")
 	f.StringVar(&c.Protocol, "p", "", "")
 	f.IntVar(&c.Packets, "packets", 1000, "")
@@ -118,20 +119,11 @@ func ParseCapture(args []string) (Capturing, error) {
 	return c, nil
 }
 
-// Typed checks what a person typed for a tool. Its Parse takes the client's own words too: that of a capture --frames,
-// which the client says with options that the probe's pod tells of, such as --payload.
-func Typed(t *probe.Tool, args []string) error {
-	if _, err := t.Parse(args); err != nil || t != Capture {
-		return err
-	}
-	if c, _ := ParseCapture(args); c.frames {
-		return errors.New("capture has no option --frames here: 'calico-probe capture' writes a file")
-	}
-	return nil
-}
+// FactDropped is how many packets are missing in a capture, as the kernel had no room for them.
+const FactDropped probe.Fact = "dropped_packets"
 
 // parseHost reads HOST, HOST:PORT or :PORT.
-func (c *Capturing) parseHost(text string) error {
+func (c *CaptureArgs) parseHost(text string) error {
 	c.Host = text
 	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
 	if err != nil {
@@ -144,147 +136,11 @@ func (c *Capturing) parseHost(text string) error {
 			addr, err = netip.ParseAddr(host)
 		}
 	}
-	if c.addr = addr.Unmap().WithZone(""); err == nil || c.Host == "" {
+	if c.Addr = addr.Unmap().WithZone(""); err == nil || c.Host == "" {
 		return nil
 	}
-	if _, ok := dns.IsDomainName(c.Host); !ok || strings.ContainsAny(c.Host, " /:@[]") {
+	if !isName(c.Host) || strings.ContainsAny(c.Host, "[]") {
 		return fmt.Errorf("%q is neither an address nor a name", c.Host)
 	}
 	return nil
-}
-
-// lookUp finds the addresses of the host; false = there are none, and the result says why.
-func (c *Capturing) lookUp(ctx context.Context, j *probe.Job) (probe.Result, bool) {
-	switch {
-	case c.Host == "":
-		return probe.Result{}, true
-	case c.addr.IsValid():
-		c.Hosts = []netip.Addr{c.addr}
-	default:
-		addrs, by, r := resolve(ctx, j, c.Host)
-		if len(addrs) == 0 { // what is marked is known without
-			return r, c.Mark != 0 && !c.Own
-		}
-		texts := make([]string, len(addrs))
-		for i, a := range addrs {
-			texts[i] = a.String()
-		}
-		c.say(j, "%s is %s, by %s", c.Host, strings.Join(texts, ", "), by)
-		c.Hosts = addrs
-	}
-	if c.Own {
-		c.Hosts = c.Hosts[:1]
-		c.addr = c.Hosts[0]
-		// A neighbour that does not answer is why nothing leaves.
-		if way, _, err := kernel.RouteOf(kernel.Packet{To: c.addr}); err == nil && len(way.Hops) == 1 &&
-			way.Hops[0].Gateway.IsValid() {
-			c.Hosts = append(c.Hosts, way.Hops[0].Gateway)
-		}
-	}
-	return probe.Result{}, true
-}
-
-// say is for people.
-func (c *Capturing) say(j *probe.Job, format string, args ...any) {
-	if !c.frames {
-		j.Say(format, args...)
-	}
-}
-
-// settling is how long packets may take that are under way when everything is answered.
-const settling = 300 * time.Millisecond
-
-func (c Capturing) run(ctx context.Context, j *probe.Job) probe.Result {
-	if r, ok := c.lookUp(ctx, j); !ok {
-		return r
-	}
-	socket, err := capture.Open(c.Options)
-	if err != nil {
-		return unread(err)
-	}
-	defer socket.Close()
-	limited, cancel := context.WithTimeout(ctx, c.Limit)
-	defer cancel()
-	show, err := c.shower(j, socket)
-	if err != nil {
-		return probe.Failed(err)
-	}
-	var answer probe.Result
-	answered := probe.Async(func() error {
-		if !c.Own {
-			return nil
-		}
-		if answer = c.send(limited); limited.Err() == nil {
-			time.AfterFunc(settling, cancel)
-		}
-		return nil
-	})
-	seen, err := c.read(limited, socket, show)
-	cancel()
-	if err = errors.Join(err, <-answered); err != nil {
-		return probe.Failed(err)
-	}
-	r := c.outcome(seen, answer)
-	if r.Status == probe.OK { // else who asked says it
-		c.say(j, "%s", r.Saw)
-	}
-	return r
-}
-
-// shower is what shows packets: in words, or for a capture.Reader.
-func (c Capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.Packet) error, error) {
-	if c.frames {
-		w, err := capture.NewWriter(j.Out, socket.VXLAN())
-		if err != nil {
-			return nil, err
-		}
-		return w.Packet, nil
-	}
-	return func(p capture.Packet) error {
-		j.Say("%s", capture.Line(p, socket.VXLAN()))
-		return nil
-	}, nil
-}
-
-// read shows packets until ctx ends or there are enough. They are read while they are shown: the kernel does not wait.
-func (c Capturing) read(ctx context.Context, socket *capture.Capture, show func(capture.Packet) error) (*tally, error) {
-	var failed, uncounted error
-	var dropped int
-	packets := make(chan capture.Packet, c.Packets)
-	ended := probe.Async(func() error {
-		defer close(packets)
-		for range c.Packets {
-			p, err := socket.Next(ctx)
-			if err != nil {
-				if ctx.Err() == nil {
-					failed = err
-				}
-				break
-			}
-			packets <- p
-		}
-		dropped, uncounted = socket.Dropped()
-		return nil
-	})
-	seen := &tally{}
-	for p := range packets {
-		seen.add(p)
-		if err := show(p); err != nil {
-			return nil, err // the session is gone
-		}
-	}
-	seen.dropped = dropped
-	switch crash := <-ended; {
-	case crash != nil:
-		return nil, crash
-	case errors.Is(failed, capture.ErrFull):
-		seen.ended = failed.Error()
-	case failed != nil:
-		return nil, failed
-	case uncounted != nil:
-		return nil, uncounted
-	case seen.all == c.Packets:
-		seen.ended = "as many as were wanted (--packets)"
-	}
-	return seen, nil
 }

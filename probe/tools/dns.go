@@ -1,18 +1,13 @@
 package tools
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -43,77 +38,78 @@ asked for again by TCP.
 
 Fails when the name does not exist (NXDOMAIN), has no such record, the server cannot
 find out (SERVFAIL) or no server answers.`,
-	Parse: parseDNS,
+	Check: check(ParseDNS),
 }
 
-// lookup are the arguments of dns.
-type lookup struct {
-	name        string // with its dot
-	types       []uint16
-	server      netip.AddrPort // invalid = the node's own
-	tcp, search bool
-	namespace   string // "" = not as a pod of one
-	typedDot    bool
-	wait        time.Duration
+// DNSArgs are the arguments of dns.
+type DNSArgs struct {
+	Name        string         // as it was typed
+	Reverse     string         // an address to look up instead, "" = none
+	Type        string         // in capitals, "" = A and AAAA
+	Server      netip.AddrPort // invalid = the node's own
+	TCP, Search bool
+	Namespace   string // "" = not as a pod of one
+	Wait        time.Duration
 }
 
-// portDNS is where name servers answer.
-const portDNS = 53
+// types are the types of records that can be asked for (IANA's registry of DNS parameters). AXFR and IXFR are whole
+// zones.
+var types = strings.Fields(`
+	A AAAA AFSDB AMTRELAY ANY APL ATMA AVC CAA CDNSKEY CDS CERT CNAME CSYNC DHCID DLV DNAME DNSKEY DS EID EUI48
+	EUI64 GID GPOS HINFO HIP HTTPS IPSECKEY ISDN KEY KX L32 L64 LOC LP MAILA MAILB MB MD MF MG MINFO MR MX NAPTR
+	NID NIMLOC NINFO NS NSAP-PTR NSEC NSEC3 NSEC3PARAM NULL NXNAME NXT OPENPGPKEY OPT PTR PX RESINFO RKEY RP
+	RRSIG RT SIG SMIMEA SOA SPF SRV SSHFP SVCB TA TALINK TKEY TLSA TSIG TXT UID UINFO UNSPEC URI X25 ZONEMD`)
 
-func parseDNS(args []string) (probe.ToolFunc, error) {
-	var l lookup
-	var reverse string
+// ParseDNS reads the arguments of dns.
+func ParseDNS(args []string) (DNSArgs, error) {
+	var l DNSArgs
 	f := options("dns")
-	f.StringVar(&reverse, "x", "", "")
-	f.BoolVar(&l.tcp, "tcp", false, "")
-	f.BoolVar(&l.search, "search", false, "")
-	f.StringVar(&l.namespace, "of", "", "")
-	seconds(f, &l.wait, "t", 2*time.Second)
+	f.StringVar(&l.Reverse, "x", "", "")
+	f.BoolVar(&l.TCP, "tcp", false, "")
+	f.BoolVar(&l.Search, "search", false, "")
+	f.StringVar(&l.Namespace, "of", "", "")
+	seconds(f, &l.Wait, "t", 2*time.Second)
 	rest, err := words(f, args)
 	if err == nil {
-		err = within("-t", l.wait, 10*time.Millisecond, time.Minute)
+		err = within("-t", l.Wait, 10*time.Millisecond, time.Minute)
 	}
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	if strings.Trim(l.namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return nil, fmt.Errorf("--of takes a namespace, not %q", l.namespace)
+	if strings.Trim(l.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return l, fmt.Errorf("--of takes a namespace, not %q", l.Namespace)
 	}
 	if i := slices.IndexFunc(rest, func(w string) bool { return strings.HasPrefix(w, "@") }); i >= 0 {
-		if l.server, err = parseServer(rest[i][1:]); err != nil {
-			return nil, err
+		if l.Server, err = parseServer(rest[i][1:]); err != nil {
+			return l, err
 		}
 		rest = slices.Delete(rest, i, i+1)
 	}
-	if reverse != "" {
-		l.types = []uint16{dns.TypePTR}
-		if l.name, err = dns.ReverseAddr(reverse); err != nil {
-			return nil, fmt.Errorf("-x takes an address, not %q", reverse)
+	if l.Reverse != "" {
+		if net.ParseIP(l.Reverse) == nil {
+			return l, fmt.Errorf("-x takes an address, not %q", l.Reverse)
 		}
 		if len(rest) > 0 {
-			return nil, errors.New("dns takes a name or -x ADDRESS, not both")
+			return l, errors.New("dns takes a name or -x ADDRESS, not both")
 		}
-		return l.run, nil
+		return l, nil
 	}
 	if len(rest) == 0 || len(rest) > 2 {
-		return nil, errors.New("dns takes a name, and a type if it is not A and AAAA: dns example.com MX @10.96.0.10")
+		return l, errors.New("dns takes a name, and a type if it is not A and AAAA: dns example.com MX @10.96.0.10")
 	}
-	if _, ok := dns.IsDomainName(rest[0]); !ok ||
-		strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("%q is no name that can be looked up", rest[0])
+	if !isDomainName(rest[0]) || strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return l, fmt.Errorf("%q is no name that can be looked up", rest[0])
 	}
 	if a, err := netip.ParseAddr(rest[0]); err == nil {
-		return nil, fmt.Errorf("%s is an address: 'dns -x %s' looks its name up", a, a)
+		return l, fmt.Errorf("%s is an address: 'dns -x %s' looks its name up", a, a)
 	}
-	l.name, l.typedDot, l.types = dns.Fqdn(rest[0]), strings.HasSuffix(rest[0], "."), []uint16{dns.TypeA, dns.TypeAAAA}
+	l.Name = rest[0]
 	if len(rest) == 2 {
-		record, known := dns.StringToType[strings.ToUpper(rest[1])]
-		if !known || slices.Contains([]uint16{dns.TypeAXFR, dns.TypeIXFR}, record) {
-			return nil, fmt.Errorf("dns asks for no type %q", rest[1])
+		if l.Type = strings.ToUpper(rest[1]); !slices.Contains(types, l.Type) {
+			return l, fmt.Errorf("dns asks for no type %q", rest[1])
 		}
-		l.types = []uint16{record}
 	}
-	return l.run, nil
+	return l, nil
 }
 
 // parseServer reads an address, with a port or without.
@@ -125,220 +121,6 @@ func parseServer(text string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("@%s: a server is an address, like @10.96.0.10 or @[fd00::a]:53", text)
 	}
-	return netip.AddrPortFrom(a, portDNS), nil
-}
-
-// run asks for one name after the other, and for each type.
-func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
-	names, servers := []string{l.name}, []netip.AddrPort{l.server}
-	if !l.server.IsValid() || l.search {
-		conf, err := readResolver(j.Host)
-		if err != nil {
-			return unread(fmt.Errorf("which servers the node asks is not known: %w; name one: @10.96.0.10", err))
-		}
-		if !l.server.IsValid() {
-			servers = conf.servers
-			if len(servers) == 0 {
-				return probe.Found(probe.Fail, "%s names no server that can be asked", resolvConf)
-			}
-		}
-		if l.search {
-			names = conf.candidates(l.name, l.typedDot)
-		}
-	}
-	if l.namespace != "" {
-		names = inPod(j.Host, l)
-	}
-	var last []replied
-	for i, name := range names {
-		if i > 0 {
-			j.Say("")
-		}
-		last = nil
-		silent := false
-		for _, record := range l.types {
-			if !silent { // who says nothing says nothing about the next type either
-				last = append(last, l.ask(ctx, j, name, record, servers))
-				silent = last[len(last)-1].err != nil
-			}
-		}
-		if ctx.Err() != nil || silent || slices.ContainsFunc(last, func(a replied) bool { return a.records > 0 }) {
-			break
-		}
-	}
-	return conclude(ctx, last)
-}
-
-// replied is what became of one question.
-type replied struct {
-	name, record string
-	server       netip.AddrPort
-	rcode        int
-	records      int // that were asked for
-	first        string
-	took         time.Duration
-	err          error // nobody answered
-}
-
-// ask asks one server after the other until one answers, and prints it.
-func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint16, servers []netip.AddrPort) replied {
-	r := replied{name: name, record: dns.TypeToString[record]}
-	for _, r.server = range servers {
-		if ctx.Err() != nil {
-			r.err = ctx.Err()
-			return r
-		}
-		msg, network, took, err := exchange(ctx, r.server, name, record, l.tcp, l.wait)
-		r.took, r.err = took, err
-		if err != nil {
-			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, whyNot(err, took))
-			continue
-		}
-		r.rcode = msg.Rcode
-		j.Say("%s %s  %s by %s: %s in %s, flags %s", name, r.record, r.server, network, rcodeName(msg.Rcode),
-			short(took), flagsOf(msg))
-		r.records, r.first = printRecords(j, msg, record)
-		return r
-	}
-	return r
-}
-
-// exchange asks once, by UDP twice, which may lose a packet without meaning anything; by
-// TCP where the answer is cut short.
-func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool,
-	wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
-	network, tries := "UDP", 2
-	if tcp {
-		network, tries = "TCP", 1
-	}
-	began := time.Now()
-	for range tries {
-		one, cancel := context.WithTimeout(ctx, wait)
-		client := dns.Client{Net: strings.ToLower(network), Timeout: wait}
-		msg, _, err = client.ExchangeContext(one, new(dns.Msg).SetQuestion(name, record), server.String())
-		cancel()
-		if err == nil || ctx.Err() != nil || probe.Reason(err) != "timeout" {
-			break
-		}
-	}
-	took = time.Since(began)
-	switch {
-	case err != nil:
-		return nil, network, took, err
-	case msg.Truncated && !tcp:
-		msg, _, took, err = exchange(ctx, server, name, record, true, wait)
-		return msg, "TCP (by UDP its answer is cut short)", took, err
-	}
-	return msg, network, took, nil
-}
-
-// whyNot puts into words why a server did not answer.
-func whyNot(err error, took time.Duration) string {
-	switch probe.Reason(err) {
-	case "timeout":
-		return "no answer within " + short(took)
-	case "refused":
-		return "refused: nothing listens there, or a firewall rejects it"
-	}
-	return err.Error()
-}
-
-func rcodeName(code int) string {
-	return cmp.Or(dns.RcodeToString[code], "code "+strconv.Itoa(code))
-}
-
-func flagsOf(m *dns.Msg) string {
-	var out []string
-	for _, f := range []struct {
-		set  bool
-		name string
-	}{{m.Response, "qr"}, {m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"},
-		{m.RecursionAvailable, "ra"}, {m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"}} {
-		if f.set {
-			out = append(out, f.name)
-		}
-	}
-	return strings.Join(out, " ")
-}
-
-// mostRecords bounds what is printed of one answer.
-const mostRecords = 200
-
-// printRecords prints the records of an answer, and counts those that were asked for.
-func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
-	left := mostRecords
-	for _, part := range []struct {
-		what string
-		rrs  []dns.RR
-	}{{"", m.Answer}, {"authority", m.Ns}} {
-		for _, rr := range part.rrs {
-			h := rr.Header()
-			data := strings.TrimPrefix(rr.String(), h.String())
-			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
-				if asked++; asked == 1 {
-					first = data
-				}
-			}
-			if left--; left >= 0 {
-				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data,
-					map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
-			}
-		}
-	}
-	if left < 0 {
-		j.Say("  (%s not shown)", several(-left, "record"))
-	}
-	return asked, first
-}
-
-// rcodeSaid puts the usual failures of DNS into words, as a tail of the sentence.
-var rcodeSaid = map[int]string{
-	dns.RcodeNameError:     ": there is no such name",
-	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
-	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
-}
-
-// conclude judges the answers about the last name that was asked.
-func conclude(ctx context.Context, all []replied) probe.Result {
-	for _, r := range all {
-		if r.records > 0 {
-			more := ""
-			if r.records > 1 {
-				more = fmt.Sprintf(" and %d more", r.records-1)
-			}
-			return probe.Found(probe.OK, "%s %s is %s%s, by %s in %s", r.name, r.record, r.first, more, r.server,
-				short(r.took))
-		}
-	}
-	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped before an answer came")
-	}
-	types := make([]string, len(all))
-	for i, r := range all {
-		types[i] = r.record
-	}
-	for _, r := range all { // that a server said something is more than that another did not
-		if r.err == nil && r.rcode != dns.RcodeSuccess {
-			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
-				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
-		}
-	}
-	for _, r := range all {
-		if r.err != nil {
-			return noReply(r)
-		}
-	}
-	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name,
-		strings.Join(types, " or "))
-}
-
-// noReply judges a question that nobody answered.
-func noReply(r replied) probe.Result {
-	reason := probe.Reason(r.err)
-	status := probe.Fail
-	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
-		status = probe.Unknown
-	}
-	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).
-		With(probe.FactReason, reason)
+	const usual = 53
+	return netip.AddrPortFrom(a, usual), nil
 }

@@ -2,23 +2,11 @@ package tools
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"io/fs"
-	"path"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
 // Logs prints what a container wrote.
@@ -42,253 +30,48 @@ beginning of an ID; where several fit, they are listed.
   logs --previous calico-node
 
 Files that the kubelet has compressed are named and not read.`,
-	Parse: func(args []string) (probe.ToolFunc, error) {
-		l, err := parseLogs(args)
-		return l.run, err
-	},
-	Endless: func(args []string) bool { l, err := parseLogs(args); return err == nil && l.follow },
+	Check:   check(ParseLogs),
+	Endless: func(args []string) bool { l, err := ParseLogs(args); return err == nil && l.Follow },
 }
 
-// reading are the arguments of logs.
-type reading struct {
-	name                  string
-	lines                 int
-	follow, times, before bool
-	since                 time.Duration // 0 = of all times
+// LogsArgs are the arguments of logs.
+type LogsArgs struct {
+	Name                  string
+	Lines                 int
+	Follow, Times, Before bool
+	Since                 time.Duration // 0 = of all times
 }
 
 // maxLines is how many lines of a log are shown at most.
 const maxLines = 100_000
 
-func parseLogs(args []string) (reading, error) {
-	var l reading
+// ParseLogs reads the arguments of logs.
+func ParseLogs(args []string) (LogsArgs, error) {
+	var l LogsArgs
 	f := options("logs")
-	f.IntVar(&l.lines, "n", 50, "")
-	f.BoolVar(&l.follow, "f", false, "")
-	f.BoolVar(&l.times, "t", false, "")
-	f.BoolVar(&l.before, "previous", false, "")
-	f.BoolVar(&l.before, "p", false, "")
-	seconds(f, &l.since, "since", 0)
+	f.IntVar(&l.Lines, "n", 50, "")
+	f.BoolVar(&l.Follow, "f", false, "")
+	f.BoolVar(&l.Times, "t", false, "")
+	f.BoolVar(&l.Before, "previous", false, "")
+	f.BoolVar(&l.Before, "p", false, "")
+	seconds(f, &l.Since, "since", 0)
 	rest, err := words(f, args)
 	named := false
 	f.Visit(func(o *flag.Flag) { named = named || o.Name == "n" })
-	if l.since > 0 && !named {
-		l.lines = maxLines
+	if l.Since > 0 && !named {
+		l.Lines = maxLines
 	}
 	if err == nil {
-		err = cmp.Or(within("-n", l.lines, 0, maxLines), within("--since", l.since, 0, 365*24*time.Hour))
+		err = cmp.Or(within("-n", l.Lines, 0, maxLines), within("--since", l.Since, 0, 365*24*time.Hour))
 	}
 	switch {
 	case err != nil:
 		return l, err
 	case len(rest) != 1 || rest[0] == "":
 		return l, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
-	case l.follow && l.before:
+	case l.Follow && l.Before:
 		return l, errors.New("the attempt before has ended: -f and --previous do not go together")
 	}
-	l.name = rest[0]
+	l.Name = rest[0]
 	return l, nil
-}
-
-func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {
-	conn, socket, err := reach.Runtime(j.Host)
-	if err != nil {
-		return unread(err)
-	}
-	defer conn.Close()
-	r := runtime{conn, socket}
-	list, err := r.containers(ctx)
-	if err != nil {
-		return r.silent(ctx, err)
-	}
-	found := named(list, l.name)
-	switch {
-	case len(found) == 0:
-		return probe.Found(probe.Fail, "the runtime has no container %q; 'ps -a' lists them", l.name).
-			With(probe.FactReason, "missing")
-	case len(found) > 1:
-		if live := slices.DeleteFunc(slices.Clone(found),
-			func(c []container) bool { return c[0].state != cri.ContainerState_CONTAINER_RUNNING }); len(live) == 1 {
-			j.Say("(of %d containers that fit, the one that runs: %s)", len(found), live[0][0])
-			found = live
-			break
-		}
-		t := newTable(j, "CONTAINER", "STATE", "ID")
-		for _, attempts := range found[:min(len(found), mostRows)] {
-			t.row(attempts[0].String(), stateName(attempts[0].state), fmt.Sprintf("%.12s", attempts[0].id))
-		}
-		t.end()
-		return probe.Found(probe.Unknown, "%d containers fit %q: name one of them", len(found), l.name)
-	}
-	c := found[0][0]
-	if l.before {
-		if len(found[0]) < 2 {
-			return probe.Found(probe.Fail, "the runtime has no attempt of %s before this one", c).
-				With(probe.FactReason, "missing")
-		}
-		c = found[0][1]
-	}
-	s, err := r.status(ctx, c.id)
-	if err != nil {
-		return r.silent(ctx, err)
-	}
-	return l.read(ctx, j, c, s, func(ctx context.Context) (*cri.ContainerStatus, error) { return r.status(ctx, c.id) })
-}
-
-// named are the containers that a name fits, each with its attempts, the newest first.
-func named(list []container, name string) [][]container {
-	fits := []func(container) bool{
-		func(c container) bool { return c.name == name || c.pod+"/"+c.name == name || c.String() == name },
-		func(c container) bool { return c.pod == name || c.namespace+"/"+c.pod == name },
-		func(c container) bool { const enough = 4; return len(name) >= enough && strings.HasPrefix(c.id, name) },
-	}
-	for i, fit := range fits {
-		var out [][]container
-		for _, c := range list {
-			switch n := len(out); {
-			case !fit(c):
-			case n > 0 && out[n-1][0].String() == c.String() && i < 2: // an ID is of one attempt
-				out[n-1] = append(out[n-1], c)
-			default:
-				out = append(out, []container{c})
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-	}
-	return nil
-}
-
-// read prints the end of a log file, and follows it.
-func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.ContainerStatus,
-	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
-	if s.GetLogPath() == "" {
-		return probe.Found(probe.Skip, "the runtime keeps no log file of %s", c)
-	}
-	name := path.Clean(s.GetLogPath())
-	f := &followed{host: j.Host, name: name, id: c.id}
-	err := f.open()
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && j.Host.Only != nil:
-		return probe.Found(probe.Skip, "the log file of %s leads to where this access method does not see: %s", c, name)
-	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Fail, "the log file of %s is not there: %s", c, name).With(probe.FactReason, "missing")
-	case err != nil:
-		return unread(err)
-	}
-	defer func() { f.file.Close() }()
-	return l.show(ctx, j, f, c, s, again)
-}
-
-// show prints the end of a log file that is open, and follows it.
-func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c container, s *cri.ContainerStatus,
-	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
-	out, flush := buffered(j)
-	lines, whole, err := f.tail(l.lines)
-	if err != nil {
-		return unread(fmt.Errorf("reading %s: %w", f.name, err))
-	}
-	follow := l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING
-	if !follow { // then it will not be ended any more
-		f.join.rest(func(line logLine) { lines = append(lines, line) })
-		lines = lines[max(len(lines)-l.lines, 0):]
-	}
-	nothing := "has written nothing"
-	if whole && len(lines) < l.lines {
-		before, there := earlier(j, f.file.Name(), l.lines-len(lines))
-		if lines = append(before, lines...); there {
-			nothing += " since its log was put aside"
-		}
-	} else if len(lines) < l.lines {
-		j.Say("(no more than the last %d MiB are looked at)", mostTail>>20)
-		nothing = "has written a line that is longer"
-	}
-	if l.since > 0 {
-		began := time.Now().Add(-l.since)
-		lines = slices.DeleteFunc(lines, func(line logLine) bool {
-			at, err := time.Parse(time.RFC3339Nano, line.at)
-			return err == nil && at.Before(began)
-		})
-		nothing = "has written nothing in the last " + probe.Age(l.since)
-	}
-	for _, line := range lines {
-		l.print(out, line)
-	}
-	_ = flush() // a session that is gone ends the tool
-	n := len(lines)
-	if follow && n == 0 && l.lines > 0 {
-		j.Say("(so far %s %s)", c, nothing)
-	}
-	if follow {
-		var more int
-		var why string
-		more, s, why = l.keepOn(ctx, out, flush, f, s, again)
-		if n += more; why != "" {
-			return probe.Found(probe.Unknown, "%s", why)
-		}
-	}
-	what := several(n, "line") + " of " + c.String()
-	if n == 0 && l.lines > 0 {
-		what = c.String() + " " + nothing
-		j.Say("(%s)", what)
-	}
-	if s.GetState() == cri.ContainerState_CONTAINER_EXITED {
-		what += ", which " + ended(s, time.Now())
-		j.Say("(%s %s)", c, ended(s, time.Now()))
-	}
-	return probe.Found(probe.OK, "%s", what)
-}
-
-// print writes one line as it is shown.
-func (l reading) print(out *probe.Job, line logLine) {
-	text := colours.ReplaceAllString(line.text, "")
-	if l.times {
-		text = line.at + " " + text
-	}
-	out.Say("%s", text)
-}
-
-// colours are what a program writes to a terminal to paint it (ECMA-48).
-var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-
-// keepOn prints what is written from now on. Why says what went wrong.
-func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus,
-	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
-	tick := time.NewTicker(logEvery)
-	defer tick.Stop()
-	asked := time.Now()
-	over := false
-	for {
-		more, err := f.more(func(line logLine) { n++; l.print(out, line) })
-		if ferr := flush(); err == nil {
-			err = ferr
-		}
-		switch {
-		case err != nil:
-			return n, s, fmt.Sprintf("reading on: %v", err)
-		case over && !more:
-			f.join.rest(func(line logLine) { n++; l.print(out, line) })
-			_ = flush() // a session that is gone ends the tool
-			return n, s, ""
-		case ctx.Err() != nil:
-			return n, s, ""
-		case more:
-			continue
-		}
-		if time.Since(asked) > stateEvery {
-			now, err := again(ctx)
-			switch {
-			case status.Code(err) == codes.NotFound: // removed: what is in the file is all there is
-				over = true
-			case err == nil: // a runtime that does not answer now has not stopped the log
-				s, over = now, now.GetState() == cri.ContainerState_CONTAINER_EXITED
-			}
-			asked = time.Now()
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
 }

@@ -1,23 +1,14 @@
 package tools
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// psTool lists what the container runtime has.
-var psTool = &probe.Tool{
+// PS lists what the container runtime has.
+var PS = &probe.Tool{
 	Name: "ps", Usage: "[-a] [pods | images] [WORD]", Short: "containers, pods and images of the node, by its runtime",
 	Doc: `Asks the container runtime on its socket, as the kubelet does: works while the API server
 is away. Lists the containers that run or wait, and those that ended with an error; a
@@ -34,218 +25,31 @@ WORD leaves those whose pod, name, image or ID has it in it.
 
 RESTARTS is which attempt of the container it is, from 0. "exited ?" = how it ended the
 runtime did not tell in time.`,
-	Parse: parsePS,
+	Check: check(ParsePS),
 }
 
-// How many containers or pods are asked about one by one, and how long at most.
-const (
-	mostStates  = 500
-	statesLimit = 20 * time.Second
-)
+// PSArgs are the arguments of ps.
+type PSArgs struct {
+	All  bool
+	What string // "pods", "images", "" = containers
+	Word string // "" = any
+}
 
-func parsePS(args []string) (probe.ToolFunc, error) {
-	var all bool
+// ParsePS reads the arguments of ps.
+func ParsePS(args []string) (PSArgs, error) {
+	var p PSArgs
 	f := options("ps")
-	f.BoolVar(&all, "a", false, "")
+	f.BoolVar(&p.All, "a", false, "")
 	rest, err := words(f, args)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	list := listContainers
-	if len(rest) > 0 && rest[0] == "pods" {
-		list, rest = listPods, rest[1:]
-	} else if len(rest) > 0 && rest[0] == "images" {
-		list, rest = listImages, rest[1:]
+	if len(rest) > 0 && (rest[0] == "pods" || rest[0] == "images") {
+		p.What, rest = rest[0], rest[1:]
 	}
 	if len(rest) > 1 {
-		return nil, errors.New("ps takes pods or images, and one word to look for: ps pods calico")
+		return p, errors.New("ps takes pods or images, and one word to look for: ps pods calico")
 	}
-	word := strings.Join(rest, "")
-	return func(ctx context.Context, j *probe.Job) probe.Result {
-		conn, socket, err := reach.Runtime(j.Host)
-		if err != nil {
-			return unread(err)
-		}
-		defer conn.Close()
-		return list(ctx, j, runtime{conn, socket}, all, word)
-	}, nil
-}
-
-func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word string) probe.Result {
-	list, err := r.containers(ctx)
-	if err != nil {
-		return r.silent(ctx, err)
-	}
-	now := time.Now()
-	limited, cancel := context.WithTimeout(ctx, statesLimit)
-	defer cancel()
-	t := newTable(j, "POD", "CONTAINER", "STATE", "AGE", "RESTARTS", "IMAGE", "ID")
-	var n counts
-	asked, before := 0, ""
-	for _, c := range list {
-		newest := c.String() != before
-		before = c.String()
-		if !fits(word, c.namespace+"/"+c.pod, c.name, c.image, c.id) {
-			continue
-		}
-		if !all && !newest {
-			n.hidden++
-			continue
-		}
-		state := stateName(c.state)
-		if c.state == cri.ContainerState_CONTAINER_EXITED {
-			state += " ?"
-			if asked++; asked <= mostStates && limited.Err() == nil {
-				s, err := r.status(limited, c.id)
-				switch {
-				case err != nil: // gone since, or not told
-				case s.GetExitCode() == 0 && !all:
-					n.hidden++
-					continue
-				default:
-					state = ended(s, now)
-				}
-				if err == nil && s.GetExitCode() != 0 && newest {
-					n.bad++
-				}
-			}
-		}
-		n.shown++
-		t.row(c.namespace+"/"+c.pod, c.name, state, probe.Age(now.Sub(c.created)), strconv.Itoa(int(c.attempt)),
-			shortImage(c.image), fmt.Sprintf("%.12s", c.id))
-	}
-	return finish(ctx, j, t, n, "container", word)
-}
-
-func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word string) probe.Result {
-	client := cri.NewRuntimeServiceClient(r.conn)
-	a, err := ask(ctx, client.ListPodSandbox, &cri.ListPodSandboxRequest{})
-	if err != nil {
-		return r.silent(ctx, err)
-	}
-	slices.SortFunc(a.Items, func(a, b *cri.PodSandbox) int {
-		m, n := a.GetMetadata(), b.GetMetadata()
-		return cmp.Or(strings.Compare(m.GetNamespace(), n.GetNamespace()), strings.Compare(m.GetName(), n.GetName()),
-			cmp.Compare(b.CreatedAt, a.CreatedAt))
-	})
-	now := time.Now()
-	limited, cancel := context.WithTimeout(ctx, statesLimit)
-	defer cancel()
-	t := newTable(j, "POD", "STATE", "AGE", "ATTEMPT", "ADDRESSES", "ID")
-	var n counts
-	asked := 0
-	for _, s := range a.Items {
-		ready := s.State == cri.PodSandboxState_SANDBOX_READY
-		name := s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName()
-		if !fits(word, name, s.Id) {
-			continue
-		}
-		if !ready && !all {
-			n.hidden++
-			continue
-		}
-		n.shown++
-		addrs := ""
-		if asked++; ready && asked <= mostStates && limited.Err() == nil {
-			// else it has just gone
-			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil {
-				addrs = addressesOf(one.GetStatus())
-			}
-		}
-		t.row(name, map[bool]string{true: "ready", false: "not ready"}[ready],
-			probe.Age(now.Sub(time.Unix(0, s.CreatedAt))), strconv.Itoa(int(s.GetMetadata().GetAttempt())), addrs,
-			fmt.Sprintf("%.12s", s.Id))
-	}
-	return finish(ctx, j, t, n, "pod", word)
-}
-
-// addressesOf are those of a pod; one in the node's own network has none to tell.
-func addressesOf(s *cri.PodSandboxStatus) string {
-	if s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == cri.NamespaceMode_NODE {
-		return "(the node's)"
-	}
-	out := []string{s.GetNetwork().GetIp()}
-	for _, more := range s.GetNetwork().GetAdditionalIps() {
-		out = append(out, more.GetIp())
-	}
-	return strings.Join(out, ",")
-}
-
-func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word string) probe.Result {
-	a, err := ask(ctx, cri.NewImageServiceClient(r.conn).ListImages, &cri.ListImagesRequest{})
-	if err != nil {
-		return r.silent(ctx, err)
-	}
-	slices.SortFunc(a.Images, func(a, b *cri.Image) int { return strings.Compare(imageName(a), imageName(b)) })
-	t := newTable(j, "IMAGE", "SIZE", "ID")
-	var n counts
-	for _, i := range a.Images {
-		name := imageName(i)
-		if !fits(word, name, i.Id) {
-			continue
-		}
-		n.shown++
-		t.row(name, bytesOf(i.GetSize()), fmt.Sprintf("%.12s", strings.TrimPrefix(i.Id, "sha256:")))
-	}
-	return finish(ctx, j, t, n, "image", word)
-}
-
-func imageName(i *cri.Image) string {
-	return strings.Join(i.GetRepoTags(), ",")
-}
-
-// shortImage leaves of a digest what is enough to know it by.
-func shortImage(name string) string {
-	if before, digest, ok := strings.Cut(name, "@sha256:"); ok {
-		return fmt.Sprintf("%s@%.12s", before, digest)
-	}
-	if digest, ok := strings.CutPrefix(name, "sha256:"); ok {
-		return fmt.Sprintf("%.12s", digest)
-	}
-	return name
-}
-
-// fits tells whether a word is in any of the texts.
-func fits(word string, texts ...string) bool {
-	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, word) })
-}
-
-// counts are what a list came to.
-type counts struct {
-	shown  int
-	bad    int // of these, ended with an error
-	hidden int // fit, and are shown with -a only
-}
-
-// finish prints a list and says what it came to.
-func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word string) probe.Result {
-	if ctx.Err() != nil && n.shown == 0 {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
-	}
-	switch {
-	case n.shown == 0 && n.hidden > 0:
-		with, all, none := "", "ps -a", "runs, or failed in its last attempt"
-		if what == "pod" {
-			all, none = "ps -a pods", "is ready"
-		}
-		if word != "" {
-			with, all = fmt.Sprintf(" with %q", word), all+" "+word
-		}
-		r := probe.Found(probe.OK, "of %s%s none %s: '%s' lists them", several(n.hidden, what), with, none, all)
-		j.Say("(%s)", r.Saw)
-		return r
-	case n.shown == 0 && word != "":
-		return probe.Found(probe.Fail, "the runtime has no %s with %q", what, word).With(probe.FactReason, "missing")
-	case n.shown == 0:
-		j.Say("(the runtime has no %s)", what)
-		return probe.Found(probe.OK, "the runtime has no %s", what)
-	}
-	t.end()
-	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
-	}
-	if n.bad > 0 {
-		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(n.shown, what), n.bad)
-	}
-	return probe.Found(probe.OK, "%s", several(n.shown, what))
+	p.Word = strings.Join(rest, "")
+	return p, nil
 }

@@ -31,7 +31,7 @@ every byte arrives as it is.
   sh -c 'journalctl -u kubelet | tail -50'
   sh -- crictl ps
   sh --toolbox -c 'tcpdump -c 20 -nni any port 179'`,
-	Parse: parseSh, Reads: true,
+	Check: check(ParseSh), Reads: true,
 }
 
 // FactExit is the exit code of a shell or a command.
@@ -43,42 +43,42 @@ const (
 	ReasonNoRoot  = "no-root"  // its root directory cannot be seen, or not be made the shell's
 )
 
-// shell says which shell is wanted.
-type shell struct {
-	own     bool     // that of the image this probe came in
-	quiet   bool     // say nothing first
-	term    string   // the kind of terminal
-	command []string // arguments after the shell's own name; none = it reads the terminal
+// ShArgs say which shell is wanted.
+type ShArgs struct {
+	Own     bool     // that of the image this probe came in
+	Quiet   bool     // say nothing first
+	Term    string   // the kind of terminal
+	Command []string // arguments after the shell's own name; none = it reads the terminal
 }
 
 // terminals are what a kind of terminal is called, in terminfo's files.
 var terminals = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
-// parseSh reads what the user types, and --term TERM and --quiet, which the client adds.
-func parseSh(args []string) (probe.ToolFunc, error) {
-	s := shell{term: "dumb"}
+// ParseSh reads what the user types, and --term TERM and --quiet, which the client adds.
+func ParseSh(args []string) (ShArgs, error) {
+	s := ShArgs{Term: "dumb"}
 	for ; len(args) > 0; args = args[1:] {
 		switch {
 		case args[0] == "--toolbox":
-			s.own = true
+			s.Own = true
 		case args[0] == "--quiet":
-			s.quiet = true
+			s.Quiet = true
 		case args[0] == "--term" && len(args) > 1:
 			if args = args[1:]; terminals.MatchString(args[0]) {
-				s.term = args[0]
+				s.Term = args[0]
 			}
 		case args[0] == "-c" && len(args) == 2:
-			s.command = args
-			return s.run, nil
+			s.Command = args
+			return s, nil
 		case args[0] == "-c":
-			return nil, errors.New("-c takes one command, in quotes: sh -c 'ip -s link | grep -A5 eth0'")
+			return s, errors.New("-c takes one command, in quotes: sh -c 'ip -s link | grep -A5 eth0'")
 		case args[0] == "--" && len(args) > 1:
-			s.command = append([]string{"-c", `exec "$@"`, "sh"}, args[1:]...)
-			return s.run, nil
+			s.Command = append([]string{"-c", `exec "$@"`, "sh"}, args[1:]...)
+			return s, nil
 		default:
-			return nil, fmt.Errorf("sh does not take %q: it takes --toolbox, and -c COMMAND or -- PROGRAM ARGUMENT",
+			return s, fmt.Errorf("sh does not take %q: it takes --toolbox, and -c COMMAND or -- PROGRAM ARGUMENT",
 				args[0])
 		}
 	}
-	return s.run, nil
+	return s, nil
 }

@@ -22,7 +22,7 @@ func TestParseSh(t *testing.T) {
 		"--toolbox uptime":                   `does not take "uptime"`,
 		"--term ../../../etc/shadow -c true": "", // no kind of terminal, and not passed on
 	} {
-		_, err := parseSh(strings.Fields(typed))
+		_, err := ParseSh(strings.Fields(typed))
 		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
 			t.Errorf("sh %s: %v, want %q", typed, err, wrong)
 		}

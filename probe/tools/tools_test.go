@@ -1,66 +1,18 @@
 package tools
 
 import (
-	"bytes"
-	"context"
-	"io/fs"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/calico-probe/calico-probe/internal/prompt"
-	"github.com/calico-probe/calico-probe/probe"
 )
-
-// use runs a tool on a made-up node, whose files are below root.
-func use(ctx context.Context, t *testing.T, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
-	t.Helper()
-	run, err := tool.Parse(args)
-	if err != nil {
-		t.Fatalf("%s %v: %v", tool.Name, args, err)
-	}
-	var out bytes.Buffer
-	r := run(ctx, &probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out})
-	return r, out.String()
-}
-
-// wants fails unless the result has the status and says all of saw.
-func wants(t *testing.T, r probe.Result, s probe.Status, saw ...string) {
-	t.Helper()
-	for _, text := range saw {
-		if !strings.Contains(r.Saw, text) {
-			t.Errorf("%q is not in %q", text, r.Saw)
-		}
-	}
-	if r.Status != s {
-		t.Errorf("got %s, want %s: %s", r.Status, s, r.Saw)
-	}
-}
-
-func files(t *testing.T, of map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range of {
-		full := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
 
 // TestTexts wants each tool told of in few words, and at length with an example.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, tool := range All() {
-		if tool.Short == "" || len(tool.Short) > 60 || strings.HasSuffix(tool.Short, ".") || tool.Parse == nil {
+		if tool.Short == "" || len(tool.Short) > 60 || strings.HasSuffix(tool.Short, ".") || tool.Check == nil {
 			t.Errorf("%s: %q", tool.Name, tool.Short)
 		}
 		if !strings.Contains(tool.Doc, "\n  "+tool.Name) {
@@ -78,7 +30,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("the example %q: %v", m[1], err)
 				continue
 			}
-			if _, err := tool.Parse(typed[0].Words[1:]); err != nil {
+			if err := tool.Check(typed[0].Words[1:]); err != nil {
 				t.Errorf("the example %q: %v", m[1], err)
 			}
 		}
@@ -124,6 +76,7 @@ func TestMistakes(t *testing.T) {
 		"capture -p icmp a:1": "ICMP has no ports", "capture --seconds 301 a": "--seconds takes 1s to 5m0s",
 		"capture --packets 0 a": "--packets takes 1 to 20000", "capture --own :80": "takes a HOST to send to",
 		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a number in hexadecimal",
+		"capture --frames a": "no option --frames", "capture --frames --payload a": "no option --frames",
 		"capture -i a/b c": "the name of an interface", "capture --payload a": "'calico-probe capture --payload'",
 	} {
 		f := strings.Fields(line)
@@ -131,13 +84,13 @@ func TestMistakes(t *testing.T) {
 			if tool.Name != f[0] {
 				continue
 			}
-			_, err := tool.Parse(f[1:])
+			err := tool.Check(f[1:])
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q: %v, want %q", line, err, want)
 			}
 		}
 	}
-	if _, err := birdTool.Parse([]string{"show", "status\nconfigure"}); err == nil {
+	if err := BIRD.Check([]string{"show", "status\nconfigure"}); err == nil {
 		t.Error("two commands pass for one")
 	}
 }
@@ -166,30 +119,8 @@ func TestShortOptions(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", line, got, want)
 		}
 	}
-	if _, err := Ping.Parse([]string{"-c1", "-W200ms", "10.0.0.1"}); err != nil {
+	if err := Ping.Check([]string{"-c1", "-W200ms", "10.0.0.1"}); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestPingName wants a name looked up on the node: in its hosts file, or by its servers.
-func TestPingName(t *testing.T) {
-	t.Parallel()
-	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test\n", "etc/resolv.conf": "nameserver x\n"})
-	r, _ := use(t.Context(), t, root, Ping, "-c1", "no.test")
-	wants(t, r, probe.Fail, "names no server")
-	if _, out := use(t.Context(), t, root, Ping, "-c1", "web.test"); !strings.Contains(out,
-		"web.test is 127.0.0.1, by /etc/hosts") {
-		t.Error(out)
-	}
-	ping, err := Ping.Parse([]string{"-c1", "web.test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	known := map[string][]netip.Addr{"web.test": {netip.MustParseAddr("127.0.0.2")}}
-	ping(t.Context(), &probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out, Hosts: known})
-	if !strings.Contains(out.String(), "web.test is 127.0.0.2, by the API (the node's InternalIP)") {
-		t.Errorf("a node's name: %s", out.String())
 	}
 }
 
@@ -206,68 +137,5 @@ func TestEndless(t *testing.T) {
 				t.Errorf("%q: endless should be %v", line, want)
 			}
 		}
-	}
-}
-
-// TestNothingVisible wants an access method that shows nothing to be no fault of the node.
-func TestNothingVisible(t *testing.T) {
-	t.Parallel()
-	h := &probe.Host{Root: t.TempDir(), Proc: "/proc", Only: []string{"/none"}}
-	for _, line := range []string{"bird show status", "ps", "ps pods", "logs x", "dial unix:/run/x",
-		"dns example.com", "dial example.com:80"} {
-		f := strings.Fields(line)
-		for _, tool := range All() {
-			if tool.Name != f[0] {
-				continue
-			}
-			run, err := tool.Parse(f[1:])
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out bytes.Buffer
-			wants(t, run(t.Context(), &probe.Job{Host: h, Out: &out}), probe.Skip, "not visible")
-		}
-	}
-}
-
-// TestTable wants names that anybody may give kept from steering the terminal.
-func TestTable(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	table := newTable(&probe.Job{Out: &out}, "NAME", "KIND")
-	table.row("e\x1b[2J\x1b]0;x\a", "")
-	table.end()
-	if got := out.String(); got != "NAME         KIND\ne?[2J?]0;x?  -\n" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestWords(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m",
-		47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
-		if got := probe.Age(d); got != want {
-			t.Errorf("%v: %s", d, got)
-		}
-	}
-	for d, want := range map[time.Duration]string{123456: "123µs", 12345678: "12.3ms", 1234567890: "1.23s",
-		12345678900: "12s"} {
-		if got := short(d); got != want {
-			t.Errorf("%v: %s", d, got)
-		}
-	}
-	for part, want := range map[int]string{0: "0%", 1: "<0.1%", 10: "0.1%", 5000: "50%", 3333: "33.3%",
-		9999: ">99.9%", 9990: "99.9%", 10000: "100%"} {
-		if got := percent(part, 10000); got != want {
-			t.Errorf("%d of 10000: %s", part, got)
-		}
-	}
-	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1536: "1.5K", 1 << 30: "1.0G", 200 << 20: "200M"} {
-		if got := bytesOf(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-	if got := unread(fs.ErrPermission); got.Status != probe.Unknown || got.Facts.Str(probe.FactReason) != "denied" {
-		t.Errorf("%+v", got)
 	}
 }

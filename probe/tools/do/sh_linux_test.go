@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // screen keeps what a shell writes.
@@ -63,10 +64,7 @@ type sitting struct {
 // sit starts a shell with the root directory of this machine, on a real terminal.
 func sit(t *testing.T, args ...string) *sitting {
 	t.Helper()
-	run, err := parseSh(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := parsed(t, "sh", args...)
 	ctx, stop := context.WithCancel(t.Context())
 	in, keys := io.Pipe()
 	s := &sitting{keys: keys, sizes: probe.NewSizes(), stop: stop, ended: make(chan probe.Result, 1)}
@@ -122,7 +120,7 @@ func TestShell(t *testing.T) {
 	s.until(t, "stillhere")
 	s.keyed(t, "exit 7\r")
 	r := s.result(t)
-	if code, _ := r.Facts.Num(FactExit); r.Status != probe.OK || code != 7 || !strings.Contains(r.Saw, "exit code 7") {
+	if code, _ := r.Facts.Num(tools.FactExit); r.Status != probe.OK || code != 7 || !strings.Contains(r.Saw, "exit code 7") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -212,14 +210,11 @@ func TestCommand(t *testing.T) {
 		{[]string{"--term", "../../../etc/x", "-c", "echo $TERM"}, probe.OK, 0, "dumb\n"},
 		{nil, probe.Skip, 0, ""},
 	} {
-		run, err := parseSh(c.args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := parsed(t, "sh", c.args...)
 		var out bytes.Buffer
 		began := time.Now()
 		r := run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/"}, Out: &out, In: strings.NewReader("")})
-		if code, _ := r.Facts.Num(FactExit); r.Status != c.status || code != c.code || out.String() != c.out {
+		if code, _ := r.Facts.Num(tools.FactExit); r.Status != c.status || code != c.code || out.String() != c.out {
 			t.Errorf("sh %q: %+v\n%q", c.args, r, out.String())
 		}
 		if took := time.Since(began); took > 4*time.Second {
@@ -248,13 +243,10 @@ func TestNoShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for reason, host := range map[string]*probe.Host{
-		ReasonNoShell: {Root: empty},
-		ReasonNoRoot:  {Root: "/host", Only: []string{"/run"}},
+		tools.ReasonNoShell: {Root: empty},
+		tools.ReasonNoRoot:  {Root: "/host", Only: []string{"/run"}},
 	} {
-		run, err := parseSh([]string{"-c", "true"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := parsed(t, "sh", "-c", "true")
 		if r := run(t.Context(), &probe.Job{Host: host, Out: io.Discard}); r.Status != probe.Skip ||
 			r.Facts.Str(probe.FactReason) != reason {
 			t.Errorf("%+v, want %s", r, reason)

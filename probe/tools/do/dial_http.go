@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"bufio"
@@ -28,18 +28,18 @@ const (
 
 // get asks for one page.
 func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
-	one, cancel := context.WithTimeout(ctx, d.wait)
+	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
 	scheme, way := "http", httpget.Way{Most: mostPage}
-	if d.tls {
+	if d.TLS {
 		scheme = "https"
 	}
-	if !d.addr.IsValid() {
-		way.Host = net.JoinHostPort(d.host, strconv.Itoa(int(d.port)))
+	if !d.Addr.IsValid() {
+		way.Host = net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port)))
 	}
-	way.ServerName = cmp.Or(d.sni, d.host)
+	way.ServerName = cmp.Or(d.SNI, d.Host)
 	began := time.Now()
-	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.page), way)
+	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.Page), way)
 	if err != nil {
 		reason := probe.Reason(err)
 		switch {
@@ -47,9 +47,9 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 			return probe.Found(probe.Unknown, "stopped before %s answered", to)
 		case reason == "timeout":
 			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to,
-				d.page, short(d.wait)).With(probe.FactReason, reason)
+				d.Page, short(d.Wait)).With(probe.FactReason, reason)
 		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).
+		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.Page, err).
 			With(probe.FactReason, reason)
 	}
 	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
@@ -58,7 +58,7 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 	if page.Code >= 400 {
 		status = probe.Fail
 	}
-	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.page)
+	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.Page)
 }
 
 // metadata are the addresses at which clouds tell a machine its credentials, and the token

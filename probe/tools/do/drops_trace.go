@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"context"
@@ -25,26 +25,6 @@ type tracing struct {
 	port uint16 // of TCP, 0 = echoes are sent
 	// in is where rules are counted: the node first, as far as it can be entered.
 	in []drops.Space
-}
-
-// Traces tells whether a call loads programs into the kernel, for which a probe has to have the right.
-func Traces(c probe.Call) bool {
-	if c.Tool != Drops.Name {
-		return false
-	}
-	d, err := parseDrops(c.Args)
-	return err == nil && d.trace
-}
-
-// TraceCapabilities are those that a probe needs for such a call, without CAP_.
-func TraceCapabilities(c probe.Call) []string {
-	// BPF and PERFMON to load; beside them NET_RAW for echoes, NET_ADMIN for the rules' counters, SYS_PTRACE to name
-	// other namespaces by who is there.
-	needs := []string{"BPF", "NET_ADMIN", "NET_RAW", "PERFMON", "SYS_PTRACE"}
-	if c.From != nil {
-		needs = append(needs, "SYS_ADMIN") // to enter a pod's
-	}
-	return needs
 }
 
 const (

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"bytes"
@@ -77,7 +77,7 @@ func (r resolver) candidates(name string, dotted bool) []string {
 // stands at once: what its search list makes of it before is not worth reading.
 func inPod(h *probe.Host, l lookup) []string {
 	const ndots = 5 // as the kubelet sets it
-	search, domain := reach.PodSearch(h, l.namespace)
+	search, domain := reach.PodSearch(h, l.Namespace)
 	pod := resolver{ndots: ndots}
 	for _, d := range search {
 		pod.search = append(pod.search, dns.Fqdn(d))

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package tools
+package do
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func TestCaptureElsewhere(t *testing.T) {
 	if args == "" {
 		t.Skip("it is part of other tests")
 	}
-	r, out := use(t.Context(), t, "/", Capture, strings.Fields(args)...)
+	r, out := use(t.Context(), t, "/", "capture", strings.Fields(args)...)
 	if err := json.NewEncoder(os.Stdout).Encode(elsewhere{r, out}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestRealCapture(t *testing.T) {
 		}
 		args := fmt.Sprintf("--seconds 4 --mark %x %s", len(c.name), c.to)
 		router, far := captureIn(t, "router", args), captureIn(t, "far", args)
-		near, out := use(t.Context(), t, "/", Capture, strings.Fields("--own "+args)...)
+		near, out := use(t.Context(), t, "/", "capture", strings.Fields("--own "+args)...)
 		atRouter, there := router(), far()
 		if near.Status != c.status || !strings.Contains(near.Saw, c.near) {
 			t.Errorf("%s: here %v %s\n%s", c.name, near.Status, near.Saw, out)
@@ -173,7 +173,7 @@ func TestRealCaptureOfAHost(t *testing.T) {
 	} {
 		done := make(chan elsewhere)
 		go func() {
-			r, out := use(t.Context(), t, "/", Capture, strings.Fields(c.args)...)
+			r, out := use(t.Context(), t, "/", "capture", strings.Fields(c.args)...)
 			done <- elsewhere{r, out}
 		}()
 		awaitSocket(t)
@@ -238,17 +238,17 @@ func TestRealCaptureFlood(t *testing.T) {
 			}
 		}()
 	}
-	r, out := use(t.Context(), t, "/", Capture, "--packets", "500", "--seconds", "60", "-p", "udp", "127.0.0.1:9")
+	r, out := use(t.Context(), t, "/", "capture", "--packets", "500", "--seconds", "60", "-p", "udp", "127.0.0.1:9")
 	if n := strings.Count(out, "\n"); r.Status != probe.OK || n != 501 ||
 		!strings.Contains(r.Saw, "as many as were wanted") {
 		t.Errorf("%d lines: %v", n, r.Saw)
 	}
-	r, _ = use(t.Context(), t, "/", Capture, "--packets", "20000", "--seconds", "60", "127.0.0.1")
+	r, _ = use(t.Context(), t, "/", "capture", "--packets", "20000", "--seconds", "60", "127.0.0.1")
 	if r.Status != probe.OK || !strings.Contains(r.Saw, "20000 packets: lo") {
 		t.Error(r.Saw)
 	}
 	t.Log(r.Saw)
-	r, _ = use(t.Context(), t, "/", Capture, "--own", "--seconds", "5", "10.9.1.2") // none of them is ours
+	r, _ = use(t.Context(), t, "/", "capture", "--own", "--seconds", "5", "10.9.1.2") // none of them is ours
 	if r.Status != probe.OK || !strings.Contains(r.Saw, "seen: eth0 in 5 out 5") {
 		t.Error(r.Saw)
 	}

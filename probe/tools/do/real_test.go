@@ -1,6 +1,6 @@
 //go:build e2e
 
-package tools
+package do
 
 import (
 	"bytes"
@@ -61,7 +61,7 @@ func TestRealPing(t *testing.T) {
 		return
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; { // IPv6 takes a moment on a new link
-		if r, _ := use(t.Context(), t, "/", Ping, "-c", "1", "fd09::9"); r.Status == probe.OK {
+		if r, _ := use(t.Context(), t, "/", "ping", "-c", "1", "fd09::9"); r.Status == probe.OK {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw)
@@ -85,7 +85,7 @@ func TestRealPing(t *testing.T) {
 		"10.9.0.66 -W 100ms": {probe.Fail, "no answer within 100ms"},
 		"fd77::1":            {probe.Fail, "the sender has no route to it"},
 	} {
-		r, out := use(t.Context(), t, "/", Ping, append([]string{"-c", "2", "-i", "20ms"}, strings.Fields(line)...)...)
+		r, out := use(t.Context(), t, "/", "ping", append([]string{"-c", "2", "-i", "20ms"}, strings.Fields(line)...)...)
 		wants(t, r, want.status, want.saw)
 		if !strings.Contains(out, ": 2 packets sent, ") || strings.Count(out, "\n") != 3 {
 			t.Errorf("%s:\n%s", line, out)
@@ -94,14 +94,14 @@ func TestRealPing(t *testing.T) {
 	// Stopped, it prints the sum so far.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	r, out := use(ctx, t, "/", Ping, "-c", "0", "-i", "20ms", "10.9.1.2")
+	r, out := use(ctx, t, "/", "ping", "-c", "0", "-i", "20ms", "10.9.1.2")
 	wants(t, r, probe.OK, "all came back")
 	if !strings.Contains(out, ", 0% lost, ") {
 		t.Error(out)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r, _ = use(ctx, t, "/", Ping, "10.9.0.66")
+	r, _ = use(ctx, t, "/", "ping", "10.9.0.66")
 	wants(t, r, probe.Unknown, "stopped before anything of 10.9.0.66 was known")
 }
 
@@ -123,7 +123,7 @@ func TestRealDial(t *testing.T) {
 		"-t 100ms 10.9.0.66:80":  {probe.Fail, "no answer from 10.9.0.66:80 within 100ms"},
 		"-t 100ms [fd09::66]:80": {probe.Fail, "no answer from [fd09::66]:80 within 100ms"},
 	} {
-		r, _ := use(t.Context(), t, "/", Dial, strings.Fields(line)...)
+		r, _ := use(t.Context(), t, "/", "dial", strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 	}
 }
@@ -144,7 +144,7 @@ func TestRealMetadata(t *testing.T) {
 	go func() { _ = server.Serve(l) }() // until the process ends
 	root := files(t, map[string]string{"etc/hosts": "169.254.169.254 metadata.test\n"})
 	for _, to := range []string{"169.254.169.254:80", "metadata.test:80", "[::ffff:169.254.169.254]:80"} {
-		r, out := use(t.Context(), t, root, Dial, "--http", "/latest/meta-data/iam/security-credentials/node", to)
+		r, out := use(t.Context(), t, root, "dial", "--http", "/latest/meta-data/iam/security-credentials/node", to)
 		wants(t, r, probe.OK, "answers 200 OK")
 		if strings.Contains(out+r.Saw, "verysecret") || !strings.Contains(out, "Content-Length") ||
 			!strings.Contains(out, "10 bytes of body are not shown") {
@@ -190,7 +190,7 @@ func TestRealRoutes(t *testing.T) {
 		"show dev lo table local":  {probe.OK, "routes", "local 127.0.0.1 dev lo"},
 		"show proto dhcp":          {probe.Fail, "no such route", ""},
 	} {
-		r, out := use(t.Context(), t, "/", Route, strings.Fields(line)...)
+		r, out := use(t.Context(), t, "/", "route", strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 		if !strings.Contains(out, want.out) {
 			t.Errorf("%s: no %q in\n%s", line, want.out, out)
@@ -199,18 +199,18 @@ func TestRealRoutes(t *testing.T) {
 	if out, err := exec.Command("ip", "-6", "route", "add", "default", "via", "fd09::9").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r, out := use(t.Context(), t, "/", Route, "default")
+	r, out := use(t.Context(), t, "/", "route", "default")
 	wants(t, r, probe.OK, "2 routes")
 	if !strings.HasPrefix(out, "default via 10.9.0.9 dev eth0") ||
 		!strings.Contains(out, "\ndefault via fd09::9 dev eth0") {
 		t.Error(out)
 	}
-	r, out = use(t.Context(), t, "/", Route, "::/0")
+	r, out = use(t.Context(), t, "/", "route", "::/0")
 	wants(t, r, probe.OK, "1 route")
 	if !strings.HasPrefix(out, "default via fd09::9") {
 		t.Error(out)
 	}
-	r, out = use(t.Context(), t, "/", Links)
+	r, out = use(t.Context(), t, "/", "links")
 	wants(t, r, probe.OK, "2 interfaces")
 	if !strings.Contains(out, "10.9.0.1/24,fd09::1/64") || !strings.Contains(out, "veth") {
 		t.Error(out)
@@ -218,14 +218,14 @@ func TestRealRoutes(t *testing.T) {
 	if out, err := exec.Command("ip", "-n", "router", "link", "set", "near", "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, out := use(t.Context(), t, "/", Links, "eth0"); !strings.Contains(out, "no-carrier") {
+	if _, out := use(t.Context(), t, "/", "links", "eth0"); !strings.Contains(out, "no-carrier") {
 		t.Error(out)
 	}
 	if out, err := exec.Command("ip", "neigh", "replace", "10.9.0.7", "lladdr", "02:00:00:00:00:07", "dev",
 		"eth0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r, out = use(t.Context(), t, "/", Neigh, "permanent")
+	r, out = use(t.Context(), t, "/", "neigh", "permanent")
 	wants(t, r, probe.OK, "1 neighbour")
 	if !strings.Contains(out, "10.9.0.7  eth0    02:00:00:00:00:07  permanent") {
 		t.Error(out)
@@ -251,10 +251,7 @@ func TestRealManyRoutes(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	run, err := Route.Parse([]string{"show"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := parsed(t, "route", "show")
 	var out pieces
 	wants(t, run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/"}, Out: &out}), probe.OK, "1000 routes")
 	if out > 20 {
@@ -298,26 +295,26 @@ func TestRealTable(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if r, out := use(t.Context(), t, root, birdTool, "show", "route", "count"); r.Status == probe.OK &&
+		if r, out := use(t.Context(), t, root, "bird", "show", "route", "count"); r.Status == probe.OK &&
 			strings.Contains(out, "100000 of 100000 routes") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw, out)
 		}
 	}
-	r, out := use(t.Context(), t, root, birdTool, "show", "protocols", "dev*")
+	r, out := use(t.Context(), t, root, "bird", "show", "protocols", "dev*")
 	wants(t, r, probe.OK, "2 lines")
 	if !strings.Contains(out, "device1") {
 		t.Error(out)
 	}
-	r, out = use(t.Context(), t, root, birdTool, "show", "route")
+	r, out = use(t.Context(), t, root, "bird", "show", "route")
 	wants(t, r, probe.OK, "lines")
 	if n := strings.Count(out, "/32"); n != 100_000 {
 		t.Errorf("%d routes of 100000, %s", n, r.Saw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, _ = use(ctx, t, root, birdTool, "show", "route")
+	r, _ = use(ctx, t, root, "bird", "show", "route")
 	wants(t, r, probe.Unknown, "stopped")
 }
 

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"crypto/ecdsa"
@@ -97,7 +97,7 @@ func TestDial(t *testing.T) {
 		"--tls -t 400ms " + silentListener(t):    {probe.Fail, "no TLS handshake within", nil},
 		"--http / -t 400ms " + silentListener(t): {probe.Fail, "does not answer GET / within", nil},
 	} {
-		r, out := use(t.Context(), t, root, Dial, strings.Fields(line)...)
+		r, out := use(t.Context(), t, root, "dial", strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 		for _, text := range want.out {
 			if !strings.Contains(out, text) {
@@ -160,16 +160,16 @@ func TestDialSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, out := use(t.Context(), t, root, Dial, "unix:/s")
+	r, out := use(t.Context(), t, root, "dial", "unix:/s")
 	wants(t, r, probe.OK, "/s accepts connections")
 	if !strings.Contains(out, "connected to /s in") {
 		t.Error(out)
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	r, _ = use(t.Context(), t, root, Dial, "unix:/s")
+	r, _ = use(t.Context(), t, root, "dial", "unix:/s")
 	wants(t, r, probe.Fail, "nothing listens")
-	r, _ = use(t.Context(), t, root, Dial, "unix:/none")
+	r, _ = use(t.Context(), t, root, "dial", "unix:/none")
 	wants(t, r, probe.Fail, "no such socket")
 }
 

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // How long what runs in a shell may take to go when it is told that its terminal is
@@ -28,9 +29,6 @@ const (
 	hangUp = 400 * time.Millisecond
 	lull   = 500 * time.Millisecond
 )
-
-// searched is where programs are: NixOS and Flatcar have theirs at the end.
-const searched = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin:/run/current-system/sw/bin"
 
 // running is a shell that was started.
 type running struct {
@@ -48,7 +46,7 @@ const maxCrashes = 4
 
 func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	tty := j.Size != probe.Size{}
-	if !tty && s.command == nil {
+	if !tty && s.Command == nil {
 		return probe.Found(probe.Skip, "a shell takes a terminal; without one, give it a command: sh -c COMMAND")
 	}
 	root, where, refused := s.place(j.Host)
@@ -57,17 +55,17 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	program := shellIn(root)
 	if program == "" {
-		return probe.Found(probe.Skip, "there is no shell %s", where).With(probe.FactReason, ReasonNoShell)
+		return probe.Found(probe.Skip, "there is no shell %s", where).With(probe.FactReason, tools.ReasonNoShell)
 	}
 	r, err := s.start(j, root, program, tty)
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return probe.Found(probe.Skip, "this probe may not start a shell %s: %v", where, err).
-			With(probe.FactReason, ReasonNoRoot)
+			With(probe.FactReason, tools.ReasonNoRoot)
 	case err != nil:
 		return probe.Failed(fmt.Errorf("starting %s %s: %w", program, where, err))
 	}
-	if !s.quiet && s.command == nil {
+	if !s.Quiet && s.Command == nil {
 		// \r, because the user's terminal is raw.
 		_, _ = fmt.Fprintf(j.Out,
 			"you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n",
@@ -80,9 +78,9 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) {
 	node := cmp.Or(h.Node, "this machine")
 	switch {
-	case s.own && h.Root != "/":
+	case s.Own && h.Root != "/":
 		return "/", fmt.Sprintf("in the toolbox on %s, whose files are below %s", node, h.Root), nil
-	case s.own:
+	case s.Own:
 		return "/", "in the toolbox on " + node, nil
 	case h.Only == nil:
 		return h.Root, "on " + node, nil
@@ -90,7 +88,7 @@ func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) 
 		return "/", "in a container on " + node + ", not on the node itself", nil
 	}
 	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).
-		With(probe.FactReason, ReasonNoRoot)
+		With(probe.FactReason, tools.ReasonNoRoot)
 	return "", "", &r
 }
 
@@ -130,7 +128,7 @@ func shellIn(root string) string {
 // start starts a shell in a session of its own. Nothing of this program's environment
 // goes with it, nor does its history stay behind.
 func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, error) {
-	cmd := exec.Command(program, s.command...)
+	cmd := exec.Command(program, s.Command...)
 	home := "/"
 	if full, err := securejoin.SecureJoin(root, "/root"); err == nil && os.Getuid() == 0 {
 		if info, err := os.Stat(full); err == nil && info.IsDir() {
@@ -141,11 +139,11 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	if os.Getuid() == 0 {
 		prompt = "root@" + cmp.Or(j.Host.Node, "node") + ":$PWD# "
 	}
-	if s.own {
+	if s.Own {
 		prompt = "(toolbox) " + prompt
 	}
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt,
+	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.Term, "PS1=" + prompt,
 		"HISTFILE=", "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
 	if root != "/" {
@@ -251,12 +249,12 @@ func (r *running) outcome() probe.Result {
 		code = 128 + int(status.Signal()) // as shells say it
 	}
 	if len(r.cmd.Args) == 1 { // what was typed last is nobody's verdict
-		return probe.Found(probe.OK, "the shell ended with exit code %d", code).With(FactExit, code)
+		return probe.Found(probe.OK, "the shell ended with exit code %d", code).With(tools.FactExit, code)
 	}
 	if code != 0 {
-		return probe.Found(probe.Fail, "the command ended with exit code %d", code).With(FactExit, code)
+		return probe.Found(probe.Fail, "the command ended with exit code %d", code).With(tools.FactExit, code)
 	}
-	return probe.Found(probe.OK, "the command ended with exit code 0").With(FactExit, 0)
+	return probe.Found(probe.OK, "the command ended with exit code 0").With(tools.FactExit, 0)
 }
 
 // write passes on what is written, until nobody holds the other end, or after the

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestConns(t *testing.T) {
 	}
 	defer conn.Close()
 	mine := "(" + strconv.Itoa(os.Getpid()) + ")"
-	r, out := use(t.Context(), t, "/", connsTool, port)
+	r, out := use(t.Context(), t, "/", "conns", port)
 	if r.Status == probe.Skip { // not Linux
 		t.Skip(r.Saw)
 	}
@@ -34,7 +34,7 @@ func TestConns(t *testing.T) {
 	if !strings.Contains(out, "listens  127.0.0.1:"+port) || !strings.Contains(out, mine) {
 		t.Error(out)
 	}
-	r, out = use(t.Context(), t, "/", connsTool, "-e", port)
+	r, out = use(t.Context(), t, "/", "conns", "-e", port)
 	wants(t, r, probe.OK, "connection with "+port)
 	if !strings.Contains(out, "established  "+conn.LocalAddr().String()+"  127.0.0.1:"+port) {
 		t.Error(out)
@@ -42,13 +42,13 @@ func TestConns(t *testing.T) {
 	// A socket whose process was not looked for is not said to have none.
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, out = use(over, t, "/", connsTool, "-e", port)
+	r, out = use(over, t, "/", "conns", "-e", port)
 	wants(t, r, probe.OK, "connection with "+port)
 	if !strings.Contains(out, "  ?\n") || !strings.Contains(out, "(? = not found before") {
 		t.Error(out)
 	}
 	l.Close()
-	r, _ = use(t.Context(), t, "/", connsTool, port)
+	r, _ = use(t.Context(), t, "/", "conns", port)
 	wants(t, r, probe.Fail, "there is no socket that listens with "+port)
 }
 

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 const logFile = "var/log/pods/ns_pod_uid/c/0.log"
@@ -90,11 +91,11 @@ func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 
 func asTyped(t *testing.T, args []string) reading {
 	t.Helper()
-	l, err := parseLogs(append(args, "c"))
+	l, err := tools.ParseLogs(append(args, "c"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return reading(l)
 }
 
 func TestTail(t *testing.T) {
@@ -272,7 +273,7 @@ func TestFollow(t *testing.T) {
 	first, _ := status(t.Context())
 	ended := make(chan probe.Result, 1)
 	go func() {
-		ended <- reading{lines: 2, follow: true}.read(t.Context(),
+		ended <- reading{Lines: 2, Follow: true}.read(t.Context(),
 			&probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{name: "c"}, first, status)
 	}()
 	sees := func(want string) {
@@ -328,7 +329,7 @@ func TestFollowStopped(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_RUNNING}
-	r := reading{lines: 2, follow: true}.read(ctx, &probe.Job{Host: &probe.Host{Root: root}, Out: &out},
+	r := reading{Lines: 2, Follow: true}.read(ctx, &probe.Job{Host: &probe.Host{Root: root}, Out: &out},
 		container{name: "c"}, s, func(context.Context) (*cri.ContainerStatus, error) { return s, nil })
 	wants(t, r, probe.OK, "2 lines")
 }

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"net/netip"
@@ -25,12 +25,12 @@ func TestShown(t *testing.T) {
 		want string
 	}{
 		"main":    {none, "01245"},
-		"prefix":  {with(func(s *showing) { s.within = p("10.244.0.0/16") }), "12"},
-		"default": {with(func(s *showing) { s.byDefault = true }), "05"},
-		"of IPv4": {with(func(s *showing) { s.within = p("0.0.0.0/0") }), "0"},
-		"of IPv6": {with(func(s *showing) { s.within = p("::/0") }), "5"},
-		"address": {with(func(s *showing) { s.having = netip.MustParseAddr("10.244.7.9") }), "012"},
-		"device":  {with(func(s *showing) { s.device = "eth1" }), "1"},
+		"prefix":  {with(func(s *showing) { s.Within = p("10.244.0.0/16") }), "12"},
+		"default": {with(func(s *showing) { s.Default = true }), "05"},
+		"of IPv4": {with(func(s *showing) { s.Within = p("0.0.0.0/0") }), "0"},
+		"of IPv6": {with(func(s *showing) { s.Within = p("::/0") }), "5"},
+		"address": {with(func(s *showing) { s.Having = netip.MustParseAddr("10.244.7.9") }), "012"},
+		"device":  {with(func(s *showing) { s.Device = "eth1" }), "1"},
 		"bird":    {with(func(s *showing) { s.proto = 12 }), "1"},
 		"local":   {with(func(s *showing) { s.table = kernel.TableLocal }), "3"},
 		"all":     {with(func(s *showing) { s.table = 0 }), "012345"},
@@ -44,7 +44,7 @@ func TestShown(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if one := len(c.s.families()) == 1; one != (c.s.within.IsValid() || c.s.having.IsValid()) {
+		if one := len(c.s.families()) == 1; one != (c.s.Within.IsValid() || c.s.Having.IsValid()) {
 			t.Errorf("%s: of families %v", name, c.s.families())
 		}
 	}

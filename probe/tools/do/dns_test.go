@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // zone answers for example.test as real servers do; the library is the one CoreDNS uses.
@@ -101,9 +102,9 @@ func TestDNS(t *testing.T) {
 		"--tcp web.example.test A":  {probe.OK, "is 127.0.0.1", []string{"by TCP: NOERROR"}},
 		"silent.example.test -t .1": {probe.Fail, "does not answer about silent.example.test.: no answer within", nil},
 	} {
-		r, out := use(t.Context(), t, root, DNS, append(strings.Fields(line), at)...)
+		r, out := use(t.Context(), t, root, "dns", append(strings.Fields(line), at)...)
 		if strings.HasPrefix(line, "-x") {
-			r, out = use(t.Context(), t, root, DNS, append([]string{at}, strings.Fields(line)...)...)
+			r, out = use(t.Context(), t, root, "dns", append([]string{at}, strings.Fields(line)...)...)
 		}
 		wants(t, r, want.status, want.saw)
 		for _, text := range want.out {
@@ -112,11 +113,11 @@ func TestDNS(t *testing.T) {
 			}
 		}
 	}
-	r, _ := use(t.Context(), t, root, DNS, "web", "@"+closedPort(t))
+	r, _ := use(t.Context(), t, root, "dns", "web", "@"+closedPort(t))
 	wants(t, r, probe.Fail, "refused")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, _ = use(over, t, root, DNS, "web", at)
+	r, _ = use(over, t, root, "dns", "web", at)
 	wants(t, r, probe.Unknown, "stopped")
 }
 
@@ -219,9 +220,8 @@ func TestInPod(t *testing.T) {
 		"web.shop.svc.cluster.test": " web.shop.svc.cluster.test.",
 		"a.b.c.d.e.f":               " a.b.c.d.e.f." + strings.ReplaceAll(list, "NAME", "a.b.c.d.e.f"),
 	} {
-		l := lookup{
-			name: dns.Fqdn(typed), typedDot: strings.HasSuffix(typed, "."), types: []uint16{dns.TypeA}, namespace: "shop",
-		}
+		l := lookup{DNSArgs: tools.DNSArgs{Namespace: "shop"}, name: dns.Fqdn(typed), typedDot: strings.HasSuffix(typed, "."),
+			types: []uint16{dns.TypeA}}
 		if got := " " + strings.Join(inPod(h, l), " "); got != want {
 			t.Errorf("%s: %s, want %s", typed, got, want)
 		}

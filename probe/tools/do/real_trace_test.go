@@ -1,6 +1,6 @@
 //go:build e2e
 
-package tools
+package do
 
 import (
 	"bytes"
@@ -39,10 +39,7 @@ nft add rule inet t c tcp dport 9 counter drop
 
 func traced(t *testing.T, args ...string) (probe.Result, string) {
 	t.Helper()
-	run, err := Drops.Parse(append([]string{"--trace"}, args...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := parsed(t, "drops", append([]string{"--trace"}, args...)...)
 	var out bytes.Buffer
 	r := run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/", Proc: "/proc"}, Out: &out})
 	t.Logf("%s\n%s", r.Saw, &out)

@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"strings"
@@ -24,10 +24,7 @@ func TestShellCrashes(t *testing.T) {
 		"output": {probe.Job{In: strings.NewReader(""), Out: crashes{}}, []string{"-c", "echo x"}},
 		"input":  {probe.Job{In: crashes{}, Out: &screen{}, Size: size, Sizes: probe.NewSizes()}, []string{"-c", "sleep 60"}},
 	} {
-		run, err := parseSh(c.args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := parsed(t, "sh", c.args...)
 		c.job.Host = &probe.Host{Node: "n1", Root: "/", Proc: "/proc"}
 		if r := run(t.Context(), &c.job); r.Status != probe.Unknown || !strings.Contains(r.Saw, "crashed: boom") {
 			t.Errorf("%s: %+v", what, r)

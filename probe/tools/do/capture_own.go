@@ -1,4 +1,4 @@
-package tools
+package do
 
 import (
 	"context"
@@ -12,39 +12,40 @@ import (
 	"github.com/calico-probe/calico-probe/probe/capture"
 	"github.com/calico-probe/calico-probe/probe/icmp"
 	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // connecting is how long a connection may take: the first segment is sent a second time after one second.
 const connecting = 3 * time.Second
 
 // send sends what has the mark. The result is what came of it, "" where it was stopped.
-func (c Capturing) send(ctx context.Context) probe.Result {
+func (c capturing) send(ctx context.Context) probe.Result {
 	if c.Port != 0 {
 		return c.connect(ctx)
 	}
-	got, err := icmp.Marked(ctx, c.addr, uint64(c.Mark), icmp.Usual)
+	got, err := icmp.Marked(ctx, c.Addr, uint64(c.Mark), icmp.Usual)
 	var why string
 	switch {
 	case err != nil:
-		return unread(fmt.Errorf("pinging %s: %w", c.addr, err))
+		return unread(fmt.Errorf("pinging %s: %w", c.Addr, err))
 	case got.Cut && got.Received == 0:
 		return probe.Result{}
 	case got.Received == got.Sent:
-		return probe.Found(probe.OK, "%s to %s, and all came back", several(got.Sent, "ping"), c.addr)
+		return probe.Found(probe.OK, "%s to %s, and all came back", several(got.Sent, "ping"), c.Addr)
 	case got.Refusal != "":
 		why = ": could not leave: " + node.Refusal(got.Refusal)
 	case got.Bounced != "":
 		why = ": " + got.Bounced
 	}
-	r := probe.Found(probe.OK, "%d of %s to %s came back%s", got.Received, several(got.Sent, "ping"), c.addr, why)
+	r := probe.Found(probe.OK, "%d of %s to %s came back%s", got.Received, several(got.Sent, "ping"), c.Addr, why)
 	if got.Received == 0 {
 		r.Status = probe.Fail
 	}
 	return r
 }
 
-func (c Capturing) connect(ctx context.Context) probe.Result {
-	to := netip.AddrPortFrom(c.addr, c.Port)
+func (c capturing) connect(ctx context.Context) probe.Result {
+	to := netip.AddrPortFrom(c.Addr, c.Port)
 	err := capture.Connect(ctx, to, c.Mark, connecting)
 	reason := probe.Reason(err)
 	switch {
@@ -128,11 +129,8 @@ func (t *tally) aside() string {
 	return out
 }
 
-// FactDropped is how many packets are missing in a capture, as the kernel had no room for them.
-const FactDropped probe.Fact = "dropped_packets"
-
 // outcome is how it went. That nothing was seen is not said where the kernel had no room for packets.
-func (c Capturing) outcome(t *tally, answer probe.Result) probe.Result {
+func (c capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	where, ours := t.String(), t.all-t.discovery
 	on := "on any interface"
 	if c.Interface != "" {
@@ -160,11 +158,11 @@ func (c Capturing) outcome(t *tally, answer probe.Result) probe.Result {
 		r.Status = probe.Unknown
 	}
 	r.Saw += t.aside()
-	return r.With(FactDropped, t.dropped)
+	return r.With(tools.FactDropped, t.dropped)
 }
 
 // what is captured, in words.
-func (c Capturing) what() string {
+func (c capturing) what() string {
 	text := c.Host
 	switch {
 	case c.Host == "":

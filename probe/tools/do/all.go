@@ -1,0 +1,45 @@
+// Package do does on the node what package tools reads: one file a tool, and in All the list of both.
+//
+// A tool's function is given the job and the arguments, writes text to the job as it goes, honours its context, and
+// ends with a result:
+//
+//	func uptime(ctx context.Context, j *probe.Job, a tools.UptimeArgs) probe.Result {
+//		j.Say("up for %v", up)
+//		return probe.Found(probe.OK, "up for %v", up)
+//	}
+package do
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// All is every tool with what runs it, in the order of tools.All.
+func All() []*probe.Tool {
+	return []*probe.Tool{
+		by(tools.Ping, tools.ParsePing, ping),
+		by(tools.Dial, tools.ParseDial, dial),
+		by(tools.DNS, tools.ParseDNS, lookUp),
+		by(tools.Route, tools.ParseRoute, showRoutes),
+		by(tools.Links, tools.ParseLinks, listLinks),
+		by(tools.Neigh, tools.ParseNeigh, listNeighbours),
+		by(tools.Capture, tools.ParseCapture, capturePackets),
+		by(tools.Conns, tools.ParseConns, listConns),
+		by(tools.Drops, tools.ParseDrops, findDrops),
+		by(tools.BIRD, tools.ParseBIRD, askBIRD),
+		by(tools.PS, tools.ParsePS, listRuntime),
+		by(tools.Logs, tools.ParseLogs, readLog),
+		by(tools.Sh, tools.ParseSh, runShell),
+	}
+}
+
+// by is a tool with the function that runs it, which is given what parse reads of the arguments.
+func by[A any](t *probe.Tool, parse func([]string) (A, error),
+	run func(context.Context, *probe.Job, A) probe.Result) *probe.Tool {
+	return t.By(func(args []string) (probe.ToolFunc, error) {
+		a, err := parse(args)
+		return func(ctx context.Context, j *probe.Job) probe.Result { return run(ctx, j, a) }, err
+	})
+}

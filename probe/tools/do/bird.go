@@ -1,0 +1,103 @@
+package do
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// How long an answer may take, and how many lines it may have: 100,000 routes take
+// seconds on the node, and as many lines, but the way to the user may be slow.
+const (
+	birdLimit  = time.Minute
+	mostOfBird = 200_000
+)
+
+// asking is one question to BIRD.
+type asking struct {
+	tools.BIRDArgs
+	limit time.Duration
+}
+
+// askBIRD asks the routing daemon. Every conversation is restricted, so that BIRD itself
+// refuses to be changed.
+func askBIRD(ctx context.Context, j *probe.Job, a tools.BIRDArgs) probe.Result {
+	return asking{a, birdLimit}.run(ctx, j)
+}
+
+// errEnough ends an answer that is too long.
+var errEnough = errors.New("enough")
+
+func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
+	limited, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	a.Socket = strings.Replace(a.Socket, probe.PlaceRun, j.Host.Place(probe.PlaceRun), 1)
+	conn, err := node.DialBIRD(limited, j.Host, a.Socket)
+	if errors.Is(err, probe.ErrNotVisible) {
+		return unread(err)
+	}
+	if err != nil {
+		return a.silent(ctx, err)
+	}
+	defer conn.Close()
+	many, flush := buffered(j)
+	lines := 0
+	err = conn.Each(a.Command, func(l bird.Line) error {
+		if l.Code == 0 && l.Text == "" { // the end of the answer
+			return nil
+		}
+		if lines == mostOfBird {
+			return errEnough
+		}
+		lines++
+		many.Say("%s", l.Text)
+		return nil
+	})
+	_ = flush() // a session that is gone ends the tool
+	var refused *bird.RefusedError
+	switch {
+	case errors.Is(err, errEnough):
+		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')",
+			mostOfBird)
+		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
+	case errors.As(err, &refused):
+		return probe.Found(probe.Fail, "BIRD answers: %s", refused.Line.Text)
+	case ctx.Err() != nil:
+		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
+	case limited.Err() != nil && lines > 0:
+		return probe.Found(probe.Unknown, "the answer of BIRD did not end within %v: %s came", a.limit,
+			several(lines, "line")).With(probe.FactReason, "timeout")
+	case err != nil && lines > 0:
+		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).
+			With(probe.FactReason, probe.Reason(err))
+	case err != nil:
+		return a.silent(ctx, err)
+	}
+	return probe.Found(probe.OK, "%s", several(lines, "line"))
+}
+
+// silent judges a BIRD that did not answer.
+func (a asking) silent(ctx context.Context, err error) probe.Result {
+	reason := probe.Reason(err)
+	var r probe.Result
+	switch {
+	case ctx.Err() != nil:
+		return probe.Found(probe.Unknown, "stopped before BIRD answered")
+	case reason == "missing":
+		r = probe.Found(probe.Skip, "there is no %s: Calico runs without this BIRD here, or calico-node does not run",
+			a.Socket)
+	case reason == "refused":
+		r = probe.Found(probe.Fail, "%s is there and nobody listens: BIRD does not run", a.Socket)
+	case reason == "timeout":
+		r = probe.Found(probe.Fail, "%s takes the connection, and BIRD does not answer within %v", a.Socket, a.limit)
+	default:
+		r = probe.Found(probe.Unknown, "%s: %v", a.Socket, err)
+	}
+	return r.With(probe.FactReason, reason)
+}

@@ -1,0 +1,158 @@
+package do
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/capture"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// capturing are the arguments of capture.
+type capturing tools.CaptureArgs
+
+// capturePackets shows packets of the node.
+func capturePackets(ctx context.Context, j *probe.Job, a tools.CaptureArgs) probe.Result {
+	return capturing(a).run(ctx, j)
+}
+
+// findHosts finds the addresses of the host; false = there are none, and the result says why.
+func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, bool) {
+	switch {
+	case c.Host == "":
+		return probe.Result{}, true
+	case c.Addr.IsValid():
+		c.Hosts = []netip.Addr{c.Addr}
+	default:
+		addrs, by, r := resolve(ctx, j, c.Host)
+		if len(addrs) == 0 { // what is marked is known without
+			return r, c.Mark != 0 && !c.Own
+		}
+		texts := make([]string, len(addrs))
+		for i, a := range addrs {
+			texts[i] = a.String()
+		}
+		c.say(j, "%s is %s, by %s", c.Host, strings.Join(texts, ", "), by)
+		c.Hosts = addrs
+	}
+	if c.Own {
+		c.Hosts = c.Hosts[:1]
+		c.Addr = c.Hosts[0]
+		// A neighbour that does not answer is why nothing leaves.
+		if way, _, err := kernel.RouteOf(kernel.Packet{To: c.Addr}); err == nil && len(way.Hops) == 1 &&
+			way.Hops[0].Gateway.IsValid() {
+			c.Hosts = append(c.Hosts, way.Hops[0].Gateway)
+		}
+	}
+	return probe.Result{}, true
+}
+
+// say is for people.
+func (c *capturing) say(j *probe.Job, format string, args ...any) {
+	if !c.Frames {
+		j.Say(format, args...)
+	}
+}
+
+// settling is how long packets may take that are under way when everything is answered.
+const settling = 300 * time.Millisecond
+
+func (c capturing) run(ctx context.Context, j *probe.Job) probe.Result {
+	if r, ok := c.findHosts(ctx, j); !ok {
+		return r
+	}
+	socket, err := capture.Open(c.Options)
+	if err != nil {
+		return unread(err)
+	}
+	defer socket.Close()
+	limited, cancel := context.WithTimeout(ctx, c.Limit)
+	defer cancel()
+	show, err := c.shower(j, socket)
+	if err != nil {
+		return probe.Failed(err)
+	}
+	var answer probe.Result
+	answered := probe.Async(func() error {
+		if !c.Own {
+			return nil
+		}
+		if answer = c.send(limited); limited.Err() == nil {
+			time.AfterFunc(settling, cancel)
+		}
+		return nil
+	})
+	seen, err := c.read(limited, socket, show)
+	cancel()
+	if err = errors.Join(err, <-answered); err != nil {
+		return probe.Failed(err)
+	}
+	r := c.outcome(seen, answer)
+	if r.Status == probe.OK { // else who asked says it
+		c.say(j, "%s", r.Saw)
+	}
+	return r
+}
+
+// shower is what shows packets: in words, or for a capture.Reader.
+func (c capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.Packet) error, error) {
+	if c.Frames {
+		w, err := capture.NewWriter(j.Out, socket.VXLAN())
+		if err != nil {
+			return nil, err
+		}
+		return w.Packet, nil
+	}
+	return func(p capture.Packet) error {
+		j.Say("%s", capture.Line(p, socket.VXLAN()))
+		return nil
+	}, nil
+}
+
+// read shows packets until ctx ends or there are enough. They are read while they are shown: the kernel does not wait.
+func (c capturing) read(ctx context.Context, socket *capture.Capture, show func(capture.Packet) error) (*tally, error) {
+	var failed, uncounted error
+	var dropped int
+	packets := make(chan capture.Packet, c.Packets)
+	ended := probe.Async(func() error {
+		defer close(packets)
+		for range c.Packets {
+			p, err := socket.Next(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					failed = err
+				}
+				break
+			}
+			packets <- p
+		}
+		dropped, uncounted = socket.Dropped()
+		return nil
+	})
+	seen := &tally{}
+	for p := range packets {
+		seen.add(p)
+		if err := show(p); err != nil {
+			return nil, err // the session is gone
+		}
+	}
+	seen.dropped = dropped
+	switch crash := <-ended; {
+	case crash != nil:
+		return nil, crash
+	case errors.Is(failed, capture.ErrFull):
+		seen.ended = failed.Error()
+	case failed != nil:
+		return nil, failed
+	case uncounted != nil:
+		return nil, uncounted
+	case seen.all == c.Packets:
+		seen.ended = "as many as were wanted (--packets)"
+	}
+	return seen, nil
+}

@@ -1,0 +1,262 @@
+package do
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// portDNS is where name servers answer.
+const portDNS = 53
+
+// lookup is what is asked for.
+type lookup struct {
+	tools.DNSArgs
+	name     string // with its dot
+	types    []uint16
+	typedDot bool
+}
+
+// lookUp asks name servers.
+func lookUp(ctx context.Context, j *probe.Job, a tools.DNSArgs) probe.Result {
+	l := lookup{DNSArgs: a, name: dns.Fqdn(a.Name), types: []uint16{dns.TypeA, dns.TypeAAAA},
+		typedDot: strings.HasSuffix(a.Name, ".")}
+	switch {
+	case a.Reverse != "":
+		name, err := dns.ReverseAddr(a.Reverse)
+		if err != nil {
+			return probe.Failed(err)
+		}
+		l.name, l.types = name, []uint16{dns.TypePTR}
+	case a.Type != "":
+		l.types = []uint16{dns.StringToType[a.Type]}
+	}
+	return l.run(ctx, j)
+}
+
+// run asks for one name after the other, and for each type.
+func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
+	names, servers := []string{l.name}, []netip.AddrPort{l.Server}
+	if !l.Server.IsValid() || l.Search {
+		conf, err := readResolver(j.Host)
+		if err != nil {
+			return unread(fmt.Errorf("which servers the node asks is not known: %w; name one: @10.96.0.10", err))
+		}
+		if !l.Server.IsValid() {
+			servers = conf.servers
+			if len(servers) == 0 {
+				return probe.Found(probe.Fail, "%s names no server that can be asked", resolvConf)
+			}
+		}
+		if l.Search {
+			names = conf.candidates(l.name, l.typedDot)
+		}
+	}
+	if l.Namespace != "" {
+		names = inPod(j.Host, l)
+	}
+	var last []replied
+	for i, name := range names {
+		if i > 0 {
+			j.Say("")
+		}
+		last = nil
+		silent := false
+		for _, record := range l.types {
+			if !silent { // who says nothing says nothing about the next type either
+				last = append(last, l.ask(ctx, j, name, record, servers))
+				silent = last[len(last)-1].err != nil
+			}
+		}
+		if ctx.Err() != nil || silent || slices.ContainsFunc(last, func(a replied) bool { return a.records > 0 }) {
+			break
+		}
+	}
+	return conclude(ctx, last)
+}
+
+// replied is what became of one question.
+type replied struct {
+	name, record string
+	server       netip.AddrPort
+	rcode        int
+	records      int // that were asked for
+	first        string
+	took         time.Duration
+	err          error // nobody answered
+}
+
+// ask asks one server after the other until one answers, and prints it.
+func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint16, servers []netip.AddrPort) replied {
+	r := replied{name: name, record: dns.TypeToString[record]}
+	for _, r.server = range servers {
+		if ctx.Err() != nil {
+			r.err = ctx.Err()
+			return r
+		}
+		msg, network, took, err := exchange(ctx, r.server, name, record, l.TCP, l.Wait)
+		r.took, r.err = took, err
+		if err != nil {
+			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, whyNot(err, took))
+			continue
+		}
+		r.rcode = msg.Rcode
+		j.Say("%s %s  %s by %s: %s in %s, flags %s", name, r.record, r.server, network, rcodeName(msg.Rcode),
+			short(took), flagsOf(msg))
+		r.records, r.first = printRecords(j, msg, record)
+		return r
+	}
+	return r
+}
+
+// exchange asks once, by UDP twice, which may lose a packet without meaning anything; by
+// TCP where the answer is cut short.
+func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool,
+	wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
+	network, tries := "UDP", 2
+	if tcp {
+		network, tries = "TCP", 1
+	}
+	began := time.Now()
+	for range tries {
+		one, cancel := context.WithTimeout(ctx, wait)
+		client := dns.Client{Net: strings.ToLower(network), Timeout: wait}
+		msg, _, err = client.ExchangeContext(one, new(dns.Msg).SetQuestion(name, record), server.String())
+		cancel()
+		if err == nil || ctx.Err() != nil || probe.Reason(err) != "timeout" {
+			break
+		}
+	}
+	took = time.Since(began)
+	switch {
+	case err != nil:
+		return nil, network, took, err
+	case msg.Truncated && !tcp:
+		msg, _, took, err = exchange(ctx, server, name, record, true, wait)
+		return msg, "TCP (by UDP its answer is cut short)", took, err
+	}
+	return msg, network, took, nil
+}
+
+// whyNot puts into words why a server did not answer.
+func whyNot(err error, took time.Duration) string {
+	switch probe.Reason(err) {
+	case "timeout":
+		return "no answer within " + short(took)
+	case "refused":
+		return "refused: nothing listens there, or a firewall rejects it"
+	}
+	return err.Error()
+}
+
+func rcodeName(code int) string {
+	return cmp.Or(dns.RcodeToString[code], "code "+strconv.Itoa(code))
+}
+
+func flagsOf(m *dns.Msg) string {
+	var out []string
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{{m.Response, "qr"}, {m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"},
+		{m.RecursionAvailable, "ra"}, {m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"}} {
+		if f.set {
+			out = append(out, f.name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// mostRecords bounds what is printed of one answer.
+const mostRecords = 200
+
+// printRecords prints the records of an answer, and counts those that were asked for.
+func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
+	left := mostRecords
+	for _, part := range []struct {
+		what string
+		rrs  []dns.RR
+	}{{"", m.Answer}, {"authority", m.Ns}} {
+		for _, rr := range part.rrs {
+			h := rr.Header()
+			data := strings.TrimPrefix(rr.String(), h.String())
+			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
+				if asked++; asked == 1 {
+					first = data
+				}
+			}
+			if left--; left >= 0 {
+				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data,
+					map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
+			}
+		}
+	}
+	if left < 0 {
+		j.Say("  (%s not shown)", several(-left, "record"))
+	}
+	return asked, first
+}
+
+// rcodeSaid puts the usual failures of DNS into words, as a tail of the sentence.
+var rcodeSaid = map[int]string{
+	dns.RcodeNameError:     ": there is no such name",
+	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
+	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
+}
+
+// conclude judges the answers about the last name that was asked.
+func conclude(ctx context.Context, all []replied) probe.Result {
+	for _, r := range all {
+		if r.records > 0 {
+			more := ""
+			if r.records > 1 {
+				more = fmt.Sprintf(" and %d more", r.records-1)
+			}
+			return probe.Found(probe.OK, "%s %s is %s%s, by %s in %s", r.name, r.record, r.first, more, r.server,
+				short(r.took))
+		}
+	}
+	if ctx.Err() != nil {
+		return probe.Found(probe.Unknown, "stopped before an answer came")
+	}
+	types := make([]string, len(all))
+	for i, r := range all {
+		types[i] = r.record
+	}
+	for _, r := range all { // that a server said something is more than that another did not
+		if r.err == nil && r.rcode != dns.RcodeSuccess {
+			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
+				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
+		}
+	}
+	for _, r := range all {
+		if r.err != nil {
+			return noReply(r)
+		}
+	}
+	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name,
+		strings.Join(types, " or "))
+}
+
+// noReply judges a question that nobody answered.
+func noReply(r replied) probe.Result {
+	reason := probe.Reason(r.err)
+	status := probe.Fail
+	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
+		status = probe.Unknown
+	}
+	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).
+		With(probe.FactReason, reason)
+}

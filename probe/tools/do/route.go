@@ -1,0 +1,190 @@
+package do
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// mostRoutes bounds what is printed: a full table of a route reflector's has 100,000.
+const mostRoutes = 20_000
+
+// getting are the arguments of 'route get'.
+type getting tools.RouteGet
+
+// showing are the arguments of 'route show', with the kernel's numbers.
+type showing struct {
+	tools.RouteShow
+	proto int // -1 = all
+	table int // 0 = all
+}
+
+// showRoutes asks the kernel for its routes, or for the one that it takes.
+func showRoutes(ctx context.Context, j *probe.Job, a tools.RouteArgs) probe.Result {
+	if a.Get != nil {
+		return getting(*a.Get).run(j)
+	}
+	s := showing{a.Show, -1, numberOf(kernel.Tables, a.Show.Table)}
+	if a.Show.Proto != "" {
+		s.proto = numberOf(kernel.Protocols, a.Show.Proto)
+	}
+	return s.run(ctx, j)
+}
+
+// numberOf is that of a name or of a number, and 0 of any other word.
+func numberOf(names map[string]int, text string) int {
+	if n, is := names[text]; is {
+		return n
+	}
+	n, _ := strconv.Atoi(text) // else it is 'all'
+	return n
+}
+
+// shown tells whether a route is one of those asked for.
+func (s showing) shown(r kernel.Route) bool {
+	switch {
+	case s.table != 0 && r.Table != s.table,
+		s.proto >= 0 && r.Proto != s.proto,
+		s.Default && r.To.Bits() != 0,
+		s.Having.IsValid() && !r.To.Contains(s.Having),
+		s.Within.IsValid() && (s.Within.Bits() > r.To.Bits() || !s.Within.Contains(r.To.Addr())),
+		s.Within.IsValid() && s.Within.Bits() == 0 && r.To.Bits() != 0: // "0.0.0.0/0" and "::/0" are default routes
+		return false
+	}
+	if s.Device == "" {
+		return true
+	}
+	for _, h := range r.Hops {
+		if h.Device == s.Device {
+			return true
+		}
+	}
+	return false
+}
+
+// families are those whose routes may be shown.
+func (s showing) families() []int {
+	for _, a := range []netip.Addr{s.Having, s.Within.Addr()} {
+		switch {
+		case a.Is4():
+			return []int{4}
+		case a.Is6():
+			return []int{6}
+		}
+	}
+	return []int{4, 6}
+}
+
+func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
+	n := 0
+	for _, family := range s.families() {
+		// All of them before the first is printed: while a slow line is written to, the
+		// kernel's table changes, and its list would have to be asked for again.
+		found, err := kernel.Routes(family, s.table, mostRoutes+1-n,
+			func(r kernel.Route) bool { return s.shown(r) && ctx.Err() == nil })
+		many, flush := buffered(j)
+		for _, r := range found[:min(len(found), mostRoutes-n)] {
+			many.Say("%s", r)
+		}
+		_ = flush() // a session that is gone ends the tool
+		n += len(found)
+		switch {
+		case ctx.Err() != nil:
+			return probe.Found(probe.Unknown, "stopped after %s", several(n, "route"))
+		case err != nil:
+			return unread(err)
+		case n > mostRoutes:
+			j.Say("(more than %d, the rest is not shown: name a prefix, dev or proto)", mostRoutes)
+			return probe.Found(probe.OK, "more than %d routes", mostRoutes)
+		}
+	}
+	if n == 0 {
+		return probe.Found(probe.Fail, "there is no such route").With(probe.FactReason, "missing")
+	}
+	return probe.Found(probe.OK, "%s", several(n, "route"))
+}
+
+// run asks the kernel for the way of one packet.
+func (g getting) run(j *probe.Job) probe.Result {
+	way, matched, err := kernel.RouteOf(kernel.Packet{To: g.To, From: g.From, In: g.In})
+	switch {
+	case errors.Is(err, kernel.ErrNoInterface):
+		return probe.Found(probe.Fail, "there is no interface %s", g.In).With(probe.FactReason, "missing")
+	case err != nil:
+		return g.refused(err)
+	}
+	j.Say("%s", way)
+	if matched == nil {
+		return probe.Found(probe.OK, "%s goes %s", g.To, whereTo(way))
+	}
+	j.Say("by the route: %s", matched)
+	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.To, whereTo(way), matched.To,
+		kernel.ProtocolName(matched.Proto))
+}
+
+// refusals say what the kernel means by an error instead of a route to an address.
+var refusals = map[syscall.Errno]string{
+	syscall.ENETUNREACH:  "the kernel has no route to %s",
+	syscall.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
+	syscall.EACCES:       "a prohibit route rejects packets to %s",
+	syscall.EXDEV: "the kernel drops such a packet to %s: its source is not expected on that device (rp_filter), " +
+		"or is its own",
+}
+
+// refused judges what the kernel answers instead of a route.
+func (g getting) refused(err error) probe.Result {
+	if g.From.IsValid() && g.In == "" && !isOwn(g.From) {
+		return probe.Found(probe.Fail,
+			"%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.From)
+	}
+	var invalid *kernel.Invalid
+	if errors.As(err, &invalid) {
+		return probe.Found(probe.Fail, "%s: %s", g.To, invalid.Says()).
+			With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
+	}
+	for errno, saw := range refusals {
+		if errors.Is(err, errno) {
+			return probe.Found(probe.Fail, saw, g.To).With(probe.FactReason, probe.Reason(err))
+		}
+	}
+	return unread(err)
+}
+
+// isOwn tells whether an address is one of this network namespace.
+func isOwn(a netip.Addr) bool {
+	links, err := kernel.Links()
+	if err != nil {
+		return true // then the kernel's word stands
+	}
+	return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(a.Unmap()) })
+}
+
+// whereTo is the first hop of a route in words.
+func whereTo(r kernel.Route) string {
+	if r.Type == kernel.Local {
+		return "nowhere: it is an address of this node"
+	} else if name := r.TypeName(); name != "" {
+		return "nowhere: " + name
+	}
+	var b strings.Builder
+	for _, h := range r.Hops[:min(len(r.Hops), 1)] {
+		fmt.Fprintf(&b, "by %s", h.Device)
+		if h.Gateway.IsValid() {
+			fmt.Fprintf(&b, " through %s", h.Gateway)
+		}
+	}
+	if r.Source.IsValid() {
+		fmt.Fprintf(&b, " from %s", r.Source)
+	}
+	return b.String()
+}

@@ -1,0 +1,42 @@
+package tools
+
+import "strings"
+
+// isName reports whether text can be the name of a host.
+func isName(text string) bool { return isDomainName(text) && !strings.ContainsAny(text, " /:@") }
+
+// isDomainName reports whether DNS can carry a name (RFC 1035, 2.3.4 and 5.1): labels of 1 to 63 bytes, in which \. and
+// \046 are one byte. It is no longer than its library takes, which counts a byte for each label, but none for the root.
+func isDomainName(text string) bool {
+	const maxLabel, maxName = 63, 256
+	label, name := 0, 0
+	for rest := text; rest != ""; {
+		if rest[0] != '.' {
+			n := escaped(rest)
+			if n > len(rest) {
+				return false
+			}
+			label, rest = label+1, rest[n:]
+			continue
+		}
+		if rest = rest[1:]; label == 0 || label > maxLabel {
+			return text == "."
+		}
+		label, name = 0, name+1+label
+	}
+	if label > 0 { // without a dot at its end
+		name += 1 + label
+	}
+	return name > 0 && label <= maxLabel && name <= maxName
+}
+
+// escaped is how many bytes of a name's text stand for its first byte.
+func escaped(text string) int {
+	switch {
+	case text[0] != '\\':
+		return 1
+	case len(text) > 3 && strings.Trim(text[1:4], "0123456789") == "":
+		return len(`\046`)
+	}
+	return len(`\.`)
+}
