@@ -45,7 +45,7 @@ type CaptureSink interface {
 type captures struct {
 	client  *examine.Client
 	opts    CaptureOptions
-	wanted  tools.CaptureArgs
+	wanted  *tools.CaptureArgs
 	mu      sync.Mutex // of what is written
 	sink    CaptureSink
 	begin   func()

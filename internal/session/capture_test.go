@@ -129,7 +129,7 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 		}}
 		s, _ := watchedBy(t, func(context.Context) probe.Result { return probe.Found(probe.OK, "") }, tool)
 		sink := &kept{fails: c.fails}
-		e := &captureEnd{captures: &captures{client: s.client, sink: sink, wanted: tools.CaptureArgs{
+		e := &captureEnd{captures: &captures{client: s.client, sink: sink, wanted: &tools.CaptureArgs{
 			Options: capture.Options{Packets: 3}}}, node: "node-a", at: s.at}
 		e.capture(t.Context())
 		err := e.failed(t.Context())

@@ -34,8 +34,8 @@ type BIRDArgs struct {
 }
 
 // ParseBIRD reads the arguments of bird.
-func ParseBIRD(args []string) (BIRDArgs, error) {
-	a := BIRDArgs{Socket: "/run/calico/bird.ctl"}
+func ParseBIRD(args []string) (*BIRDArgs, error) {
+	a := &BIRDArgs{Socket: "/run/calico/bird.ctl"}
 	if len(args) > 0 && args[0] == "-6" {
 		a.Socket, args = "/run/calico/bird6.ctl", args[1:]
 	}

@@ -74,8 +74,8 @@ type CaptureArgs struct {
 }
 
 // ParseCapture reads the arguments of capture, and the options that the client adds: --frames and --payload.
-func ParseCapture(args []string) (CaptureArgs, error) {
-	var c CaptureArgs
+func ParseCapture(args []string) (*CaptureArgs, error) {
+	c := &CaptureArgs{}
 	f := options("capture")
 	f.BoolVar(&c.Own, "own", false, "")
 	f.BoolVar(&c.Payload, "payload", false, "")

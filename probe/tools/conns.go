@@ -37,8 +37,8 @@ type ConnsArgs struct {
 }
 
 // ParseConns reads the arguments of conns.
-func ParseConns(args []string) (ConnsArgs, error) {
-	var c ConnsArgs
+func ParseConns(args []string) (*ConnsArgs, error) {
+	c := &ConnsArgs{}
 	f := options("conns")
 	f.BoolVar(&c.Connected, "e", false, "")
 	rest, err := words(f, args)

@@ -57,8 +57,8 @@ type DialArgs struct {
 }
 
 // ParseDial reads the arguments of dial.
-func ParseDial(args []string) (DialArgs, error) {
-	var d DialArgs
+func ParseDial(args []string) (*DialArgs, error) {
+	d := &DialArgs{}
 	f := options("dial")
 	f.BoolVar(&d.UDP, "u", false, "")
 	f.BoolVar(&d.TLS, "tls", false, "")

@@ -61,8 +61,8 @@ var types = strings.Fields(`
 	RRSIG RT SIG SMIMEA SOA SPF SRV SSHFP SVCB TA TALINK TKEY TLSA TSIG TXT UID UINFO UNSPEC URI X25 ZONEMD`)
 
 // ParseDNS reads the arguments of dns.
-func ParseDNS(args []string) (DNSArgs, error) {
-	var l DNSArgs
+func ParseDNS(args []string) (*DNSArgs, error) {
+	l := &DNSArgs{}
 	f := options("dns")
 	f.StringVar(&l.Reverse, "x", "", "")
 	f.BoolVar(&l.TCP, "tcp", false, "")

@@ -61,8 +61,8 @@ type DropsArgs struct {
 }
 
 // ParseDrops reads the arguments of drops.
-func ParseDrops(args []string) (DropsArgs, error) {
-	var d DropsArgs
+func ParseDrops(args []string) (*DropsArgs, error) {
+	d := &DropsArgs{}
 	f := options("drops")
 	f.BoolVar(&d.Trace, "trace", false, "")
 	seconds(f, &d.Watch, "n", 0)

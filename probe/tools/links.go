@@ -58,8 +58,8 @@ type NeighArgs struct {
 var states = strings.Fields("incomplete reachable stale delay probe failed noarp permanent")
 
 // ParseNeigh reads the arguments of neigh.
-func ParseNeigh(args []string) (NeighArgs, error) {
-	var n NeighArgs
+func ParseNeigh(args []string) (*NeighArgs, error) {
+	n := &NeighArgs{}
 	var err error
 	switch {
 	case len(args) == 0:

@@ -46,8 +46,8 @@ type LogsArgs struct {
 const maxLines = 100_000
 
 // ParseLogs reads the arguments of logs.
-func ParseLogs(args []string) (LogsArgs, error) {
-	var l LogsArgs
+func ParseLogs(args []string) (*LogsArgs, error) {
+	l := &LogsArgs{}
 	f := options("logs")
 	f.IntVar(&l.Lines, "n", 50, "")
 	f.BoolVar(&l.Follow, "f", false, "")

@@ -46,8 +46,8 @@ type PingArgs struct {
 }
 
 // ParsePing reads the arguments of ping.
-func ParsePing(args []string) (PingArgs, error) {
-	var p PingArgs
+func ParsePing(args []string) (*PingArgs, error) {
+	p := &PingArgs{}
 	f := options("ping")
 	f.IntVar(&p.Count, "c", 5, "")
 	f.IntVar(&p.Size, "s", 0, "")

@@ -36,8 +36,8 @@ type PSArgs struct {
 }
 
 // ParsePS reads the arguments of ps.
-func ParsePS(args []string) (PSArgs, error) {
-	var p PSArgs
+func ParsePS(args []string) (*PSArgs, error) {
+	p := &PSArgs{}
 	f := options("ps")
 	f.BoolVar(&p.All, "a", false, "")
 	rest, err := words(f, args)

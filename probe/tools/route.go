@@ -67,13 +67,13 @@ var (
 )
 
 // ParseRoute reads the arguments of route.
-func ParseRoute(args []string) (RouteArgs, error) {
+func ParseRoute(args []string) (*RouteArgs, error) {
 	if len(args) > 0 && args[0] == "get" {
 		g, err := parseGet(args[1:])
-		return RouteArgs{Get: &g}, err
+		return &RouteArgs{Get: &g}, err
 	}
 	s, err := parseShow(args)
-	return RouteArgs{Show: s}, err
+	return &RouteArgs{Show: s}, err
 }
 
 func parseShow(args []string) (RouteShow, error) {

@@ -55,8 +55,8 @@ type ShArgs struct {
 var terminals = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
 // ParseSh reads what the user types, and --term TERM and --quiet, which the client adds.
-func ParseSh(args []string) (ShArgs, error) {
-	s := ShArgs{Term: "dumb"}
+func ParseSh(args []string) (*ShArgs, error) {
+	s := &ShArgs{Term: "dumb"}
 	for ; len(args) > 0; args = args[1:] {
 		switch {
 		case args[0] == "--toolbox":

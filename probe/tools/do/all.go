@@ -3,7 +3,7 @@
 // A tool's function is given the job and the arguments, writes text to the job as it goes, honours its context, and
 // ends with a result:
 //
-//	func uptime(ctx context.Context, j *probe.Job, a tools.UptimeArgs) probe.Result {
+//	func uptime(ctx context.Context, j *probe.Job, a *tools.UptimeArgs) probe.Result {
 //		j.Say("up for %v", up)
 //		return probe.Found(probe.OK, "up for %v", up)
 //	}
@@ -35,7 +35,10 @@ func All() []*probe.Tool {
 	}
 }
 
-// by is a tool with the function that runs it, which is given what parse reads of the arguments.
+// by is a tool with the function that runs it, which is given what parse reads of the arguments. Inlined, the probe would
+// have a copy of it for each tool.
+//
+//go:noinline
 func by[A any](t *probe.Tool, parse func([]string) (A, error),
 	run func(context.Context, *probe.Job, A) probe.Result) *probe.Tool {
 	return t.By(func(args []string) (probe.ToolFunc, error) {

@@ -27,8 +27,8 @@ type asking struct {
 
 // askBIRD asks the routing daemon. Every conversation is restricted, so that BIRD itself
 // refuses to be changed.
-func askBIRD(ctx context.Context, j *probe.Job, a tools.BIRDArgs) probe.Result {
-	return asking{a, birdLimit}.run(ctx, j)
+func askBIRD(ctx context.Context, j *probe.Job, a *tools.BIRDArgs) probe.Result {
+	return asking{*a, birdLimit}.run(ctx, j)
 }
 
 // errEnough ends an answer that is too long.

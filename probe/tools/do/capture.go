@@ -17,8 +17,8 @@ import (
 type capturing tools.CaptureArgs
 
 // capturePackets shows packets of the node.
-func capturePackets(ctx context.Context, j *probe.Job, a tools.CaptureArgs) probe.Result {
-	return capturing(a).run(ctx, j)
+func capturePackets(ctx context.Context, j *probe.Job, a *tools.CaptureArgs) probe.Result {
+	return capturing(*a).run(ctx, j)
 }
 
 // findHosts finds the addresses of the host; false = there are none, and the result says why.

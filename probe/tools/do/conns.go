@@ -16,7 +16,7 @@ import (
 const ownersLimit = 5 * time.Second
 
 // listedSocket reports whether a socket is one of those that were asked for.
-func listedSocket(c tools.ConnsArgs, s kernel.Socket) bool {
+func listedSocket(c *tools.ConnsArgs, s kernel.Socket) bool {
 	switch {
 	case c.With == "":
 		return true
@@ -33,7 +33,7 @@ func socketHas(s kernel.Socket, a netip.Addr, listens bool) bool {
 }
 
 // listConns lists TCP sockets.
-func listConns(ctx context.Context, j *probe.Job, c tools.ConnsArgs) probe.Result {
+func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Result {
 	var all []kernel.Socket
 	n, of := 0, ""
 	if c.With != "" {

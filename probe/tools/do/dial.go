@@ -22,11 +22,11 @@ import (
 type dialling tools.DialArgs
 
 // dial opens a connection.
-func dial(ctx context.Context, j *probe.Job, a tools.DialArgs) probe.Result {
+func dial(ctx context.Context, j *probe.Job, a *tools.DialArgs) probe.Result {
 	if a.Socket != "" {
-		return dialling(a).unix(ctx, j)
+		return dialling(*a).unix(ctx, j)
 	}
-	return dialling(a).network(ctx, j)
+	return dialling(*a).network(ctx, j)
 }
 
 // unix dials a socket of the node.

@@ -30,8 +30,8 @@ type lookup struct {
 }
 
 // lookUp asks name servers.
-func lookUp(ctx context.Context, j *probe.Job, a tools.DNSArgs) probe.Result {
-	l := lookup{DNSArgs: a, name: dns.Fqdn(a.Name), types: []uint16{dns.TypeA, dns.TypeAAAA},
+func lookUp(ctx context.Context, j *probe.Job, a *tools.DNSArgs) probe.Result {
+	l := lookup{DNSArgs: *a, name: dns.Fqdn(a.Name), types: []uint16{dns.TypeA, dns.TypeAAAA},
 		typedDot: strings.HasSuffix(a.Name, ".")}
 	switch {
 	case a.Reverse != "":

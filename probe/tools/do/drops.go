@@ -20,8 +20,8 @@ import (
 type dropping tools.DropsArgs
 
 // findDrops finds where packets die.
-func findDrops(ctx context.Context, j *probe.Job, a tools.DropsArgs) probe.Result {
-	d := dropping(a)
+func findDrops(ctx context.Context, j *probe.Job, a *tools.DropsArgs) probe.Result {
+	d := dropping(*a)
 	from, count, done := spaces(j.Host)
 	defer done()
 	if d.Host == "" && !d.Addr.IsValid() {

@@ -80,7 +80,7 @@ func bytesOf(n uint64) string {
 
 // listedNeighbour reports whether a neighbour is one of those that were asked for. Those of multicast and of the
 // loopback (noarp) are listed by address or state only.
-func listedNeighbour(a tools.NeighArgs, n kernel.Neighbour) bool {
+func listedNeighbour(a *tools.NeighArgs, n kernel.Neighbour) bool {
 	switch {
 	case a.Addr.IsValid():
 		return n.Addr == a.Addr
@@ -91,7 +91,7 @@ func listedNeighbour(a tools.NeighArgs, n kernel.Neighbour) bool {
 }
 
 // listNeighbours lists the kernel's ARP and NDP table.
-func listNeighbours(_ context.Context, j *probe.Job, a tools.NeighArgs) probe.Result {
+func listNeighbours(_ context.Context, j *probe.Job, a *tools.NeighArgs) probe.Result {
 	var all []kernel.Neighbour
 	for _, family := range []int{4, 6} {
 		table, err := kernel.Neighbours(family)

@@ -24,8 +24,8 @@ import (
 type reading tools.LogsArgs
 
 // readLog prints what a container wrote.
-func readLog(ctx context.Context, j *probe.Job, a tools.LogsArgs) probe.Result {
-	l := reading(a)
+func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result {
+	l := reading(*a)
 	conn, socket, err := reach.Runtime(j.Host)
 	if err != nil {
 		return unread(err)

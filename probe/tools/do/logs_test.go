@@ -95,7 +95,7 @@ func asTyped(t *testing.T, args []string) reading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reading(l)
+	return reading(*l)
 }
 
 func TestTail(t *testing.T) {

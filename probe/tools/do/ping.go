@@ -39,8 +39,8 @@ type pinged struct {
 }
 
 // ping sends echo requests.
-func ping(ctx context.Context, j *probe.Job, p tools.PingArgs) probe.Result {
-	if r, ok := findAddr(ctx, j, &p); !ok {
+func ping(ctx context.Context, j *probe.Job, p *tools.PingArgs) probe.Result {
+	if r, ok := findAddr(ctx, j, p); !ok {
 		return r
 	}
 	var all pinged
@@ -101,7 +101,7 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 }
 
 // summary is the line at the end.
-func (a *pinged) summary(p tools.PingArgs) string {
+func (a *pinged) summary(p *tools.PingArgs) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.Addr, several(a.sent, "packet"), a.received,
 		percent(a.sent-a.received, a.sent))
@@ -125,7 +125,7 @@ func percent(part, whole int) string {
 	}
 }
 
-func (a *pinged) result(p tools.PingArgs) probe.Result {
+func (a *pinged) result(p *tools.PingArgs) probe.Result {
 	of := ""
 	if p.Size > 0 {
 		of = fmt.Sprintf(" of %d bytes", p.Size)

@@ -23,7 +23,7 @@ const (
 )
 
 // listRuntime lists what the container runtime has.
-func listRuntime(ctx context.Context, j *probe.Job, a tools.PSArgs) probe.Result {
+func listRuntime(ctx context.Context, j *probe.Job, a *tools.PSArgs) probe.Result {
 	conn, socket, err := reach.Runtime(j.Host)
 	if err != nil {
 		return unread(err)

@@ -30,7 +30,7 @@ type showing struct {
 }
 
 // showRoutes asks the kernel for its routes, or for the one that it takes.
-func showRoutes(ctx context.Context, j *probe.Job, a tools.RouteArgs) probe.Result {
+func showRoutes(ctx context.Context, j *probe.Job, a *tools.RouteArgs) probe.Result {
 	if a.Get != nil {
 		return getting(*a.Get).run(j)
 	}

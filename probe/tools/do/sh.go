@@ -15,6 +15,6 @@ type shell tools.ShArgs
 
 // runShell runs the one tool that changes nothing by itself and lets its user change
 // everything: a shell on the node.
-func runShell(ctx context.Context, j *probe.Job, a tools.ShArgs) probe.Result {
-	return shell(a).run(ctx, j)
+func runShell(ctx context.Context, j *probe.Job, a *tools.ShArgs) probe.Result {
+	return shell(*a).run(ctx, j)
 }
