@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/drops"
 )
 
 // FactFlushers are processes that flush or reload a whole firewall, each with its number and command line.
@@ -83,22 +82,22 @@ const (
 	FactRuleHook  probe.Fact = "rule_hook" // which packets its chain sees, "" = those that other chains lead to it
 )
 
-// The words of FactPlaceKind.
+// The words of FactPlaceKind, as probe/drops has them, which the client does not link.
 const (
-	PlacePolicy      = drops.KindPolicy
-	PlaceCalico      = drops.KindCalico
-	PlaceRule        = drops.KindRule
-	PlaceChainPolicy = drops.KindChainPolicy
-	PlaceConntrack   = drops.KindConntrack
-	PlaceRPFilter    = drops.KindRPFilter
-	PlaceNeighbour   = drops.KindNeighbour
-	PlaceLink        = drops.KindLink
-	PlaceInterface   = drops.KindInterface
-	PlaceFirewall    = drops.KindFirewall
-	PlaceRoute       = drops.KindRoute
-	PlaceMAC         = drops.KindMAC
-	PlaceOther       = drops.KindOther
+	PlacePolicy      = "policy"
+	PlaceCalico      = "calico"
+	PlaceRule        = "rule"
+	PlaceChainPolicy = "chain-policy"
+	PlaceConntrack   = "conntrack"
+	PlaceRPFilter    = "rp-filter"
+	PlaceNeighbour   = "neighbour"
+	PlaceLink        = "link"
+	PlaceInterface   = "interface"
+	PlaceFirewall    = "firewall"
+	PlaceRoute       = "route"
+	PlaceMAC         = "mac"
+	PlaceOther       = "other"
 )
 
 // InNode is the FactPlaceIn of the node's own network namespace.
-const InNode = drops.Node
+const InNode = "the node"
