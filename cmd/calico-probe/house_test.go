@@ -18,7 +18,7 @@ const (
 var wholeHalls = map[string]bool{
 	"internal/diagnose": true, "internal/cluster": true, // the causes and the API's part of each subject go to its room
 	"cmd/calico-probe": true, "internal/runbook": true, "internal/report": true, "internal/session": true,
-	"injector": true, "probe": true, "probe/kernel": true, "test/sandbox": true,
+	"injector": true, "probe": true, "probe/kernel": true, "probe/tools/do": true, "test/sandbox": true,
 }
 
 // TestHouse holds the plan of the house: few folders at the top, rooms of a size that one person can know, and

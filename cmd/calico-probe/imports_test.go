@@ -38,6 +38,10 @@ func TestImportsRunForward(t *testing.T) {
 		"probe/tools": {in + "cluster", own + "injector", in + "report", own + "probe/tools/do", own + "probe/icmp",
 			own + "probe/reach", own + "probe/node", "k8s.io/", "google.golang.org/grpc", "github.com/miekg/dns",
 			"github.com/cilium/ebpf", "github.com/containerd/"},
+		// The client links nothing of what runs on a node.
+		"cmd/calico-probe": {own + "probe/tools/do", own + "probe/reach", own + "probe/criconn", own + "probe/icmp",
+			in + "subject/suite/ask", "github.com/miekg/dns", "github.com/cilium/ebpf", "github.com/containerd/",
+			"k8s.io/cri-api"},
 		// The API: one package reads, one writes.
 		"internal/cluster": {own + "injector", in + "report", own + "probe/", "k8s.io/kubectl"},
 		"injector":         {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},

@@ -107,7 +107,8 @@ func TestBirdHung(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: hung(t, "")}
 	for range 20 {
-		r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"}, 10 * time.Millisecond}.run(t.Context(),
+		r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"},
+			10 * time.Millisecond}.run(t.Context(),
 			&probe.Job{Host: h, Out: io.Discard})
 		wants(t, r, probe.Fail, "BIRD does not answer within 10ms")
 	}

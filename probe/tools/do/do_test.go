@@ -89,7 +89,8 @@ func TestPingName(t *testing.T) {
 	}
 	var out bytes.Buffer
 	known := map[string][]netip.Addr{"web.test": {netip.MustParseAddr("127.0.0.2")}}
-	parsed(t, "ping", "-c1", "web.test")(t.Context(), &probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out, Hosts: known})
+	parsed(t, "ping", "-c1", "web.test")(t.Context(),
+		&probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out, Hosts: known})
 	if !strings.Contains(out.String(), "web.test is 127.0.0.2, by the API (the node's InternalIP)") {
 		t.Errorf("a node's name: %s", out.String())
 	}

@@ -120,7 +120,8 @@ func TestShell(t *testing.T) {
 	s.until(t, "stillhere")
 	s.keyed(t, "exit 7\r")
 	r := s.result(t)
-	if code, _ := r.Facts.Num(tools.FactExit); r.Status != probe.OK || code != 7 || !strings.Contains(r.Saw, "exit code 7") {
+	if code, _ := r.Facts.Num(tools.FactExit); r.Status != probe.OK || code != 7 ||
+		!strings.Contains(r.Saw, "exit code 7") {
 		t.Errorf("%+v", r)
 	}
 }
