@@ -30,8 +30,8 @@ func TestIsDomainName(t *testing.T) {
 	}
 }
 
-// FuzzIsDomainName wants a name taken here if and only if the node's library takes it. It is not compared where the name
-// ends in an escape, which the library misreads after another escape or a character beyond ASCII.
+// FuzzIsDomainName wants a name taken here if and only if the node's library takes it. It is not compared where the
+// name ends in an escape, which the library misreads after another escape or a character beyond ASCII.
 func FuzzIsDomainName(f *testing.F) {
 	label := strings.Repeat("x", 63)
 	for _, text := range []string{"", ".", "a.b", `\`, `\.`, `\1234`, label + "." + label + "." + label + "." + label} {
