@@ -48,7 +48,7 @@ func locally(t testing.TB, node, script, ids string) document {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, file("bin/sandbox"), "exec", "--name", clusterName, node, "--", "sh", "-c",
-		script+"\ncat >/run/calico-probe; chmod +x /run/calico-probe; /run/calico-probe run --via local -o json --checks "+ids)
+		script+"\nunset CALICO_PROBE_DEFAULTS\ncat >/run/calico-probe; chmod +x /run/calico-probe; /run/calico-probe run --via local -o json --checks "+ids)
 	var errs bytes.Buffer
 	cmd.Stdin, cmd.Stderr = binary, &errs
 	out, _ := cmd.Output() // it fails when a fault is found, and the report says so
