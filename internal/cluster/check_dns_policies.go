@@ -117,6 +117,8 @@ const (
 	dnsDenied   = "denied"   // a rule for certain networks or pods denies it
 	dnsMissed   = "missed"   // a rule for the DNS port does not reach it
 	dnsShut     = "shut"     // a policy of the DNS's own pods does not let them in
+	dnsNowhere  = "nowhere"  // pods are let out to addresses alone, and the DNS is none of them
+	dnsNoEgress = "noegress" // pods are let out to nothing
 )
 
 // withoutDNS is how pods are kept from the DNS.
@@ -125,10 +127,10 @@ type withoutDNS struct {
 	set     string // the network set that a rule of it denies, and its network that has the DNS; "" = none
 }
 
-// withoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so, not
-// sure, or may be meant: because those pods are let out to nothing, or to addresses alone.
+// withoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so or not
+// sure.
 func (p policies) withoutDNS(from end, servers []destination) (out withoutDNS) {
-	lets, missed := "", ""
+	lets, missed, nowhere := "", "", ""
 	for i := range servers {
 		d := &servers[i]
 		f := d.flowTo(from)
@@ -151,6 +153,7 @@ func (p policies) withoutDNS(from end, servers []destination) (out withoutDNS) {
 				}
 				return is
 			})
+		nowhere = cmp.Or(nowhere, sent.by)
 		switch {
 		case !sent.denied():
 			return withoutDNS{}
@@ -169,7 +172,10 @@ func (p policies) withoutDNS(from end, servers []destination) (out withoutDNS) {
 	case lets != "":
 		return withoutDNS{by: lets, how: dnsUnlisted}
 	}
-	return withoutDNS{}
+	if by := p.deniesIn(probe.DeniesEgress, from.namespace, from.labels); by != "" {
+		return withoutDNS{by: by, how: dnsNoEgress}
+	}
+	return withoutDNS{by: nowhere, how: dnsNowhere}
 }
 
 // theInternet stands for what is not in the cluster, by an address of the documentation's network.
@@ -259,7 +265,7 @@ const (
 // policiesUnknown says why it is not known what policies come to.
 func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.all.Err, s.policies.other) }
 
-// dnsPolicies finds pods of the node that policies let out to others and not to the DNS.
+// dnsPolicies finds pods of the node that policies keep from the cluster's DNS.
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	servers := s.dnsDestinations()
 	switch unknown := s.policiesUnknown(); {
@@ -287,8 +293,7 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	}
 	by, asked, outside := s.keptFromDNS(servers)
 	if len(by) == 0 {
-		report(probe.Found(probe.OK, "of %s that ask the cluster's DNS none is surely kept from it by a policy that lets it out to others",
-			plural(asked, "pod")))
+		report(probe.Found(probe.OK, "no policy clearly blocks cluster DNS for any of %s that use it", plural(asked, "pod")))
 		return
 	}
 	names := slices.Sorted(maps.Keys(by))
@@ -313,7 +318,8 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 }
 
 // result judges what a policy keeps from the DNS, of all pods that query it and of those outside its namespace. What a
-// policy does not list may be meant, as may a DNS for certain pods alone. A DNS for its own namespace alone is not.
+// policy does not list may be meant, and is a warning. A DNS for certain pods alone may be meant too. A DNS for its own
+// namespace alone is not.
 func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	kept := 0
 	for _, pod := range k.pods {
@@ -335,6 +341,10 @@ func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	case k.how == dnsShut:
 		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
 			len(k.pods), asked, pods)
+	case k.how == dnsNoEgress:
+		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
+			len(k.pods), asked, pods)
 	}
-	return probe.Found(probe.Info, "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: %s", pods)
+	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS by UDP: %s",
+		len(k.pods), asked, pods)
 }

@@ -99,27 +99,28 @@ func TestDNSPolicies(t *testing.T) {
 		return out
 	}
 	const missed = "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: shop/web"
-	const denied = "it lets pods out to others, and nothing lets them out to the cluster's DNS by UDP: shop/web"
+	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS by UDP: shop/web"
+	const noEgress = "it denies all egress of 1 of 1 pods that use cluster DNS, so these resolve no names: shop/web"
 	for name, one := range map[string]struct {
 		policies []policy
 		want     probe.Status
 		saw      string
 	}{
-		"recorded: a port of others": {k(toWeb), probe.Info, denied},
-		"beside one that denies all": {k("{}", toWeb), probe.Info, denied},
+		"recorded: a port of others": {k(toWeb), probe.Warn, denied},
+		"beside one that denies all": {k("{}", toWeb), probe.Warn, denied},
 		"by TCP alone":               {k("egress: [{ports: [{port: 53}, {port: 5353}]}]"), probe.Warn, missed},
 		"the DNS in another namespace": {k("egress: [{to: [{podSelector: {matchLabels: {k8s-app: kube-dns}}}]}]"),
-			probe.Info, denied},
+			probe.Warn, denied},
 		"another namespace by its name": {k("egress: [{to: [{namespaceSelector: {matchExpressions: " +
-			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}}]}]"), probe.Info, denied},
-		"other ports": {k("egress: [{ports: [{port: 443}, {port: 1000, endPort: 2000, protocol: UDP}]}]"), probe.Info, denied},
-		"Calico's":    {c("{selector: app == 'web', egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]}"), probe.Info, denied},
+			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}}]}]"), probe.Warn, denied},
+		"other ports": {k("egress: [{ports: [{port: 443}, {port: 1000, endPort: 2000, protocol: UDP}]}]"), probe.Warn, denied},
+		"Calico's":    {c("{selector: app == 'web', egress: [{action: Allow, protocol: TCP, destination: {ports: [443]}}]}"), probe.Warn, denied},
 		"Calico's, by number": {c("{egress: [{action: Allow, protocol: 6}, {action: Deny}]}"),
-			probe.Info, denied},
+			probe.Warn, denied},
 		"Calico's, beside one that passes over all": {c("{tier: first, egress: [{action: Pass}]}",
-			"{egress: [{action: Allow, protocol: TCP}]}"), probe.Info, denied},
+			"{egress: [{action: Allow, protocol: TCP}]}"), probe.Warn, denied},
 		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
-			probe.Info, denied},
+			probe.Warn, denied},
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
 			"no policy lets UDP 53 in to them, only TCP"},
@@ -129,10 +130,10 @@ func TestDNSPolicies(t *testing.T) {
 		"near: the DNS lets certain pods in": {onDNS(
 			"ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 
-		"near: no policy":        {nil, probe.OK, "of 1 pod that ask"},
+		"near: no policy":        {nil, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"near: DNS too":          {k(toWeb, toDNS), probe.OK, ""},
-		"near: all is denied":    {k("{}"), probe.OK, ""},
-		"near: addresses alone":  {k("egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]"), probe.OK, ""},
+		"all is denied":          {k("{}"), probe.Warn, noEgress},
+		"addresses alone":        {k("egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}]}]"), probe.Warn, denied},
 		"near: other pods":       {k("podSelector: {matchLabels: {app: db}}\n" + toWeb), probe.OK, ""},
 		"near: a port by name":   {k("egress: [{ports: [{port: dns, protocol: UDP}]}]"), probe.OK, ""},
 		"near: a range of ports": {k("egress: [{ports: [{port: 50, endPort: 60, protocol: UDP}]}]"), probe.OK, ""},
@@ -151,9 +152,9 @@ func TestDNSPolicies(t *testing.T) {
 		"near: Calico's network": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, destination: {nets: [10.96.0.10/32]}}]}"),
 			probe.OK, ""},
 		"Calico's selector, which is no NetworkSet's": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
-			"destination: {selector: role == 'dns'}}]}"), probe.Info, denied},
-		"near: a cache on the node":  {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 169.254.25.10/32}}]}]"), probe.OK, ""},
-		"near: all is denied before": {append(k(toWeb), c("{order: 1, egress: [{action: Deny}]}")...), probe.OK, ""},
+			"destination: {selector: role == 'dns'}}]}"), probe.Warn, denied},
+		"near: a cache on the node": {k(toWeb, "egress: [{to: [{ipBlock: {cidr: 169.254.25.10/32}}]}]"), probe.OK, ""},
+		"all is denied before":      {append(k(toWeb), c("{order: 1, egress: [{action: Deny}]}")...), probe.Warn, noEgress},
 		"near: one of the same order denies": {append(k(toDNS, toWeb), c("{order: 1000, egress: [{action: Deny}]}")...),
 			probe.OK, ""},
 		"near: whom it selects is not known": {c("{egress: [{action: Allow, protocol: TCP}]}",
@@ -186,9 +187,9 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		saw    string
 	}{
 		"a pod with the node's names": {func(s *Snapshot) { s.placed.pods.Value[0].Spec.DNSPolicy = corev1.DNSDefault },
-			probe.OK, "of 0 pods"},
+			probe.OK, "for any of 0 pods"},
 		"a pod of the node's network": {func(s *Snapshot) { s.placed.pods.Value[0].Spec.HostNetwork = true },
-			probe.OK, "of 0 pods"},
+			probe.OK, "for any of 0 pods"},
 		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
 			s.dns.Value.targets[1].Port = 5353
 			s.policies.all.Value = append(s.policies.all.Value, kubernetesPolicy(t, "q", toDNS))
@@ -197,23 +198,23 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			s.dns.Value.targets[1].Port = 5353
 			s.policies.all.Value = append(s.policies.all.Value,
 				kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
-		}, probe.OK, "of 1 pod that ask"},
+		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"no port is known": {func(s *Snapshot) {
 			s.dns.Value.targets = nil
 			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
-		}, probe.OK, "of 1 pod that ask"},
+		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"one of two servers is let out to": {func(s *Snapshot) {
 			other := s.dnsServers.Value.pods[0]
 			other.Labels = map[string]string{"k8s-app": "kube-dns", "app": "web"}
 			s.dnsServers.Value.pods = append(s.dnsServers.Value.pods, other)
 			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
 				"podSelector: {matchLabels: {app: web}}}]}]")}
-		}, probe.OK, "of 1 pod that ask"},
+		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"its labels are the tenant's": {func(s *Snapshot) {
 			s.placed.pods.Value[0].Labels["projectcalico.org/namespace"] = "kube-system"
 			s.policies.all.Value = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
 				"egress: [{action: Allow, protocol: TCP}]}")}
-		}, probe.Info, "shop/web"},
+		}, probe.Warn, "shop/web"},
 		"DNS unread":  {func(s *Snapshot) { s.dns.Err = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
 		"no DNS":      {func(s *Snapshot) { s.dns.Value.service = nil }, probe.Skip, "no pod of the cluster's DNS"},
 		"pods unread": {func(s *Snapshot) { s.placed.pods.Err = errors.New("gone") }, probe.Unknown, "gone"},

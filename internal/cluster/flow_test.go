@@ -40,8 +40,8 @@ func TestExactPolicies(t *testing.T) {
 			func(s *Snapshot) { s.policies.sets.Value = []networkSet{set("10.96.0.0/12")} }, probe.OK, ""},
 		"near: sets are not known": {[]policy{calicosPolicy(t, "p", threatFeed)},
 			func(s *Snapshot) { s.policies.sets.Err = errors.New("gone") }, probe.OK, ""},
-		"near: none is let out": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: [0.0.0.0/0]}}]}")},
-			func(*Snapshot) {}, probe.OK, ""},
+		"none is let out": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: [0.0.0.0/0]}}]}")},
+			func(*Snapshot) {}, probe.Warn, "it denies all egress of 1 of 1 pods"},
 		"networks, not the DNS's": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: "+
 			"[10.0.0.0/8], notNets: [10.244.0.0/24]}}, {action: Allow}]}")}, func(*Snapshot) {}, probe.OK, ""},
 		"networks": {[]policy{calicosPolicy(t, "p", "{egress: [{action: Deny, destination: {nets: "+

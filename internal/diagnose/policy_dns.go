@@ -15,17 +15,12 @@ import (
 var policyWithoutDNS = &Rule{
 	ID: "policy-without-dns", Layer: LayerPaths, Title: "a network policy blocks pods' DNS queries (egress)",
 	Doc: `From the first policy with egress on, a pod sends only what some policy allows, and asking for names has to be allowed too, by UDP: a rule with port 53 and no protocol is about TCP. Such pods wait for names and say that a database or a service cannot be reached; every other pod on the node, and the node itself, resolves the same names (projectcalico/calico#2199, kubernetes/website#38267).
-Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
+Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, or to nothing, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
 	Fix: probe.Fix{
-		Says: "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
-		Manifest: []string{
-			"kubectl get networkpolicies.networking.k8s.io -A",
-			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A",
-			"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # whom it asks",
-		},
-		OnlyIf: []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and those pods need names",
-			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/egress/-","value":{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
-		Radius: "reading changes nothing; with the rule every pod that this policy selects may ask the cluster's DNS",
+		Says:     "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
+		Manifest: listPolicies,
+		OnlyIf:   allowDNS("/spec/egress/-", dnsRule),
+		Radius:   withDNSRule,
 	},
 	RuledOut: []string{dns.DNSCluster.ID, facts.CheckDNSService},
 	Match: func(f Findings) []Case {
@@ -59,6 +54,10 @@ func keptFromDNS(f Findings, r Finding, pods []string) Case {
 		says, weight = "the DNS rule of %s does not reach the cluster's DNS by UDP, for pods of {node}: %s", strong
 	case "shut":
 		says = "%s does not let pods of {node} in to the cluster's DNS: %s"
+	case "nowhere":
+		says = "%s allows pods of {node} some egress and none to cluster DNS: %s"
+	case "noegress":
+		says = "%s denies pods of {node} all egress, cluster DNS included: %s"
 	}
 	c := Case{
 		About: policy, Says: fmt.Sprintf(says, policy, strings.Join(pods[:min(len(pods), 3)], ", ")),
@@ -67,8 +66,11 @@ func keptFromDNS(f Findings, r Finding, pods []string) Case {
 			"port": numberArg(port)},
 		For: clues(weight, []Finding{r}),
 	}
-	if how == "denied" {
+	switch how {
+	case "denied":
 		c.Fix = deniedDNSFix
+	case "noegress":
+		c.Fix = noEgressFix
 	}
 	if set := r.Facts.Str(facts.BySet); set != "" {
 		c.Says = fmt.Sprintf("%s has the cluster's DNS, and %s denies it to pods of {node}: %s", set, policy,
@@ -85,6 +87,33 @@ func keptFromDNS(f Findings, r Finding, pods []string) Case {
 		c.Against = clues(strong, resolved[:1])
 	}
 	return c
+}
+
+// listPolicies shows the policies, and which name server a pod uses.
+var listPolicies = []string{
+	"kubectl get networkpolicies.networking.k8s.io -A",
+	"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A",
+	"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # the name server it uses",
+}
+
+const withDNSRule = "reading changes nothing; with the rule every pod that this policy selects may query cluster DNS"
+
+// dnsRule is the rule of a NetworkPolicy that lets its pods out to the cluster's DNS.
+const dnsRule = `{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}`
+
+// allowDNS adds that rule to a policy of Kubernetes', whose egress has rules, or has none.
+func allowDNS(path, value string) []probe.Conditional {
+	return []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and those pods need names",
+		Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"` +
+			path + `","value":` + value + `}]'`}}}
+}
+
+// noEgressFix is for a policy whose pods send nothing.
+var noEgressFix = &probe.Fix{
+	Says:     "If those pods need names, allow cluster DNS in that policy. If they are meant to send nothing, nothing is wrong.",
+	Manifest: listPolicies,
+	OnlyIf:   allowDNS("/spec/egress", "["+dnsRule+"]"),
+	Radius:   withDNSRule,
 }
 
 // deniedDNSFix is for a rule that denies the DNS among others.

@@ -112,7 +112,7 @@ const (
 	Plugin         probe.Fact = "plugin"          // the CNI plugin that refuses, "" where the message names none
 	DNSPort        probe.Fact = "dns_port"        // where the pods of the cluster's DNS answer
 	DNSNamespace   probe.Fact = "dns_namespace"   // of those pods
-	DNSKept        probe.Fact = "dns_kept"        // how a policy keeps pods from the DNS: unlisted, denied, missed, shut
+	DNSKept        probe.Fact = "dns_kept"        // how: unlisted, denied, missed, shut, nowhere, noegress
 	BySet          probe.Fact = "by_set"          // the network set that a policy denies, with its network
 	DNSClosed      probe.Fact = "dns_closed"      // true: no policy lets questions in to them
 	NamedPods      probe.Fact = "named_pods"      // list of some of the pods that it is about, NAMESPACE/NAME
