@@ -15,7 +15,7 @@ import (
 // mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
 var mtuNodeSmall = &Rule{
 	ID: "mtu-node-small", Layer: LayerKernel, Title: "full-size packets do not reach the node",
-	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
+	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. A new pod stays in ContainerCreating although the runtime works, because the kubelet gets no ConfigMap or Secret, or calico-node no answer. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
 Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
 A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs.`,
 	Fix: probe.Fix{
@@ -34,6 +34,9 @@ A third node that takes full-size packets distinguishes it from a path that is t
 	Match: func(f Findings) []Case {
 		hangs := slices.Concat(notPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
 			f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
+		if len(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)) == 0 { // the kubelet may only wait for the API
+			hangs = slices.Concat(hangs, notPlaced(f, facts.ReasonRuntime), notPlaced(f, facts.ReasonKubelet))
+		}
 		var out []Case
 		for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
 			passes, lost := r.Facts.Num(probe.FactPasses)
