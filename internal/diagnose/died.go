@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,13 +26,24 @@ func diedAs(f Findings, kinds ...string) []Finding {
 	})
 }
 
-// sourceTaken reports whether packets died because a route of table local takes the pod that sent them. The kernel then
-// finds their source on the node itself: it drops them, or Calico's check of the reverse path does.
+// atReversePath reports whether packets died in Calico's own check of the reverse path. That rule is right: it drops
+// packets whose source the kernel would not send to by the interface that they came in by.
+func atReversePath(r Finding) bool {
+	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
+		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
+}
+
+// sourceTaken reports whether packets died because of a route or a routing rule that is known to take the pod that sent
+// them. The kernel then finds their source elsewhere: it drops them, or Calico's check of the reverse path does.
 func sourceTaken(f Findings, r Finding) bool {
 	kind := r.Facts.Str(firewall.FactPlaceKind)
-	reverse := kind == firewall.PlaceCalico && strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
-	return (reverse || kind == firewall.PlaceRoute || kind == firewall.PlaceRPFilter) &&
-		slices.ContainsFunc(f.Failed(route.RouteSpecial.ID), func(special Finding) bool { return takes(special, r) })
+	if !atReversePath(r) && kind != firewall.PlaceRoute && kind != firewall.PlaceRPFilter {
+		return false
+	}
+	return slices.ContainsFunc(f.Failed(route.RouteSpecial.ID), func(special Finding) bool { return takes(special, r) }) ||
+		slices.ContainsFunc(f.Failed(route.RouteRules.ID), func(rule Finding) bool {
+			return rule.Facts.Str(probe.FactRule) != "" && familyOf(rule) == familyOf(r)
+		})
 }
 
 // takes reports whether a route of table local takes the pod that a packet came from.
@@ -96,7 +108,7 @@ func wordOf(r Finding) string {
 // ruleDrops is projectcalico/calico#1923: "which rule dropped it?"
 var ruleDrops = &Rule{
 	ID: "rule-drops", Layer: LayerKernel, Title: "a firewall rule on this node drops the packets",
-	Doc: `A rule of nftables or of iptables that is no policy of Calico's drops or rejects what is sent to another node or a pod, or the answers: of a hardening script, ufw, firewalld, docker, fail2ban or an agent; or one of Calico's own that is no policy, such as for an interface that it does not know or for packets that belong to no connection. The rule is named because its own counter grew by as many packets as were lost, burst by burst, and not in the pauses between (docs/drops.md).
+	Doc: `A rule of nftables or of iptables that is no policy of Calico's drops or rejects what is sent to another node or a pod, or the answers: of a hardening script, ufw, firewalld, docker, fail2ban or an agent; or one of Calico's own that is no policy, such as for an interface that it does not know or for packets that belong to no connection (but for its check of the reverse path). The rule is named because its own counter grew by as many packets as were lost, burst by burst, and not in the pauses between (docs/drops.md).
 Told from a fault of the other node and of the network between by that counter, and from a policy by the chain.`,
 	Fix: lookAt("See who made the rule, and change it there; a rule that is only deleted comes back with what made it.",
 		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain}",
@@ -104,7 +116,7 @@ Told from a fault of the other node and of the network between by that counter, 
 	RuledOut: []string{link.NodeUplink.ID, route.RouteBlocks.ID},
 	Explains: lostPaths,
 	Match: func(f Findings) []Case {
-		died := diedAs(f, firewall.PlaceRule, firewall.PlaceCalico)
+		died := slices.DeleteFunc(diedAs(f, firewall.PlaceRule, firewall.PlaceCalico), atReversePath)
 		died = append(died, keep(diedAs(f, firewall.PlaceChainPolicy), func(r Finding) bool { return !inForward(r) })...)
 		var out []Case
 		for _, of := range bySamePlace(died) {
@@ -159,8 +171,8 @@ func targetsOf(died []Finding) string {
 // sourceUnexpected is the kernel's check of sources.
 var sourceUnexpected = &Rule{
 	ID: "source-unexpected", Layer: LayerKernel,
-	Title: "the kernel's reverse path filter (rp_filter) drops the packets",
-	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always.
+	Title: "a reverse-path check drops the packets: their source is routed elsewhere",
+	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always. Calico has a rule of its own for the same check of what pods send (cali-PREROUTING of table raw): where that counts them, the rule is right, and a second route or a routing rule for the pod's address is wrong.
 Told from a firewall by the counter, and from a packet that never came by the same.`,
 	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
 		"ssh {node} 'ip route get {address}; ip rule; ip -br addr'",
@@ -176,8 +188,23 @@ Told from a firewall by the counter, and from a packet that never came by the sa
 			c.Args = map[string]Arg{"address": addressArg(address)}
 			out = append(out, inPod(c, of, placeOfPod))
 		}
+		for _, of := range bySamePlace(keep(diedAs(f, firewall.PlaceCalico), atReversePath)) {
+			says := fmt.Sprintf("Calico's reverse-path check on {node} drops packets from %s to %s: the kernel does not send to that source by the interface they came in by",
+				cmp.Or(of[0].From, "a pod"), targetsOf(of))
+			c := diedCase(f, of, strong, says) // which route or routing rule is wrong was not seen
+			c.Fix = routeOfSource
+			out = append(out, c)
+		}
 		return out
 	},
+}
+
+// routeOfSource is for a source that Calico's check refuses.
+var routeOfSource = &probe.Fix{
+	Says: "Find the routing rule or the second route that sends packets for that pod past its cali interface, and remove it. Leave Calico's rule as it is.",
+	Manifest: []string{"ssh {node} 'ip rule; ip route show table all | grep -v -w cache'",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}"},
+	Radius: "removing a routing rule or a route changes the way of all packets it is for, at once",
 }
 
 // vague are kinds of place that another node, or what is behind the place, may be the reason of.

@@ -80,8 +80,8 @@ func detectedTwice(f Findings, c *Case, peer, address string) {
 // foreignRoutingRule is projectcalico/calico#4662.
 var foreignRoutingRule = &Rule{
 	ID: "foreign-ip-rule", Layer: LayerKernel,
-	Title: "a foreign routing rule diverts pod traffic past Calico's routes",
-	Doc: `A rule that comes before the main table ("ip rule") has packets from the node's own address, or from pods, looked up in a table of its own, in which Calico's routes are not: they leave by the gateway and are lost. nm-cloud-setup makes such rules (table 30400 and up) for each address that a cloud gives the node; cloud-init, VPNs and policy routing made by hand do as well. The routes that everybody looks at are right all the while: the node itself does not reach its own pods, so the kubelet's probes fail and host-network clients time out, while pods reach each other.
+	Title: "a foreign routing rule diverts or rejects pod traffic",
+	Doc: `A rule that comes before the main table ("ip rule") has packets from the node's own address, or from pods, looked up in a table of its own, in which Calico's routes are not: they leave by the gateway and are lost. Or it has them dropped or rejected ("unreachable"), and Calico's own reverse-path check drops what goes between those pods too. nm-cloud-setup makes such rules (table 30400 and up) for each address that a cloud gives the node; cloud-init, VPNs and policy routing made by hand do as well. The routes that everybody looks at are right all the while: the node itself does not reach its own pods, so the kubelet's probes fail and host-network clients time out, while pods reach each other.
 Told from a wrong route by the kernel's own answer for the same packet with and without the sender's address.`,
 	Fix: probe.Fix{
 		Says: "Switch off what makes the rule, or have its table hold Calico's routes as well; then delete the rule.",
@@ -101,7 +101,7 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 	},
 	RuledOut: []string{route.RouteBlocks.ID, route.RoutePods.ID, bgp.BGPSession.ID},
 	Explains: []string{"service-path-broken", "dns-down", "dns-no-upstream", "peer-pods", "tunnel-filtered",
-		"peer-nodeports", "bgp-waits", "pod-route-missing", "route-not-in-kernel"},
+		"peer-nodeports", "bgp-waits", "pod-route-missing", "route-not-in-kernel", "dropped-here", "source-unexpected"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(route.RouteRules.ID) {
@@ -112,6 +112,9 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
 				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, route.FactTable)),
 					"pref": numberArg(num([]Finding{r}, route.FactPref))},
+			}
+			if r.Facts[route.FactRejects] == true {
+				c.Fix = dropRejectingRule
 			}
 			for _, check := range slices.Concat(pathChecks, []string{route.RouteBlocks.ID}) {
 				for _, one := range f.Bad(check) {
@@ -124,6 +127,15 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 		}
 		return out
 	},
+}
+
+// dropRejectingRule is for a rule that looks into no table.
+var dropRejectingRule = &probe.Fix{
+	Says: "Remove the rule from what makes it (a script, a VPN, netplan, NetworkManager), then delete it.",
+	Manifest: []string{"ssh {node} ip rule",
+		"ssh {node} 'grep -rn -i -e routing-policy -e unreachable -e blackhole -e prohibit /etc/netplan /etc/systemd/network /etc/NetworkManager /etc/network'"},
+	OnlyIf: []probe.Conditional{{If: "nothing needs the rule", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}}},
+	Radius: "without the rule the kernel routes packets from those addresses again, at once",
 }
 
 // foreignTunnel is a device of another CNI where Calico's tunnel should be.

@@ -77,10 +77,10 @@ const FactDown probe.Fact = "down" // of the interfaces of pods without a route:
 // RouteRules asks whether rules of others take packets away from the table in which Calico's routes are
 // (nm-cloud-setup, projectcalico/calico#4662).
 var RouteRules = &probe.Check{
-	ID: "route-rules", Asks: "does a routing rule of others send packets for pods past Calico's routes?", From: probe.FromNode,
+	ID: "route-rules", Asks: "does a routing rule of others divert or reject packets for pods?", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
 	Doc: `Calico's routes are in the kernel's main table. A rule that comes before it ("ip rule") sends some packets to another table: NetworkManager's nm-cloud-setup makes one for each address of the node, with a default route in its table; so do cloud-init, hand-made policy routing and VPNs. Packets from such an address for pods then leave by the gateway, whatever Calico's routes say.
-The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take, or the address is of a block of Calico's.
+The kernel is asked for the way from this node's registered address to its own pods and to pods on other nodes, where Calico makes the routes to them, and from its own pods to those: with the sender's address, and without, which no rule with a sender catches. Where both differ, and the way with it is in the table of such a rule, the rule is what makes the difference; so is one that catches every sender, as a VPN's does, where the main table has a route of Calico's that packets do not take, or the address is of a block of Calico's. A rule may also drop or reject what comes from pods (blackhole, unreachable, prohibit): the kernel then has no way for a packet with that sender, and Calico's own check of the reverse path drops packets between such pods.
 The rule that leads to the main table at all is the kernel's own (32766), and programs that take others' rules for their own delete it, as systemd-networkd does where it manages foreign rules: then nothing of that family leaves the node, nor any answer.
 ok: there is no such rule, or none makes a difference. fail: one does, or no rule leads to the main table, which has routes. skip: nobody to ask about. Rules for marked packets (Calico's own, of WireGuard and eBPF) are not looked at.`,
 }
@@ -89,6 +89,8 @@ ok: there is no such rule, or none makes a difference. fail: one does, or no rul
 const (
 	FactPref  probe.Fact = "pref"  // its priority
 	FactTable probe.Fact = "table" // the number of the routing table it leads to
+	// true: the rule drops or rejects packets by their sender, and leads to no table
+	FactRejects probe.Fact = "rejects"
 	// true: no rule leads to the main table
 	FactMainless probe.Fact = "mainless"
 )

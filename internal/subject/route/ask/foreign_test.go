@@ -138,3 +138,34 @@ func TestDivertedWhoeverSends(t *testing.T) {
 		}
 	}
 }
+
+// TestRejected wants a rule named that rejects what pods send, and none that rejects only a part of it.
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	local := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}
+	other := probe.Target{Kind: probe.KindPod, Name: "default/o", Addr: netip.MustParseAddr("10.244.1.1")}
+	pods := netip.MustParsePrefix("10.244.0.0/24")
+	for name, c := range map[string]struct {
+		rule kernel.Rule
+		want probe.Status
+	}{
+		"recorded":         {kernel.Rule{Priority: 500, From: pods, Rejects: true}, probe.Fail},
+		"to those pods":    {kernel.Rule{From: pods, To: netip.MustParsePrefix("10.244.1.0/24"), Rejects: true}, probe.Fail},
+		"near: to others":  {kernel.Rule{From: pods, To: netip.MustParsePrefix("10.9.0.0/16"), Rejects: true}, probe.OK},
+		"near: one port":   {kernel.Rule{From: pods, Ports: [2]int{25, 25}, Rejects: true}, probe.OK},
+		"near: marked":     {kernel.Rule{From: pods, Mark: 1, Rejects: true}, probe.OK},
+		"near: all others": {kernel.Rule{From: pods, Not: true, Rejects: true}, probe.OK},
+		"near: a table":    {kernel.Rule{From: pods, Table: 7}, probe.OK},
+	} {
+		ask := func(to, from netip.Addr, _ string) (node.Leads, bool) {
+			if from == local.Addr {
+				return node.Leads{}, false
+			}
+			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
+		}
+		got, err := divertedBy(t.Context(), []kernel.Rule{c.rule}, nil, []probe.Target{local, other}, asker{ask, noWay})
+		if err != nil || got.Status != c.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}

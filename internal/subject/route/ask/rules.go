@@ -194,6 +194,9 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 				return probe.Result{}, context.Cause(ctx)
 			}
 			got, ok := ask.kernel(t.Addr, from.addr, from.in)
+			if i := rejectingFrom(rules, from, t.Addr); !ok && i >= 0 {
+				return rejected(from, t, rules[i]), nil
+			}
 			if !ok || got.Device == plain.Device && got.Gateway == plain.Gateway {
 				continue
 			}
@@ -209,6 +212,21 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 // ruleOf is the rule that leads to the table of a way, -1 where none does.
 func ruleOf(rules []kernel.Rule, way node.Leads) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
+}
+
+// rejectingFrom is the rule that drops or rejects all packets of a sender to an address, -1 where none does.
+func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
+	return slices.IndexFunc(rules, func(r kernel.Rule) bool {
+		return r.Rejects && r.From.IsValid() && r.From.Contains(from.addr) && (r.In == "" || r.In == from.in) &&
+			(kernel.Rule{To: r.To, Not: r.Not, Narrow: r.Narrow, Mark: r.Mark, Out: r.Out, Protocol: r.Protocol,
+				Ports: r.Ports}).TakesAll(to, 0, 0)
+	})
+}
+
+// rejected is the result about packets that a rule drops because of their sender.
+func rejected(from sender, to probe.Target, rule kernel.Rule) probe.Result {
+	return probe.Found(probe.Fail, "the routing rule %q takes packets from %s (%s) to %s", rule, from.name, from.addr, to).
+		With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactRejects, true)
 }
 
 // diverted is the result about packets that a rule sends another way than is meant.
