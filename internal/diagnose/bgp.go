@@ -144,8 +144,8 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 
 // bgpFiltered is port 179 dropped on the way.
 var bgpFiltered = &Rule{
-	ID: "bgp-filtered", Layer: LayerPeers, Title: "BGP packets (TCP 179) are dropped between two nodes",
-	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
+	ID: "bgp-filtered", Layer: LayerPeers, Untraced: true, Title: "BGP packets (TCP 179) are dropped between two nodes",
+	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named; and a run looks where on this node the connections die (packet-drops). Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
 		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",

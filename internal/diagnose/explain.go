@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -16,9 +17,10 @@ type Diagnosis struct {
 	Unexplained []string      // checks with bad answers on the node that no cause explains
 	Failed      []string      // rules that crashed, each as a sentence: whether their cause holds is unknown
 
-	proven bool // a cause has high confidence, and its rule leaves nothing to ask
-	kept   []candidate
-	wants  []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
+	proven   bool // a cause has high confidence, and its rule leaves nothing to ask
+	untraced bool // a cause says what a filter drops, and where it is was not looked for
+	kept     []candidate
+	wants    []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
 }
 
 // Open are the checks that the causes want and that were not asked, likeliest first, each with the
@@ -33,6 +35,9 @@ func (d Diagnosis) Open() []Cover {
 
 // Settled tells whether a cause is proven and nothing is left unexplained.
 func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
+
+// Untraced reports whether a filter drops packets of a cause, and where they die on this node was not looked for.
+func (d Diagnosis) Untraced() bool { return d.untraced }
 
 // candidate is a case on its way to a cause.
 type candidate struct {
@@ -91,6 +96,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
 		d.proven = d.proven || kept[i].cause.Confidence == probe.High && !kept[i].rule.Open
+		d.untraced = d.untraced || kept[i].rule.Untraced && len(f.Of(firewall.PacketDrops.ID)) == 0
 		for _, id := range kept[i].rule.Wants {
 			if len(f.Of(id)) == 0 {
 				d.wants = append(d.wants, Cover{Check: id, About: kept[i].found.Peer})

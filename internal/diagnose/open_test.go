@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -37,5 +38,23 @@ func TestOpen(t *testing.T) {
 	}
 	if ids := open(night("route-swallowed")); len(ids) > 0 {
 		t.Errorf("a proven cause: asks %+v", ids)
+	}
+}
+
+// TestUntraced wants it looked for where packets die, that a filter drops, though the cause is proven; once.
+func TestUntraced(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/bgp-port-dropped-here.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := read(t, txtar.Parse(b).Files[1].Data)
+	if Explain(f, Rules()).Untraced() {
+		t.Error("it was looked for already")
+	}
+	f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == firewall.PacketDrops.ID })
+	f = f.indexed()
+	if d := Explain(f, Rules()); d.Causes[0].ID != "bgp-filtered" || !d.Settled() || !d.Untraced() {
+		t.Errorf("%+v: settled %v, untraced %v", d.Causes[0], d.Settled(), d.Untraced())
 	}
 }

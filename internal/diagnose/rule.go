@@ -20,6 +20,9 @@ type Rule struct {
 	// Open marks a rule that says between what packets are lost, and not by what: the comparison of nodes goes on, and
 	// what it finds stands above it.
 	Open bool
+	// Untraced marks a rule that says which packets a filter drops, and not which rule of it does: where they die is
+	// looked for on this node even where the cause is proven.
+	Untraced bool
 	// Residual marks a rule that is asked only about what no proven cause explains. It explains
 	// symptoms alone, and stands below every other cause that is as sure and above the symptoms.
 	Residual bool

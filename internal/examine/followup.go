@@ -28,7 +28,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
 		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})
 	}
-	if !found.Settled() && silent(r.Seen) {
+	if !found.Settled() && silent(r.Seen) || found.Untraced() {
 		open = append(open, diagnose.Cover{Check: firewall.PacketDrops.ID})
 	}
 	more := r.mayAsk(open, snap)

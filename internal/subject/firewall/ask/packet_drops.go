@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ const (
 
 func packetDrops(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal)))
+	targets = append(downSessions(p), targets...)
 	if len(targets) == 0 {
 		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
 		return
@@ -52,6 +54,27 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	if s.reported == 0 {
 		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
 	}
+}
+
+// maxSessions bounds the BGP peers that connections go to.
+const maxSessions = 3
+
+// downSessions are the first BGP peers without a connection to or from this node. Those with a password answer no
+// connection without it.
+func downSessions(p *probe.Pass) []probe.Target {
+	sessions := slices.DeleteFunc(p.Of(probe.KindSession), func(t probe.Target) bool {
+		return t.Attrs[probe.AttrPassword] != ""
+	})
+	var ports []int
+	for _, t := range sessions {
+		ports = append(ports, t.Port)
+	}
+	up, err := node.Speaking(ports...)
+	if err != nil {
+		return nil // bgp-port reports it
+	}
+	down := node.Elsewhere(slices.DeleteFunc(sessions, func(t probe.Target) bool { return up[t.Addr] }))
+	return down[:min(len(down), maxSessions)]
 }
 
 // searching is one run of the check.
@@ -88,7 +111,7 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	var addrs []netip.AddrPort
 	for _, t := range s.targets {
 		itself := slices.ContainsFunc(pod, func(own probe.Target) bool { return own.Addr == t.Addr })
-		if !itself && (len(pod) == 0 || ownAddr(pod, node.Family(t.Addr)).IsValid()) {
+		if !itself && (len(pod) == 0 || t.Kind != probe.KindSession && ownAddr(pod, node.Family(t.Addr)).IsValid()) {
 			ask, addrs = append(ask, t), append(addrs, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)))
 		}
 	}
@@ -103,6 +126,9 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 		return
 	}
 	s.asked += looked.Sent
+	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are those of the node
+		return ask[i].Kind == probe.KindSession && shape.Port == 0
+	})
 	for _, i := range worstOf(ask, looked.Lost, most) {
 		s.search(ctx, space, pod, ask[i], looked.Lost[i], looked.Fine[node.Family(ask[i].Addr)])
 	}

@@ -75,6 +75,25 @@ func TestRealPacketDrops(t *testing.T) {
 	}
 }
 
+// TestRealPacketDropsOfBGP wants the rule named that drops connections to a BGP peer without a session.
+func TestRealPacketDropsOfBGP(t *testing.T) {
+	if !nstest.Enter(t, checktest.TwoNodes) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	node, session := checktest.At(probe.KindNode, "node-b", "10.9.1.2"), checktest.At(probe.KindSession, "node-b", "10.9.1.2")
+	session.Port = 179
+	checktest.Settled(t, node)
+	drop := exec.CommandContext(t.Context(), "iptables-legacy", "-A", "OUTPUT", "-p", "tcp", "--dport", "179", "-j", "DROP")
+	if out, err := drop.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	checktest.Want(t, checktest.Run(t, PacketDrops, h, node, session), "node-b 10.9.1.2", probe.Fail,
+		"connections to TCP port 179 are lost: legacy iptables, table ip filter, chain OUTPUT, rule 1")
+	session.Attrs = map[string]string{probe.AttrPassword: "true"}
+	checktest.Want(t, checktest.Run(t, PacketDrops, h, node, session), "", probe.OK, "nothing is lost")
+}
+
 // TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.
 func TestRealPacketDropsCut(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
