@@ -147,10 +147,10 @@ var bgpFiltered = &Rule{
 	ID: "bgp-filtered", Layer: LayerPeers, Untraced: true, Title: "BGP packets (TCP 179) are dropped between two nodes",
 	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named; and a run looks where on this node the connections die (packet-drops). Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
-		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
+		Says: "Allow TCP port 179 between the nodes in both directions, in the cloud's security group or in the firewall of a host.",
 		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",
 			"ssh {node} sudo iptables-save | grep -n -e 179"},
-		Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
+		Radius: "the check commands only read; a rule that opens 179 lets the hosts it names speak BGP to this node",
 	},
 	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},
@@ -181,7 +181,7 @@ var openOutput = &probe.Fix{
 		"kubectl get hostendpoints.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org",
 		"ssh {node} sudo {iptables} -I OUTPUT -p tcp --dport {port} -d {peer} -j ACCEPT   # until a reload or a reboot",
 	},
-	Radius: "the first three only read; the last lets this node speak to that one port of that one peer",
+	Radius: "the check commands only read; the last command lets this node speak to that one port of that one peer",
 }
 
 // bgpRejected is a firewall that says no.
@@ -297,7 +297,7 @@ var bgpWrongAS = &Rule{
 			`kubectl get nodes -o custom-columns='NAME:.metadata.name,AS:.metadata.annotations.projectcalico\.org/ASNumber'`,
 			"kubectl get bgpconfigurations.crd.projectcalico.org,bgppeers.crd.projectcalico.org -o yaml | grep -n -e 'name:' -e asNumber -e peerIP",
 		},
-		Radius: "both only read; a changed number restarts the sessions of every node it is for",
+		Radius: "the check commands only read; a changed number restarts the sessions of every node it is for",
 	},
 	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
 	Explains: []string{"bgp-restart-hold"},

@@ -57,5 +57,5 @@ var openInput = &probe.Fix{
 	Says: "Take the rule away on {other}, in what made it (ufw, firewalld, nftables.conf, a script), or let the nodes in before it.",
 	Manifest: []string{"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w {port}",
 		"ssh {other} systemctl is-active ufw firewalld nftables"},
-	Radius: "both only read; a rule that lets {port} in opens BGP to whom the rule names",
+	Radius: "the check commands only read; a rule that opens {port} lets the hosts it names speak BGP to that node",
 }

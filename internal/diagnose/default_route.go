@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // noWay is the reason of what cannot leave because no route covers it.
@@ -24,12 +25,9 @@ var defaultRouteMissing = &Rule{
 It is lost when a DHCP lease is not renewed, when an interface that had it was taken down and put up again by hand, or by an edited netplan, NetworkManager or networkd configuration.
 Told from a broken kube-proxy by the kernel's own refusal; a node that reaches all it needs without a default route is fine.`,
 	Fix: probe.Fix{
-		Says: "Bring the default route back by what made it; 'ip route show default' on another node of the same network shows the gateway.",
-		Manifest: []string{
-			"ssh {node} ip route show table all default",
-			"ssh {node} 'networkctl --no-pager status; nmcli device status'",
-		},
-		Radius: onlyReads,
+		Says:     "Restore the route in the network configuration (netplan, NetworkManager, networkd). 'ip route show default' on a node of the same network shows the gateway.",
+		Manifest: defaultRoutes,
+		Radius:   "all that leaves this node's own networks, at once",
 	},
 	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID, link.NodePing.ID},
 	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "api-cut-off", "start-outlasts-budget",
@@ -54,6 +52,10 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 				Says:   fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
 			}
 			for _, o := range f.Elsewhere(route.RouteCanReach.ID) {
+				if gateway := o.Facts.Str(node.FactGateway); gateway != "" && o.Facts[route.FactDefault] == true &&
+					familyOf(o) == familyOf(r) && c.Fix == nil {
+					c.Fix, c.Args = &routeByOther, map[string]Arg{"gateway": addressArg(gateway), "other": nodeArg(o.Node)}
+				}
 				if o.Facts[route.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without
 					c.Against = append(c.Against, clues(strong, []Finding{o})...)
 				}
@@ -62,6 +64,19 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 		}
 		return out
 	},
+}
+
+// routeByOther is the fix where another node's gateway is known.
+var routeByOther = probe.Fix{
+	Says:     "Restore the route in the network configuration (netplan, NetworkManager, networkd); the gateway on {other} is {gateway}.",
+	Manifest: defaultRoutes,
+	Radius:   "all that leaves this node's own networks, at once",
+}
+
+// defaultRoutes shows the default routes of a node, and what configures its network.
+var defaultRoutes = []string{
+	"ssh {node} ip route show table all default",
+	"ssh {node} 'networkctl --no-pager status; nmcli device status'",
 }
 
 // addressFamily is the family of a result, by the address that was asked where it has no other.

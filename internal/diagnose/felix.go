@@ -24,8 +24,8 @@ var felixIll = slices.Concat(Covers(felix.FelixLive.ID, felix.FelixReady.ID), ca
 // restartCalico starts calico-node on this node anew.
 const restartCalico = "kubectl -n {namespace} delete pod {pod}"
 
-// onlyReads is what a fix touches whose commands change nothing.
-const onlyReads = "nothing: its commands only read"
+// onlyReads is what a fix touches whose commands change nothing: the change itself is the reader's.
+const onlyReads = "only what you change yourself: the commands shown only read"
 
 const restartRadius = "calico-node on this node is away for some seconds; running pods keep their routes and policy meanwhile"
 

@@ -18,8 +18,8 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 		Manifest: []string{"ssh {node} ip neigh show {address}",
 			"ssh {other} ip -br link"},
 		OnlyIf: []probe.Conditional{
-			{If: "the entry is permanent, and the other node has another MAC address",
-				Manifest: []string{"ssh {node} sudo ip neigh del {address} dev {device}  # and out of what makes it at boot"}},
+			{If: "the entry is permanent, and the other node has another MAC address (remove it from what adds it at boot as well)",
+				Manifest: []string{"ssh {node} sudo ip neigh del {address} dev {device}"}},
 			{If: "both machines have the same MAC address",
 				Manifest: []string{"# give one of the virtual machines another one in its hypervisor; it has to be started again for it"}},
 		},
