@@ -150,8 +150,8 @@ func judgeRegistration(mine registration, all []registration) probe.Result {
 		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.registered.Addr(), mine.internal, agree, others).
 			With(probe.FactReason, facts.ReasonOutside)
 	}
-	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, and %d of %d other nodes are registered outside %s",
-		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked()).
+	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s; outside its network %s: %d of %d other nodes",
+		mine.registered.Addr(), mine.internal, mine.registered.Masked(), others-neighbours, others).
 		With(probe.FactReason, facts.ReasonOutside)
 }
 

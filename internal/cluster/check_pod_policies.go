@@ -43,14 +43,13 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 	for _, policy := range names[:min(len(names), policiesTold)] {
 		pods := by[policy]
 		slices.Sort(pods)
-		r := probe.Found(probe.Info, "it holds for %d of %s (%s) and may deny what they send or receive", len(pods),
-			plural(all, "pod"), few(pods))
+		r := probe.Found(probe.Info, "it may block traffic of %d of %s (%s)", len(pods), plural(all, "pod"), few(pods))
 		if in := denies[policy]; in != "" {
-			r = probe.Found(probe.Info, "it holds for %d of %s (%s), and all %s of the first such pod is denied", len(pods),
+			r = probe.Found(probe.Info, "it selects %d of %s (%s), and denies all %s of the first of them", len(pods),
 				plural(all, "pod"), few(pods), strings.ReplaceAll(in, ",", " and "))
 		}
 		if held < all {
-			r.Saw += "; whether that is meant is for their owner to say: pods without a policy were tested in their place"
+			r.Saw += "; ask its owner. Pods without a policy were tested instead"
 		}
 		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), podsTold)]))
 	}

@@ -282,7 +282,7 @@ func TestIPRegistered(t *testing.T) {
 			node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes agree", 0},
 		"incident 003, a new NIC": {[]corev1.Node{node("a", "172.17.73.66", "10.0.0.66/24"),
 			node("b", "172.17.73.65", "172.17.73.65/22")},
-			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66, and 1 of 1 other nodes are registered outside 10.0.0.0/24", 0},
+			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66; outside its network 10.0.0.0/24: 1 of 1 other nodes", 0},
 		"incident 004, a docker bridge": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"),
 			node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24")},
 			probe.Fail, "172.18.0.1", 0},
