@@ -81,8 +81,8 @@ by --own is known behind every NAT, and a HOST is not: there it has another addr
 		{Name: "pcapng", For: "for tcpdump and Wireshark", Bytes: true}})
 	f.StringVarP(&c.file, "write", "w", "", "the same as -o pcapng=FILE; - is stdout")
 	o.reaching(cmd)
-	f.Lookup("timeout").DefValue, o.Timeout = "", 0
-	f.Lookup("timeout").Usage = "limit of the whole run (default --seconds and 90s more)"
+	f.Lookup("timeout").DefValue, o.Timeout = "0", 0
+	f.Lookup("timeout").Usage = "limit of the whole run; 0 = --seconds and 90s more"
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"node": o.nodeNames, "peer": o.nodeNames, "via": viaMethods,
 		"protocol": oneOf(capture.Protocols())})

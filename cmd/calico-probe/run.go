@@ -57,8 +57,8 @@ func (a *app) run() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run NODE...", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
 		Long: `Checks the node through the API, places a probe on it by the first access method that works,
-and names the causes with their proof and their fix, which is never run. Of several nodes (--all-nodes, -l, or --node more than once) those with the same cause
-are put together.
+and names the causes with their proof and their fix, which is never run. Of several nodes
+(--all-nodes, -l, or --node more than once) those with the same cause are put together.
 
 ` + exitCodes(),
 		Args: noArguments,

@@ -151,6 +151,8 @@ func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error
 	switch n := len(r.NodeChecks()); {
 	case r.opts.RootShell || r.opts.ForTool:
 		unasked = ""
+	case errors.Is(failed[last].Err, context.Canceled):
+		unasked = "; the checks on the node did not run"
 	case n != 1:
 		unasked = fmt.Sprintf("; the %d checks on the node did not run; 'calico-probe run --via local' on the node itself runs them", n)
 	}

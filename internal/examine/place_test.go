@@ -449,3 +449,22 @@ func TestNamedNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedPlacing wants no other access method suggested because the user interrupted the run.
+func TestInterruptedPlacing(t *testing.T) {
+	t.Parallel()
+	for failure, want := range map[error]string{
+		fmt.Errorf("stopped while waiting: %w", context.Canceled): "; the checks on the node did not run",
+		errors.New("no answer"):                                   "'calico-probe run --via local' on the node itself runs",
+	} {
+		var got seenEvents
+		r := newTestRun(Options{Node: "node-a", Via: ViaAuto}, io.Discard, &got)
+		if err := r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: failure}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		saw := got[len(got)-1].Result.Saw
+		if !strings.Contains(saw, want) || strings.Contains(saw, "--via local") != strings.Contains(want, "--via local") {
+			t.Errorf("%v: %s", failure, saw)
+		}
+	}
+}

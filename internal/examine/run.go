@@ -105,7 +105,7 @@ func (r *Run) do(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil { // what was seen until then is reported, and that it is not all
-		cut := probe.Found(probe.Unknown, "the run was interrupted, so the results are incomplete")
+		cut := probe.Found(probe.Unknown, report.Interrupted)
 		cut.Check = probe.CheckAnswered
 		if err := r.Add("", probe.Event{Type: probe.EventResult, Result: &cut}); err != nil {
 			return err

@@ -100,6 +100,9 @@ const (
 	WordNotReady = "not ready"
 )
 
+// Interrupted is what a run that was interrupted saw.
+const Interrupted = "the run was interrupted, so the results are incomplete"
+
 // Verdicts lists what a run can come to, best first, and what preflight can.
 func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}

@@ -109,8 +109,11 @@ const fewAnswers = 12
 // lines are those of the report, blank ones between its parts.
 func (s screen) lines(d detail) []string {
 	out := s.headline()
-	if out == nil && !s.wide && !s.session {
+	switch {
+	case out == nil && !s.wide && !s.session:
 		return s.quiet()
+	case out == nil && s.wide:
+		return s.answered(d)
 	}
 	parts := [][]string{s.evidence(d), s.actions(d), s.rest(d)}
 	if s.wide || s.session && len(s.own()) <= fewAnswers {
@@ -127,13 +130,29 @@ func (s screen) lines(d detail) []string {
 	return append(out, s.closing()...)
 }
 
+// answered is the wide report where nothing is wrong: the closing line first, then all answers.
+func (s screen) answered(d detail) []string {
+	out := s.closing()
+	for _, part := range [][]string{s.rest(d), s.answers()} {
+		if len(part) > 0 {
+			out = append(append(out, ""), part...)
+		}
+	}
+	return out
+}
+
 // maxQuiet is how many lines a report takes where nothing is wrong.
 const maxQuiet = 5
 
-// quiet is the report where nothing is wrong: the closing line first, and notes of a line each as far as they fit.
+// quiet is the report where nothing is wrong: the closing line first, and notes of a line each as far as they fit. The
+// warnings of a preflight that would work are among them.
 func (s screen) quiet() []string {
 	out := s.closing()
-	notes := s.rest(detail{})
+	var warnings []string
+	for _, r := range s.bad() {
+		warnings = append(warnings, strings.TrimSpace(r.Check+" "+r.Target)+": "+r.Saw)
+	}
+	notes := append(s.items("warn", warnings, len(warnings), 1), s.rest(detail{})...)
 	return append(out, notes[:min(len(notes), max(0, maxQuiet-len(out)))]...)
 }
 
@@ -203,6 +222,9 @@ func (s screen) answer(whole bool) string {
 			return missing[0].Saw
 		}
 	case WordIncomplete:
+		if slices.ContainsFunc(s.Results, func(r Located) bool { return r.Saw == Interrupted }) {
+			return "no verdict: the run was interrupted"
+		}
 		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // of preflight, which starts nothing
 			return "a run should work, but that is not certain: " + bad[0].Saw
 		}

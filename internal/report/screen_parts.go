@@ -126,6 +126,9 @@ func (s screen) actions(d detail) []string {
 // readsOnlyWord says what the commands to check touch.
 func readsOnlyWord(check []string) string {
 	placed := func(c string) bool {
+		if strings.Contains(c, "--via local") || strings.Contains(c, "--via api") {
+			return false
+		}
 		return strings.HasPrefix(c, "calico-probe run") || strings.HasPrefix(c, "calico-probe shell")
 	}
 	if slices.ContainsFunc(check, placed) {

@@ -134,7 +134,7 @@ func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Cal
 		return err
 	}
 	err = c.cameTo(outcome)
-	if e, is := errors.AsType[outcomeError](err); is && call.Terminal && ui.IsTerminal(c.stderr) {
+	if e, is := errors.AsType[outcomeError](err); is && call.Out == c.stdout {
 		e.read = repeats(outcome.Saw, string(wrote))
 		return e
 	}

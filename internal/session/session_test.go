@@ -212,6 +212,27 @@ func TestShellKnowsNodes(t *testing.T) {
 	}
 }
 
+// TestOutcomeOnce wants a bad outcome that the tool has written to stdout not repeated on stderr, and one that went into
+// a pipe said there.
+func TestOutcomeOnce(t *testing.T) {
+	t.Parallel()
+	s := nodeWith(t, &probe.Tool{Name: "lost", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(_ context.Context, j *probe.Job) probe.Result {
+			j.Say("40 of 40 packets are lost")
+			return probe.Found(probe.Fail, "40 of 40 packets are lost")
+		}, nil
+	}})
+	var out, errs, pipe bytes.Buffer
+	c := &Session{at: s, stdout: &out, stderr: &errs}
+	for _, to := range []*bytes.Buffer{&out, &pipe} {
+		errs.Reset()
+		err := c.useTool(t.Context(), &prompt.Call{Out: to}, probe.Call{Tool: "lost"})
+		if c.failed("", err); (errs.Len() == 0) != (to == &out) || codeOf(err) != 3 {
+			t.Errorf("wrote %q, said %q: %v", to, errs.String(), err)
+		}
+	}
+}
+
 // TestShellDiffTakesANode with and without the word that was needed before.
 func TestShellDiffTakesANode(t *testing.T) {
 	t.Parallel()
