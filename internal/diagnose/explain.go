@@ -169,7 +169,7 @@ func surestCases(of []candidate) []candidate {
 // weigh makes a cause of a case, unless its evidence is outweighed.
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
-	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says}
+	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	c.For = slices.Clone(c.For)
 	// People read the first few.

@@ -56,7 +56,7 @@ A third node that takes full-size packets distinguishes it from a path that is t
 					smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
 			}
 			out = append(out, Case{
-				Family: familyOf(r), About: familyName(familyOf(r)), Says: says,
+				Family: familyOf(r), About: familyName(familyOf(r)), Says: says, Fault: true,
 				For: slices.Concat(clues(strong, []Finding{r}), clues(strong, smaller), clues(0, hangs[:min(1, len(hangs))]),
 					clues(0, f.Bad(cni.CNIMTU.ID))),
 				Args: map[string]Arg{"other": nodeArg(r.Node)},

@@ -53,6 +53,7 @@ type Case struct {
 	Peer    string         // the other node it is about, "" where it is not about one alone
 	Family  int            // of addresses it is about: 4 or 6, 0 for both
 	Says    string         // the cause in one sentence, with its particulars
+	Fault   bool           // it breaks traffic now, though no check of the node may fail
 	Args    map[string]Arg // for the fix
 	Fix     *probe.Fix     // nil for the rule's
 	For     []Clue

@@ -63,6 +63,7 @@ type Tally struct {
 	open     int // streams that began and have not ended
 	answered int // good or bad answers within streams, not the client's own about its way
 	proven   bool
+	broken   bool // a proven cause breaks traffic
 }
 
 // NewTally starts counting now.
@@ -78,6 +79,7 @@ func (t *Tally) Add(ev probe.Event) {
 	case probe.EventCause:
 		seen := slices.ContainsFunc(ev.Cause.For, func(c probe.Clue) bool { return c.Status == probe.Fail })
 		t.proven = t.proven || ev.Cause.Confidence == probe.High && seen
+		t.broken = t.broken || ev.Cause.Confidence == probe.High && ev.Cause.Fault
 	case probe.EventResult:
 		t.counts[ev.Result.Status]++
 		if t.open > 0 && ev.Result.Status != probe.Skip && ev.Result.Status != probe.Unknown {
@@ -108,13 +110,13 @@ func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
-// Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
+// Verdict concludes: a fault, seen or proven by what neighbours saw, or by a cause that breaks traffic, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
 		Strict: failOnWarn}
 	switch {
-	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
+	case t.counts[probe.Fail] > 0, t.broken, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
 		v.Word, v.Exit = WordFault, ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
 		v.Word, v.Exit = WordIncomplete, ExitIncomplete

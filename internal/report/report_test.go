@@ -216,7 +216,9 @@ func TestAProvenCauseIsAFault(t *testing.T) {
 	seen := []probe.Clue{{Status: probe.Fail}}
 	for cause, want := range map[*probe.Cause]int{
 		{Confidence: probe.High, For: seen}: ExitFault, {Confidence: probe.Medium, For: seen}: ExitIncomplete,
-		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}: ExitIncomplete, // a probe that was refused
+		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}:           ExitIncomplete, // a probe that was refused
+		{Confidence: probe.High, Fault: true, For: []probe.Clue{{Status: probe.OK}}}:   ExitFault,      // lost full-size packets
+		{Confidence: probe.Medium, Fault: true, For: []probe.Clue{{Status: probe.OK}}}: ExitIncomplete,
 	} {
 		tally := NewTally()
 		tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Unknown}})
