@@ -14,7 +14,7 @@ type Cause struct {
 	RuledOut   []string   `json:"ruled_out,omitempty"` // checks one would suspect next, and that are fine
 	Missing    []string   `json:"missing,omitempty"`   // what would have made it surer and is missing: a check, and why
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
-	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, though no check of the node may have failed
+	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, even if no check failed
 	Fix        Fix        `json:"fix"`
 }
 

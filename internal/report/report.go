@@ -110,8 +110,8 @@ func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
-// Verdict concludes: a fault, seen or proven by what neighbours saw, or by a cause that breaks traffic, outweighs what is
-// missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
+// Verdict concludes: a fault, seen or proven by what neighbours saw, or by a cause that breaks traffic, outweighs
+// what is missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
 		Strict: failOnWarn}

@@ -212,8 +212,8 @@ func TestShellKnowsNodes(t *testing.T) {
 	}
 }
 
-// TestOutcomeOnce wants a bad outcome that the tool has written to stdout not repeated on stderr, and one that went into
-// a pipe said there.
+// TestOutcomeOnce wants a bad outcome that the tool has written to stdout not repeated on stderr, and one that went
+// into a pipe said there.
 func TestOutcomeOnce(t *testing.T) {
 	t.Parallel()
 	s := nodeWith(t, &probe.Tool{Name: "lost", Parse: func([]string) (probe.ToolFunc, error) {

@@ -81,10 +81,11 @@ func TestRealPacketDropsOfBGP(t *testing.T) {
 		return
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	node, session := checktest.At(probe.KindNode, "node-b", "10.9.1.2"), checktest.At(probe.KindSession, "node-b", "10.9.1.2")
+	node := checktest.At(probe.KindNode, "node-b", "10.9.1.2")
+	session := checktest.At(probe.KindSession, "node-b", "10.9.1.2")
 	session.Port = 179
 	checktest.Settled(t, node)
-	drop := exec.CommandContext(t.Context(), "iptables-legacy", "-A", "OUTPUT", "-p", "tcp", "--dport", "179", "-j", "DROP")
+	drop := exec.CommandContext(t.Context(), "sh", "-c", "iptables-legacy -A OUTPUT -p tcp --dport 179 -j DROP")
 	if out, err := drop.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
