@@ -222,7 +222,7 @@ var runtimeHangs = &Rule{
 var shimHangs = &Rule{
 	ID: "shim-hangs", Layer: LayerRuntime, Title: "a frozen containerd shim blocks the runtime",
 	Doc: `Each pod has a shim, a small process between containerd and its containers. containerd asks the shims in turn, so one that is stopped or waits for a disk holds up every list of containers, while containerd's version and health answer at once. The kubelet sees "PLEG is not healthy", and a container that ends under that shim is called Running for ever.
-Told from a frozen containerd by what of it still answers.`,
+Told from a frozen containerd by what of it still answers. Where no shim is stopped or waits for a disk as it is read, a list that is late once is little evidence: a node that was busy for a moment does that too.`,
 	Fix: probe.Fix{
 		Says: "Look at what the shim waits for; continue it, or end it with its pod.",
 		Manifest: []string{
@@ -242,8 +242,8 @@ Told from a frozen containerd by what of it still answers.`,
 			return nil
 		}
 		c := Case{
-			Says: "containerd on {node} answers, and the list of what runs does not come: a shim holds it up",
-			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(runtime.RuntimeGhosts.ID))), Covers: runtimeGone,
+			Says: "containerd on {node} answers, and the list of what runs does not come: a shim may hold it up, or a busy disk",
+			For:  slices.Concat(clues(hint, tasks), clues(hint, f.Failed(runtime.RuntimeGhosts.ID))), Covers: runtimeGone,
 		}
 		if shims := listOf(tasks[0], runtime.FactShims); len(shims) > 0 {
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers",

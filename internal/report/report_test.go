@@ -216,8 +216,9 @@ func TestAProvenCauseIsAFault(t *testing.T) {
 	seen := []probe.Clue{{Status: probe.Fail}}
 	for cause, want := range map[*probe.Cause]int{
 		{Confidence: probe.High, For: seen}: ExitFault, {Confidence: probe.Medium, For: seen}: ExitIncomplete,
-		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}:           ExitIncomplete, // a probe that was refused
-		{Confidence: probe.High, Fault: true, For: []probe.Clue{{Status: probe.OK}}}:   ExitFault,      // lost full-size packets
+		// a probe that was refused, and lost full-size packets
+		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}:           ExitIncomplete,
+		{Confidence: probe.High, Fault: true, For: []probe.Clue{{Status: probe.OK}}}:   ExitFault,
 		{Confidence: probe.Medium, Fault: true, For: []probe.Clue{{Status: probe.OK}}}: ExitIncomplete,
 	} {
 		tally := NewTally()
