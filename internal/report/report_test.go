@@ -214,6 +214,7 @@ func TestVerdict(t *testing.T) {
 
 func TestAProvenCauseIsAFault(t *testing.T) {
 	seen := []probe.Clue{{Status: probe.Fail}}
+	fine := []probe.Clue{{Status: probe.OK}}
 	for cause, want := range map[*probe.Cause]int{
 		{Confidence: probe.High, For: seen}: ExitFault, {Confidence: probe.Medium, For: seen}: ExitIncomplete,
 		// a probe that was refused, and lost full-size packets
