@@ -218,9 +218,9 @@ func TestAProvenCauseIsAFault(t *testing.T) {
 	for cause, want := range map[*probe.Cause]int{
 		{Confidence: probe.High, For: seen}: ExitFault, {Confidence: probe.Medium, For: seen}: ExitIncomplete,
 		// a probe that was refused, and lost full-size packets
-		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}:           ExitIncomplete,
-		{Confidence: probe.High, Fault: true, For: []probe.Clue{{Status: probe.OK}}}:   ExitFault,
-		{Confidence: probe.Medium, Fault: true, For: []probe.Clue{{Status: probe.OK}}}: ExitIncomplete,
+		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}:         ExitIncomplete,
+		{Confidence: probe.High, Fault: true, For: []probe.Clue{{Status: probe.OK}}}: ExitFault,
+		{Confidence: probe.Medium, Fault: true, For: fine}:                           ExitIncomplete,
 	} {
 		tally := NewTally()
 		tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Unknown}})
