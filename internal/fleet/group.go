@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -18,8 +19,9 @@ const mostWitnesses = 100
 // half of the others have as well sets nobody apart.
 const apart = 0.5
 
-// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. What
-// failed comes before what is unknown and what is a warning, then the larger group, then the surer one.
+// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. A
+// proven cause comes first, then what failed, what is unknown and what is a warning, then the larger group, then the
+// surer one.
 func group(all []judged) []probe.Group {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b judged) int { return strings.Compare(a.name, b.name) })
 	var order []string
@@ -36,12 +38,11 @@ func group(all []judged) []probe.Group {
 		return g
 	}
 	abouts := map[string]map[string]int{}
-	blamed := blame(all)
-	proven := proven(all, blamed)
+	folded := fold(all)
 	for _, n := range all {
 		for i := range n.causes {
 			c := &n.causes[i]
-			if of := nodeIn(c.About, blamed); of != "" && of != n.name {
+			if folded.into[n.name][i] != "" {
 				continue
 			}
 			key := "cause/" + c.ID
@@ -56,24 +57,33 @@ func group(all []judged) []probe.Group {
 				abouts[key][c.About]++
 			}
 		}
-		for _, r := range n.unexplained(n.lost(blamed), proven) {
+		for _, r := range n.unexplained(n.lost(folded.blamed), folded.proven) {
 			g := member("check/"+r.Check, n)
 			if g.Check == "" {
 				g.Check, g.Example = r.Check, probe.Example{Node: n.name, Result: &r}
 			}
 		}
 	}
-	bearWitness(all, blamed, proven, found)
+	bearWitness(folded, found)
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
 		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
 		out = append(out, *found[key])
 	}
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
-		return cmp.Or(badness(a)-badness(b), guess(a)-guess(b), cmp.Compare(len(b.Nodes), len(a.Nodes)),
+		return cmp.Or(place(a)-place(b), guess(a)-guess(b), cmp.Compare(len(b.Nodes), len(a.Nodes)),
 			rank(a.Confidence)-rank(b.Confidence))
 	})
 	return newNodesFirst(out)
+}
+
+// place is that of a group among others: a proven cause of what is bad now comes before all others, which come by the
+// worst answer that they rest on.
+func place(g probe.Group) int {
+	if g.Confidence == probe.High && !diagnose.IsLater(g.Cause) {
+		return -1
+	}
+	return badness(g)
 }
 
 // guess is 1 for a cause of low confidence, which never leads a report that has a surer one.
@@ -98,7 +108,7 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 	var out []probe.Group
 	for from := 0; from < len(groups); {
 		to := from
-		for to < len(groups) && badness(groups[to]) == badness(groups[from]) {
+		for to < len(groups) && place(groups[to]) == place(groups[from]) {
 			to++
 		}
 		for _, second := range []bool{false, true} {
@@ -115,9 +125,9 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 
 // bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them. It
 // also lists the witnesses that are in no group: the cap on witnesses would hide how many there are.
-func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool, found map[string]*probe.Group) {
+func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
-		if g := found["cause/"+blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
+		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
 			g.Witnesses = append(g.Witnesses, w)
 		} else {
 			g.MoreWitnesses++
@@ -129,89 +139,33 @@ func bearWitness(all []judged, blamed map[string]blamed, proven map[string]bool,
 			grouped[name] = true
 		}
 	}
-	for _, n := range all {
+	for _, n := range f.all {
 		first := ""
-		for _, c := range n.causes {
-			if of := nodeIn(c.About, blamed); of != "" && of != n.name {
+		for i, c := range n.causes {
+			if of := f.into[n.name][i]; of != "" {
 				first = cmp.Or(first, of)
-				witness(of, probe.Witness{Node: n.name, Cause: c.ID, About: c.About})
+				witness(of, probe.Witness{Node: n.name, Cause: c.ID, About: cmp.Or(c.About, of)})
 			}
 		}
-		told, lost := map[string]bool{}, n.lost(blamed)
+		seen, lost := map[string]bool{}, n.lost(f.blamed)
 		for _, r := range n.bad {
-			if of := n.followsFrom(r, lost, proven); of != "" && !told[of+" "+r.Check] {
-				told[of+" "+r.Check] = true
+			if !slices.Contains(n.verdict.Unexplained, r.Check) {
+				continue
+			}
+			if of := n.followsFrom(r, lost, f.proven); of != "" && !seen[of+" "+r.Check] {
+				seen[of+" "+r.Check] = true
 				first = cmp.Or(first, of)
 				witness(of, probe.Witness{Node: n.name, Check: r.Check, About: of})
 			}
 		}
 		if first != "" && !grouped[n.name] {
-			g := found["cause/"+blamed[first].cause]
+			g := found["cause/"+f.blamed[first].cause]
 			if g.Affected == nil {
 				g.Affected = map[string][]string{}
 			}
 			g.Affected[first] = append(g.Affected[first], n.name)
 		}
 	}
-}
-
-// A blamed node has a cause of its own: what others find wrong with that node follows from it.
-type blamed struct {
-	cause      string // the ID of the first
-	confidence probe.Confidence
-}
-
-// blame finds the nodes that have a cause which is not about another node.
-func blame(all []judged) map[string]blamed {
-	names, out := map[string]bool{}, map[string]blamed{}
-	for _, n := range all {
-		names[n.name] = true
-	}
-	for _, n := range all {
-		own := slices.IndexFunc(n.causes, func(c probe.Cause) bool {
-			of := nodeIn(c.About, names)
-			return of == "" || of == n.name
-		})
-		if own >= 0 {
-			out[n.name] = blamed{n.causes[own].ID, n.causes[own].Confidence}
-		}
-	}
-	return out
-}
-
-// proven are the blamed nodes that two other nodes find lost; of a run with one other node, by two of its checks. A
-// node can make a fault and drop the packets of one other node, and would hide what is wrong with a service there.
-func proven(all []judged, blamed map[string]blamed) map[string]bool {
-	by := map[string]map[string]bool{}
-	for _, n := range all {
-		lost := n.lost(blamed)
-		for _, r := range n.bad {
-			peer, witness := r.Facts.Str(probe.FactNode), n.name
-			if len(all) == 2 {
-				witness = r.Check
-			}
-			if slices.Contains(lost, peer) {
-				if by[peer] == nil {
-					by[peer] = map[string]bool{}
-				}
-				by[peer][witness] = true
-			}
-		}
-	}
-	out := map[string]bool{}
-	for peer, witnesses := range by {
-		out[peer] = len(witnesses) >= 2
-	}
-	return out
-}
-
-// nodeIn is the node that a cause is about, as "NODE" or "NODE ADDRESS", where it is one of some; "" = none of them.
-func nodeIn[T any](about string, nodes map[string]T) string {
-	name, _, _ := strings.Cut(about, " ")
-	if _, is := nodes[name]; is {
-		return name
-	}
-	return ""
 }
 
 // badness is the place of the worst answer that a group rests on, among fail, unknown and warn.

@@ -29,8 +29,9 @@ type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	bad        []probe.Result // answers that are fail, warn or unknown; of a judged node those left unexplained
-	verdict    probe.Verdict
+	// bad are answers that are fail, warn or unknown: those left unexplained, and the evidence of causes that are no proof
+	bad     []probe.Result
+	verdict probe.Verdict
 }
 
 // maxBad is how many bad answers to one check are kept of a node: of those to its peers any tells which are lost.
@@ -50,12 +51,14 @@ func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Resul
 	return out
 }
 
-// lost are the peers with a cause of their own that a bad answer of this node names.
+// lost are the peers with a cause of their own that a bad answer of this node names. That cause is no less sure than
+// this node's own: a proven cause never follows from a neighbour's symptom.
 func (n judged) lost(all map[string]blamed) []string {
+	least := min(rank(probe.Medium), rank(all[n.name].confidence))
 	var out []string
 	for _, r := range n.bad {
 		peer := r.Facts.Str(probe.FactNode)
-		known := peer != n.name && rank(all[peer].confidence) <= rank(probe.Medium)
+		known := peer != n.name && rank(all[peer].confidence) <= least
 		if known && !slices.Contains(out, peer) && diagnose.FollowsFrom(peer, n.name, r) {
 			out = append(out, peer)
 		}
@@ -79,22 +82,27 @@ func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]boo
 // judging is a sink that keeps what a node is judged by, and all events until they are reported.
 type judging struct {
 	judged
-	events []probe.Event
-	kept   map[string]int // bad answers, by check
+	events   []probe.Event
+	kept     map[string]int  // bad answers, by check
+	unproven map[string]bool // checks that are evidence of causes that are no proof
 }
 
 func newJudging(name string) *judging {
-	return &judging{judged: judged{name: name}, kept: map[string]int{}}
+	return &judging{judged: judged{name: name}, kept: map[string]int{}, unproven: map[string]bool{}}
 }
 
 func (j *judging) Event(ev probe.Event) error {
 	switch {
 	case ev.Type == probe.EventRun:
 		j.attributes = ev.Start.Attributes
+	case ev.Type == probe.EventCause && ev.Cause.Confidence != probe.High:
+		for _, clue := range ev.Cause.For {
+			j.unproven[clue.Check] = true
+		}
 	case ev.Type == probe.EventVerdict:
 		j.verdict = *ev.Verdict
 		j.bad = slices.DeleteFunc(j.bad, func(r probe.Result) bool {
-			return !slices.Contains(j.verdict.Unexplained, r.Check)
+			return !slices.Contains(j.verdict.Unexplained, r.Check) && !j.unproven[r.Check]
 		})
 	case ev.Type == probe.EventResult && bad(ev.Result.Status):
 		if j.kept[ev.Result.Check]++; j.kept[ev.Result.Check] <= maxBad {
