@@ -51,7 +51,10 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 }
 
 // AboutChecks are the IDs of those of Checks that About's snapshots answer.
-func AboutChecks() []string { return append(SurveyChecks(), facts.CheckPodsStart, facts.CheckPodsEnd) }
+func AboutChecks() []string {
+	return append(SurveyChecks(), facts.CheckPodsStart, facts.CheckPodsEnd, facts.CheckDNSPolicies, facts.CheckAPIPolicies,
+		facts.CheckDNSService)
+}
 
 // About is the snapshot around one of the nodes of a Survey by ReadAll and ReadShared, with what a probe there is to be
 // asked about. Of the node alone its pods are read, by one list, and why some of them wait, where some do. It answers
