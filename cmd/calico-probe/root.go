@@ -296,6 +296,12 @@ var habits = map[string]string{
 	"top": "mesh --watch",
 }
 
+// ofRun reports whether the command run has a flag of this name or letter.
+func ofRun(root *cobra.Command, name string) bool {
+	run, _, err := root.Find([]string{"run"})
+	return err == nil && (run.Flags().Lookup(name) != nil || len(name) == 1 && run.Flags().ShorthandLookup(name) != nil)
+}
+
 // wrongFlag says what is wrong with a flag, and what was probably meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // whose flags it would be is not known
@@ -304,6 +310,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var odd *pflag.InvalidValueError
 	switch {
+	case errors.As(err, &unknown) && !cmd.HasParent() && ofRun(cmd, unknown.GetSpecifiedName()):
+		err = fmt.Errorf("%w: it is a flag of '%s run'", err, cmd.CommandPath())
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

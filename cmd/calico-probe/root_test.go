@@ -29,6 +29,8 @@ func TestMistyped(t *testing.T) {
 		"run --node x --timeout 1m30":  `missing unit in duration "1m30"; see`,
 		"run --version":                "unknown flag: --version; see",
 		"run -z":                       "unknown shorthand flag: 'z' in -z; see",
+		"-A":                           "it is a flag of 'calico-probe run'; see",
+		"--node node-b":                "unknown flag: --node: it is a flag of 'calico-probe run'; see",
 		"wholly-other":                 `unknown command "wholly-other"; see`,
 		"analyze --output-formt table": "unknown flag: --output-formt, did you mean --output?",
 	} {
