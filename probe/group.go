@@ -8,8 +8,10 @@ type Group struct {
 	Nodes      []string   `json:"nodes"`                // by name
 	Of         int        `json:"of"`                   // how many nodes were judged
 	Abouts     []string   `json:"abouts,omitempty"`     // what it is about, the most frequent first: peers, devices
-	Common     *Common    `json:"common,omitempty"`     // what sets them apart from the others
-	Example    Example    `json:"example"`              // one of them
+	// Between are the two ends of a cause that lies between two nodes, or at either: nothing proves which.
+	Between []string `json:"between,omitempty"`
+	Common  *Common  `json:"common,omitempty"` // what sets them apart from the others
+	Example Example  `json:"example"`          // one of them
 	// Witnesses are nodes whose own causes or failed checks follow from what is wrong with a node of the group: they are
 	// in no group for that.
 	Witnesses     []Witness `json:"witnesses,omitempty"`

@@ -144,7 +144,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 }
 
 // additions are the minor versions, with the fields that each adds.
-const additions = "version 1.1 adds title to causes and affected to groups of nodes"
+const additions = "version 1.1 adds title to causes, affected and between to groups of nodes"
 
 // grows is what readers may rely on.
 const grows = "Fields and types of events may be added: readers skip those they do not know. The values of status, verdict, exit and confidence are closed lists as long as v is the same."

@@ -155,7 +155,7 @@ func TestFleet(t *testing.T) {
 	}
 	for format, want := range map[string][]string{
 		"table": {"3 of 10 nodes: the kubelet has stopped reporting", "[" + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
-			" on 3 of 10 nodes; 3 fault, 7 healthy (", "the API alone was checked"},
+			"fault on 3 of 10 nodes: ", "; 3 faulty, 7 healthy (", "; cluster prod)", "the API alone was checked"},
 		"wide":     {"\nnode-07  fault ", "\nnode-00  "},
 		"markdown": {"### `3 of 10 nodes: ", "[" + g.Cause, "**fault** on 10 nodes of `prod"},
 		"name":     {"cause/" + g.Cause + "\n", "node/node-07\n"},
@@ -326,7 +326,7 @@ func TestOneOddNode(t *testing.T) {
 	}
 	w.nodes[3].Annotations["projectcalico.org/IPv4Address"] = "172.18.0.1/16"
 	text, err := in(t, w.client(t), options(), "wide")
-	if err == nil || !strings.HasPrefix(text, "node-03: ") || !strings.Contains(text, "; 1 fault, 7 healthy (") ||
+	if err == nil || !strings.HasPrefix(text, "node-03: ") || !strings.Contains(text, "; 1 faulty, 7 healthy (") ||
 		!strings.Contains(text, "\nnode-03  fault ") {
 		t.Errorf("%v\n%s", err, text)
 	}

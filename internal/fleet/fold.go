@@ -1,10 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -154,6 +157,34 @@ func (e ends) culprit(id, first, second string) bool {
 	return within(b.shows, a.shows) && !within(a.shows, b.shows)
 }
 
+// findRule are the checks that name what on a node drops packets: a cause that rests on one of them lies there.
+var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
+
+// between are the two ends of a group's cause if it lies at either of them and nothing shows at which, nil otherwise.
+func (f *folding) between(g *probe.Group) []string {
+	if g.Example.Cause == nil || diagnose.SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
+		return nil
+	}
+	shown := slices.ContainsFunc(g.Example.Cause.For, func(clue probe.Clue) bool {
+		return slices.Contains(findRule, clue.Check)
+	})
+	out := slices.Clone(g.Nodes)
+	for _, about := range g.Abouts {
+		of := nodeIn(about, f.into)
+		if of == "" {
+			return nil
+		}
+		if !slices.Contains(out, of) {
+			out = append(out, of)
+		}
+	}
+	if shown || len(g.Abouts) == 0 || len(out) != 2 {
+		return nil
+	}
+	slices.Sort(out)
+	return out
+}
+
 // within reports whether each key of one set is in the other.
 func within(set, of map[string]bool) bool {
 	for key := range set {
@@ -164,7 +195,8 @@ func within(set, of map[string]bool) bool {
 	return true
 }
 
-// foldPaths folds causes that are no proof into the proven fault of the node to which their failed paths lead.
+// foldPaths folds causes that are no proof into the proven fault of the node to which their failed paths lead, or into
+// that of the node on which the missing servers run.
 func (f *folding) foldPaths() {
 	for _, n := range f.all {
 		lost := slices.DeleteFunc(n.lost(f.blamed), func(peer string) bool {
@@ -172,10 +204,30 @@ func (f *folding) foldPaths() {
 		})
 		for at, c := range n.causes {
 			if f.into[n.name][at] == "" && f.about(n, at) == "" && c.Confidence != probe.High {
-				f.into[n.name][at] = n.explained(c, lost, f.proven)
+				f.into[n.name][at] = cmp.Or(n.explained(c, lost, f.proven), f.unserving(n, c))
 			}
 		}
 	}
+}
+
+// unserving is the node at fault on which the servers run that a cause misses, by the API's word for each bad answer
+// that it rests on; "" = none. A Service loses the endpoints of a node whose kubelet is silent.
+func (f *folding) unserving(n judged, c probe.Cause) string {
+	of := ""
+	for _, clue := range c.For {
+		if clue.Node != "" || !bad(clue.Status) {
+			continue
+		}
+		_, after, known := strings.Cut(clue.Saw, " has no ready endpoint: it selects ")
+		_, after, _ = strings.Cut(after, " on ")
+		name, _, _ := strings.Cut(after, " ")
+		b, is := f.blamed[name]
+		if !known || !is || name == n.name || of != "" && of != name || surer(c.Confidence, b.confidence) {
+			return ""
+		}
+		of = name
+	}
+	return of
 }
 
 // explained is the lost peer whose cause explains all that is bad of a cause's evidence on this node, "" = none.

@@ -64,10 +64,13 @@ func group(all []judged) []probe.Group {
 			}
 		}
 	}
+	for key, g := range found {
+		g.Abouts, g.Common = frequent(abouts[key]), common(all, g.Nodes)
+		g.Between = folded.between(g)
+	}
 	bearWitness(folded, found)
 	out := make([]probe.Group, 0, len(order))
 	for _, key := range order {
-		found[key].Abouts, found[key].Common = frequent(abouts[key]), common(all, found[key].Nodes)
 		out = append(out, *found[key])
 	}
 	slices.SortStableFunc(out, func(a, b probe.Group) int {
@@ -158,8 +161,10 @@ func bearWitness(f *folding, found map[string]*probe.Group) {
 				witness(of, probe.Witness{Node: n.name, Check: r.Check, About: of})
 			}
 		}
-		if first != "" && !grouped[n.name] {
-			g := found["cause/"+f.blamed[first].cause]
+		if first == "" || grouped[n.name] {
+			continue
+		}
+		if g := found["cause/"+f.blamed[first].cause]; !slices.Contains(g.Between, n.name) { // that end may be the culprit
 			if g.Affected == nil {
 				g.Affected = map[string][]string{}
 			}

@@ -40,7 +40,7 @@ func moreGroups(all [][]probe.Group, from int) string {
 		}
 	}
 	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(shown, name) })
-	text := fmt.Sprintf("%s with -o json", plural(len(all)-from, "more fault"))
+	text := fmt.Sprintf("%s with -o json", plural(len(all)-from, "more finding"))
 	if len(left) > 0 {
 		text += ", also on " + firstNodes(left)
 	}
@@ -66,11 +66,26 @@ func title(of ...probe.Group) string {
 
 // answer is a block in one sentence.
 func (f Fleet) answer(of ...probe.Group) string {
-	g := of[0]
-	if len(g.Nodes) == 1 {
-		return fmt.Sprintf("%s: %s", g.Nodes[0], title(of...))
+	return fmt.Sprintf("%s: %s", place(of[0]), title(of...))
+}
+
+// place names the nodes at fault, or counts them.
+func place(g probe.Group) string {
+	switch {
+	case len(g.Between) > 0:
+		return "between " + strings.Join(g.Between, " and ")
+	case len(g.Nodes) == 1:
+		return g.Nodes[0]
 	}
-	return fmt.Sprintf("%d of %d nodes: %s", len(g.Nodes), g.Of, title(of...))
+	return fmt.Sprintf("%d of %d nodes", len(g.Nodes), g.Of)
+}
+
+// at is place in a sentence.
+func at(g probe.Group) string {
+	if len(g.Between) > 0 {
+		return place(g)
+	}
+	return "on " + place(g)
 }
 
 // examples are the bad answers of groups that no cause explains.

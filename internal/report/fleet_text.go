@@ -193,6 +193,9 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 		for _, c := range n.Causes {
 			causes = append(causes, fmt.Sprintf("%s (%s)", strings.TrimSpace(c.ID+" "+c.About), c.Confidence))
 		}
+		if of := affected[n.Node]; of != "" && len(causes) > 0 && len(n.Unexplained) == 0 {
+			causes[0] = "affected by " + of + ": " + causes[0]
+		}
 		if len(n.Unexplained) > 0 && (len(causes) == 0 || affected[n.Node] != "") {
 			causes = []string{n.unexplained(affected)}
 		}
@@ -209,12 +212,19 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 // fleetVerdict is the last line: how many nodes came to what, and the first group again.
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
-	by := ""
+	how := ""
 	if ways := t.all.asked(); len(ways) > 0 {
-		by = " via " + strings.Join(ways, ", ")
+		how = " via " + strings.Join(ways, ", ")
 	}
-	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", v.Word, t.all.leads(), t.all.count(),
-		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), by))
+	if c := t.all.Cluster; c != nil {
+		how += "; cluster " + cmp.Or(c.Context, c.Server)
+	}
+	word := v.Word
+	if len(t.all.Groups) > 0 {
+		word += " " + at(t.all.Groups[0])
+	}
+	text := t.indented(0, fmt.Sprintf("%s: %s%s (%s in %s%s)", word, t.all.leads(), t.all.count(),
+		plural(len(t.all.Nodes), "node"), v.Elapsed.Round(100*time.Millisecond), how))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	switch alone := t.all.unasked(); alone {
 	case 0:
@@ -225,17 +235,16 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	}
 }
 
-// leads is what the verdict's line begins with: the first group.
+// leads is what the verdict is about: the first group, and how many more there are.
 func (f Fleet) leads() string {
 	if len(f.Groups) == 0 {
 		return ""
 	}
 	more, all := "", blocks(f.Groups)
 	if n := len(all) - 1; n > 0 {
-		more = " and " + plural(n, "more fault")
+		more = "; " + plural(n, "more finding")
 	}
-	g := all[0][0]
-	return fmt.Sprintf("%s on %d of %d nodes%s; ", printable(title(all[0]...)), len(g.Nodes), g.Of, more)
+	return printable(title(all[0]...)) + more + "; "
 }
 
 // affected are the nodes with nothing but symptoms of a fault of other nodes, and one of those.
@@ -264,12 +273,17 @@ func (n FleetNode) unexplained(affected map[string]string) string {
 func (f Fleet) count() string {
 	var parts []string
 	for _, c := range f.counts(f.affected()) {
-		parts = append(parts, fmt.Sprintf("%d %s", c.N, c.Word))
+		parts = append(parts, fmt.Sprintf("%d %s", c.N, cmp.Or(stateWords[c.Word], c.Word)))
 	}
 	if len(parts) == 0 {
 		return "no node was judged"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// stateWords say in a sentence what some nodes came to. Other words need no other form.
+var stateWords = map[string]string{
+	WordFault: "faulty", WordWarnings: "with warnings", wordAffected: "affected by another node's fault",
 }
 
 // counts are how many nodes came to what, the worst first. Affected nodes have a count of their own after the faults:

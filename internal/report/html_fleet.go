@@ -23,7 +23,7 @@ func writeFleetHTML(w io.Writer, f Fleet) error { return page.Write(w, f.page())
 
 func (f Fleet) page() page.Page {
 	p := page.Page{Kind: "report of a fleet", Subject: plural(len(f.Nodes), "node"),
-		Verdict: page.Verdict{Word: f.Word, Says: strings.TrimSuffix(f.leads(), "; ")},
+		Verdict: page.Verdict{Word: f.Word, Says: f.says()},
 		Facts:   about(f.Cluster, f.Time, f.Elapsed, strings.Join(f.asked(), ", ")),
 		Notes:   f.notes(), Foot: fmt.Sprintf("calico-probe %s, run %s", f.Version, f.Run)}
 	affected := f.affected()
@@ -51,6 +51,14 @@ func (f Fleet) page() page.Page {
 		p.Parts = append(p.Parts, page.Part{Title: "The slowest nodes", Folded: true, Timeline: f.slowest(affected)})
 	}
 	return p
+}
+
+// says is the verdict in one sentence, "" without a group.
+func (f Fleet) says() string {
+	if len(f.Groups) == 0 {
+		return ""
+	}
+	return at(f.Groups[0]) + ": " + strings.TrimSuffix(f.leads(), "; ")
 }
 
 // notes are why the run did not come to its end, and how many nodes were not asked themselves.
