@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -282,7 +283,7 @@ func TestRealTable(t *testing.T) {
 	if err := os.WriteFile(file, config.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("../../.cache/bird2/usr/sbin/bird", "-f", "-c", file, "-s", socket)
+	cmd := exec.Command(checktest.Part(t, "bird2/usr/sbin/bird"), "-f", "-c", file, "-s", socket)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,23 @@ func TestFelix(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, FelixLive, h, nobody), "", probe.Fail, "does not resolve")
 }
 
+// listenApart listens on 127.0.0.2 alone, on a port that no other test is given for 127.0.0.1: those come from 32768 on.
+func listenApart(t *testing.T) (net.Listener, int) {
+	t.Helper()
+	for port := 20_000; port < 32_000; port++ {
+		here, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = here.Close()
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port)); err == nil {
+			return l, port
+		}
+	}
+	t.Fatal("no port is free on both addresses")
+	return nil, 0
+}
+
 func TestFelixRefusedAndSilent(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -88,14 +106,11 @@ func TestFelixRefusedAndSilent(t *testing.T) {
 	}
 	h := checktest.Node(t, nil)
 	h.Proc = "/proc"
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, port := listenApart(t)
 	defer l.Close()
-	port := int(netip.MustParseAddrPort(l.Addr().String()).Port())
 	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
-	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "but something listens on 127.0.0.2:")
+	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused",
+		"but something listens on 127.0.0.2:")
 	at.Host = "127.0.0.2" // accepts and stays silent
 	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within ")
 	l.Close()
