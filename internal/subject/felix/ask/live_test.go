@@ -82,7 +82,8 @@ func TestFelix(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, FelixLive, h, nobody), "", probe.Fail, "does not resolve")
 }
 
-// listenApart listens on 127.0.0.2 alone, on a port that no other test is given for 127.0.0.1: those come from 32768 on.
+// listenApart listens on 127.0.0.2 alone, on a port that no other test is given for 127.0.0.1: the kernel gives those
+// from 32768 on.
 func listenApart(t *testing.T) (net.Listener, int) {
 	t.Helper()
 	for port := 20_000; port < 32_000; port++ {
