@@ -21,7 +21,7 @@ const eventsAsked = 12
 type placement struct {
 	pods    Read[[]corev1.Pod]
 	waiting Read[[]waiter] // those that do not start, the longest waiting first
-	ending  Read[[]waiter] // those that shall end, the longest due first
+	ending  Read[[]waiter] // pods that are overdue to end, the longest overdue first
 }
 
 // A waiter is a pod of the node that does not start.

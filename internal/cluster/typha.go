@@ -27,7 +27,7 @@ type typha struct {
 }
 
 // readTypha lists the Typhas that Felix on this node may choose from; none where
-// it is told of none.
+// it is not configured to use one.
 func (c *Client) readTypha(ctx context.Context, env environment) (out typha, err error) {
 	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
 	if err != nil || name == "" || name == "none" { // as Calico's manifests have it

@@ -138,7 +138,7 @@ func TestDiffersNot(t *testing.T) {
 		"it touches the other": arp(differsAt(runtime.ContainerdHealth.ID)),
 		"it is bad there too": arp(differsAt().says("node-a", pod.PodPing.ID, probe.Fail).says("node-b",
 			pod.PodPing.ID, probe.Fail)),
-		"nobody asked there": arp(differsAt().says("node-a", pod.PodPing.ID, probe.Fail)),
+		"not asked there": arp(differsAt().says("node-a", pod.PodPing.ID, probe.Fail)),
 		"another one is set alike": arp(differsAt(pod.PodPing.ID)).
 			state("node-c", nodestate.AreaSysctls, "net/ipv4/conf/cali*/proxy_arp", "0").says("node-c", pod.PodPing.ID, probe.OK),
 		"of pods that are not there": differsAt(pod.PodPing.ID).both(nodestate.AreaSysctls, []string{"net/ipv4/conf/cali*/proxy_arp", "1"},

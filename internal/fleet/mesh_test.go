@@ -54,7 +54,7 @@ func TestTrials(t *testing.T) {
 		"a kubelet that is down":          {tcp(link.NeighbourReach, probe.Fail, "refused"), isTried, false},
 		"no connection":                   {tcp(link.NeighbourReach, probe.Fail, "timeout"), isTried, true},
 		"a firewall":                      {tcp(pod.PodTCP, probe.Fail, "rejected"), isTried, true},
-		"a port that nobody serves":       {tcp(pod.PodTCP, probe.Info, "refused"), isTried, false},
+		"a port without a listener":       {tcp(pod.PodTCP, probe.Info, "refused"), isTried, false},
 		"a pod of a node not ready":       {tcp(pod.PodTCP, probe.Warn, "timeout"), isTried, true},
 		"a full-size packet":              {mtu(probe.OK, "", true), isTried, false},
 		"a router that says its MTU":      {mtu(probe.Info, "", true), isTried, false},

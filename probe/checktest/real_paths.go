@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Two nodes, and between them a router: the test's own namespace is one node, the
+// TwoNodes are two nodes and a router between them: the test's own namespace is one node, the
 // pods of the other are addresses of the namespace far.
 const TwoNodes = `
 mount --make-rprivate /

@@ -78,7 +78,7 @@ The plugin prefers the nodename of its own configuration, and reads the file tha
 info: the name is another one, and calico-node is set to that (CALICO_K8S_NODE_REF names the Node of Kubernetes); or the node's name in Kubernetes is not known here. skip: not visible by this access method.`,
 }
 
-// TargetRuntimeProxy is what the CNI plugin is told to ask the API server through.
+// TargetRuntimeProxy is the proxy through which the CNI plugin is configured to reach the API server.
 const TargetRuntimeProxy = "proxy"
 
 // CNIServer connects to the API server of the CNI plugin's kubeconfig. The plugin runs on the host for each new pod,

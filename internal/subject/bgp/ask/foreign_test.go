@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestExchanged wants to hear of a session that stands and carries nothing, of another node and with pools
+// TestExchanged wants an established session that carries nothing reported, of another node and with pools
 // that go by BGP.
 func TestExchanged(t *testing.T) {
 	t.Parallel()
