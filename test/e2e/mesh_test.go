@@ -130,7 +130,7 @@ func TestWatchOnScreen(t *testing.T) {
 	begin()
 	back := dropped(t, "ip saddr 10.88.0.11 ip daddr 10.88.0.12")
 	s.wants("4 paths: 2 fail")
-	s.finds(`> node-a +node-b +node +fails +[1-9][0-9]*% +- .*×`) // the worst first
+	s.finds(`> node-[ab] +node-[ab] +node +fails +[1-9][0-9]*% +- .*×`) // the worst first: both ways lose the same
 	s.press("Space")
 	s.finds(`seen last: none of 3 packets came back`)
 	s.finds(`fails since [0-9:]+ UTC, for [0-9]+s`)
