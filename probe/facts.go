@@ -60,6 +60,7 @@ const (
 	FactRegistered Fact = "registered" // the address Calico registered for this node
 	FactRole       Fact = "role"       // what was asked: the service's address, a server behind it, or another word
 	FactRule       Fact = "rule"       // the one that makes the difference, as 'ip rule' shows it
+	FactPlaceIn    Fact = "place_in"   // the network namespace in which packets die: InNode, or a pod
 	FactRules      Fact = "rules"      // count of rules of others
 	FactSent       Fact = "sent"       // packets
 	// true: no connection was tried, as the two have a session
@@ -87,6 +88,8 @@ const (
 	RoleGiven = "clusterDNS"
 	// TargetRuntime is what a result is about for which a kubelet has to ask its container runtime.
 	TargetRuntime = "container runtime"
+	// InNode is the FactPlaceIn of the node's own network namespace.
+	InNode = "the node"
 	// ReasonFragments is the reason of a path that loses fragments alone.
 	ReasonFragments = "fragments"
 )

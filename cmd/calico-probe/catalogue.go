@@ -102,7 +102,7 @@ func (a *app) explain() *cobra.Command {
 func explainID(out io.Writer, id string) error {
 	var b strings.Builder
 	if i := slices.Index(causeIDs(), id); i >= 0 {
-		explainCause(&b, diagnose.Rules()[i])
+		explainCause(&b, diagnose.All().Rules[i])
 		return ui.Page(out, b.String())
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
@@ -139,7 +139,7 @@ func causeList() listing[causeInfo] {
 		kind: "cause",
 		items: func() ([]causeInfo, error) {
 			var all []causeInfo
-			for _, r := range diagnose.Rules() {
+			for _, r := range diagnose.All().Rules {
 				all = append(all, causeInfo{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
 			}
 			return all, nil
@@ -170,7 +170,7 @@ func explainCause(out io.Writer, r *diagnose.Rule) {
 
 func causeIDs() []string {
 	var ids []string
-	for _, r := range diagnose.Rules() {
+	for _, r := range diagnose.All().Rules {
 		ids = append(ids, r.ID)
 	}
 	return ids

@@ -131,10 +131,10 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 | cause | fault |
 |---|---|
 `)
-	for _, r := range diagnose.Rules() {
+	for _, r := range diagnose.All().Rules {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, prose(r.Title))
 	}
-	for _, r := range diagnose.Rules() {
+	for _, r := range diagnose.All().Rules {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
 		for _, block := range r.Fix.Blocks() {
 			if block.If != "" {

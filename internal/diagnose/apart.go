@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -10,35 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
-
-// others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
-// reach on the other node is reached from there. There are none where another third node fails to reach it too.
-func others(f Findings, r Finding, peer string) []Finding {
-	if r.Node != f.Node || r.From != "" || !bad(r.Status) {
-		return nil
-	}
-	third := keep(f.Elsewhere(r.Check), func(o Finding) bool {
-		return o.Node != peer && o.From == "" && o.Target == r.Target
-	})
-	if slices.ContainsFunc(third, func(o Finding) bool { return bad(o.Status) }) {
-		return nil
-	}
-	return keep(third, func(o Finding) bool { return o.Status == probe.OK })
-}
-
-// contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
-// it: a third node gets one.
-func contradicted(f Findings, rule *Rule, c Case) []Clue {
-	if !rule.BlamesPeer || c.Peer == "" {
-		return nil
-	}
-	for _, clue := range c.For {
-		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(pingChecks, clue.Check) {
-			return clues(strong, seen[:1])
-		}
-	}
-	return nil
-}
 
 // pingChecks are the checks by whose answers nodesApart stands in for the cause that they refute.
 var pingChecks = []string{link.NodePing.ID, pod.PodPing.ID}

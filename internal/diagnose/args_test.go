@@ -36,7 +36,7 @@ func TestArgs(t *testing.T) {
 			}
 		}
 		builtIn := []string{"INPUT", "OUTPUT", "FORWARD", "PREROUTING", "POSTROUTING"} // chains whose names are capitals
-		for _, rule := range Rules() {
+		for _, rule := range All().Rules {
 			for _, c := range rule.Match(f) {
 				fix := rule.Fix
 				if c.Fix != nil {
@@ -84,7 +84,7 @@ func TestKnownNames(t *testing.T) {
 			f := read(t, section.Data)
 			// which says it better
 			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == bgp.BirdSocket.ID })
-			for _, c := range Explain(f, Rules()).Causes {
+			for _, c := range Explain(f, All()).Causes {
 				text += c.Says + "\n" + strings.Join(commandsOf(c.Fix), "\n") + "\n"
 			}
 		}
@@ -105,7 +105,7 @@ func TestNodesWord(t *testing.T) {
 			link.FactAlternatives: map[string]any{"cidr=203.0.113.0/32": "10.0.0.5"},
 		}},
 	} {
-		causes := Explain(Findings{Node: "n", All: []Finding{{Node: "n", Result: r}}}, Rules()).Causes
+		causes := Explain(Findings{Node: "n", All: []Finding{{Node: "n", Result: r}}}, All()).Causes
 		if len(causes) == 0 {
 			t.Errorf("no cause of %+v", r)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -144,7 +145,7 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 
 // bgpFiltered is port 179 dropped on the way.
 var bgpFiltered = &Rule{
-	ID: "bgp-filtered", Layer: LayerPeers, Untraced: true, Title: "BGP packets (TCP 179) are dropped between two nodes",
+	ID: "bgp-filtered", Layer: LayerPeers, TracedBy: firewall.PacketDrops.ID, Title: "BGP packets (TCP 179) are dropped between two nodes",
 	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named; and a run looks where on this node the connections die (packet-drops). Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Allow TCP port 179 between the nodes in both directions, in the cloud's security group or in the firewall of a host.",

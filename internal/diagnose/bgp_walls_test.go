@@ -16,7 +16,7 @@ func TestShutBy(t *testing.T) {
 	}
 	stream := string(txtar.Parse(b).Files[1].Data)
 	for text, named := range map[string]bool{stream: true, strings.ReplaceAll(stream, "dport 179", "dport 1790"): false} {
-		d := Explain(read(t, []byte(text)), Rules())
+		d := Explain(read(t, []byte(text)), All())
 		if causesOf(read(t, []byte(text))) != "bgp-filtered node-a 10.88.0.11 high" ||
 			strings.Contains(d.Causes[0].Says, "on node-a a rule refuses it: ip filter INPUT: tcp dport 179 drop") != named {
 			t.Errorf("%v: %+v", named, d.Causes)

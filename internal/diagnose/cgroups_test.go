@@ -28,7 +28,7 @@ func TestPodCgroups(t *testing.T) {
 			r = r.With(facts.Corroborated, true)
 		}
 		r.Check = facts.CheckPodsStart
-		d := Explain(Findings{Node: "a", All: []Finding{{Node: "a", Result: r}}}, Rules())
+		d := Explain(Findings{Node: "a", All: []Finding{{Node: "a", Result: r}}}, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != c.cause || d.Causes[0].Confidence != c.want {
 			t.Errorf("%s: %+v", name, d.Causes)
 		}

@@ -16,7 +16,7 @@ func TestCNIUnread(t *testing.T) {
 	without := of(runtime.CRIHealth.ID, "", probe.Found(probe.Fail, "NetworkReady is false").
 		With(runtime.FactNotReady, []string{"NetworkReady"}))
 	for sure, f := range map[probe.Confidence]Findings{probe.Medium: found(unread), probe.High: found(unread, without)} {
-		d := Explain(f, Rules())
+		d := Explain(f, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "cni-config-unread" || d.Causes[0].Confidence != sure {
 			t.Errorf("%s: %+v", sure, d.Causes)
 		}

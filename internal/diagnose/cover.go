@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -18,12 +17,12 @@ type covered struct {
 	widths []int // how many words these have
 }
 
-func newCover(covers ...[]Cover) cover {
+func newCover(f Findings, covers ...[]Cover) cover {
 	out := cover{}
 	for _, list := range covers {
 		for _, c := range list {
-			if closed := closes[c.Check]; closed != "" && c.About == "" {
-				out.add(Cover{Check: link.NeighbourReach.ID, About: closed})
+			if implied, has := f.suite.Implies[c.Check]; has && c.About == "" {
+				out.add(implied)
 			}
 			out.add(c)
 		}
@@ -93,7 +92,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	}
 	follows := make([][]bool, len(all))
 	for i, c := range all {
-		has := newCover(c.found.Covers)
+		has := newCover(f, c.found.Covers)
 		follows[i] = make([]bool, len(list))
 		for id, key := range list {
 			follows[i][id] = has.has(key.check, key.target)
@@ -108,7 +107,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 // covers are the indices of the bad results a cause explains, its evidence among
 // them.
 func covers(f Findings, c candidate) []int {
-	isEvidence, isCovered := asked(c.found.For, c.also), newCover(c.found.Covers, c.more)
+	isEvidence, isCovered := asked(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
 	var out []int
 	for i, r := range f.All {
 		if r.Node == f.Node && bad(r.Status) && (isEvidence[questionOf(r)] || isCovered.has(r.Check, r.Target)) {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRules(t *testing.T) {
-	if wrong := validate(Rules()); wrong != "" {
+	if wrong := validate(All().Rules); wrong != "" {
 		t.Error(wrong)
 	}
 }
@@ -51,7 +51,7 @@ func TestRecorded(t *testing.T) {
 				}
 			}
 			f := read(t, stream)
-			d := Explain(f, Rules())
+			d := Explain(f, All())
 			if got := told(d, bytes.Contains(want, []byte("hence "))); got != string(want) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}
@@ -97,7 +97,7 @@ func read(t testing.TB, stream []byte) Findings {
 // causesOf are all causes of some findings in order, "ID about confidence".
 func causesOf(f Findings) string {
 	var out []string
-	for _, c := range Explain(f, Rules()).Causes {
+	for _, c := range Explain(f, All()).Causes {
 		out = append(out, strings.TrimSpace(c.ID+" "+c.About)+" "+string(c.Confidence))
 	}
 	return strings.Join(out, ", ")

@@ -57,7 +57,7 @@ func takes(special, r Finding) bool {
 // place is where packets die, in words, and to how many targets.
 func place(died []Finding) string {
 	text := died[0].Facts.Str(firewall.FactPlace)
-	if in := died[0].Facts.Str(firewall.FactPlaceIn); in != firewall.InNode {
+	if in := died[0].Facts.Str(probe.FactPlaceIn); in != probe.InNode {
 		text = "in " + in + ": " + text
 	}
 	return text
@@ -143,8 +143,8 @@ var (
 
 // inPod has a case bring the fix for a pod, where it is in a pod that packets die.
 func inPod(c Case, died []Finding, fix probe.Fix) Case {
-	in := died[0].Facts.Str(firewall.FactPlaceIn)
-	if in == firewall.InNode {
+	in := died[0].Facts.Str(probe.FactPlaceIn)
+	if in == probe.InNode {
 		return c
 	}
 	namespace, pod, _ := strings.Cut(in, "/")

@@ -20,7 +20,7 @@ var differsFix = probe.Fix{
 
 // nodeDiffers is what an engineer would ask at last: what is different here?
 var nodeDiffers = &Rule{
-	ID: "node-differs", Layer: LayerKernel, Residual: true,
+	ID: "node-differs", Layer: LayerKernel, Compares: true, Residual: true,
 	Title: "the node differs from a healthy one in a setting that can break this",
 	Doc: `What fails here works on a baseline node, no cause that is proven explains it, and the kernel or a configuration here is not as it is there, in something that can touch what fails: a route, a firewall's rule, an IPsec policy, a setting of the kernel, the kubelet or the runtime, calico-node's environment. Such things are left behind by hand, by tools that harden nodes, by other networks and VPNs, and by configuration management that did not come to all nodes.
 It is a comparison and no proof: of two nodes that differ in much, what fails may have another reason. One to three differences that break such things by themselves make it medium; more, or only those that nodes that work may have too, make it low. What differs on the two nodes by nature (names, addresses, sizes, versions) is not counted.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -69,13 +68,14 @@ func last(a, b bool) int {
 	return -1
 }
 
-// Explain asks every rule. Of two causes that are equally sure, the one that explains more
+// Explain asks every rule of a suite. Of two causes that are equally sure, the one that explains more
 // of what is bad is the likelier: a busy node may well be busy and lack a route.
-func Explain(f Findings, rules []*Rule) Diagnosis {
+func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.indexed()
-	all, failed := matched(f, rules, false)
-	f.there = causesThere(f, all, rules)
-	residual, more := matched(unproven(f, all), rules, true)
+	f.suite = suite
+	all, failed := matched(f, false)
+	f.there = causesThere(f, all)
+	residual, more := matched(unproven(f, all), true)
 	all, failed = append(openBelow(f, all, residual), residual...), append(failed, more...)
 	slices.SortStableFunc(all, surest)
 	kept := withOneFix(explainedAway(f, all))
@@ -96,7 +96,8 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
 		d.proven = d.proven || kept[i].cause.Confidence == probe.High && !kept[i].rule.Open
-		d.untraced = d.untraced || kept[i].rule.Untraced && len(f.Of(firewall.PacketDrops.ID)) == 0
+		tracer := kept[i].rule.TracedBy
+		d.untraced = d.untraced || tracer != "" && len(f.Of(tracer)) == 0
 		for _, id := range kept[i].rule.Wants {
 			if len(f.Of(id)) == 0 {
 				d.wants = append(d.wants, Cover{Check: id, About: kept[i].found.Peer})
@@ -113,8 +114,8 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 
 // matched are the cases of the rules that are residual, or of those that are not, the surest first. A rule that crashes
 // costs its own cases.
-func matched(f Findings, rules []*Rule, residual bool) (all []candidate, failed []string) {
-	for _, rule := range rules {
+func matched(f Findings, residual bool) (all []candidate, failed []string) {
+	for _, rule := range f.suite.Rules {
 		if rule.Residual != residual {
 			continue
 		}

@@ -24,7 +24,7 @@ func TestBothFamilies(t *testing.T) {
 			}
 		}}
 		want := map[string]int{"{key}": 2, "restart": 1}[setting]
-		if d := Explain(f, []*Rule{rule}); len(d.Causes) != want || len(d.Unexplained) != 0 {
+		if d := Explain(f, Suite{Rules: []*Rule{rule}}); len(d.Causes) != want || len(d.Unexplained) != 0 {
 			t.Errorf("fix %q: %d causes, want %d; unexplained %v", setting, len(d.Causes), want, d.Unexplained)
 		}
 	}
@@ -45,7 +45,7 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 		}},
 		{ID: "effect", Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All[1:2])}} }},
 	}
-	d := Explain(f, rules)
+	d := Explain(f, Suite{Rules: rules})
 	if len(d.Causes) != 1 || len(d.Unexplained) != 1 || d.Unexplained[0] != "felt" {
 		t.Errorf("causes %+v, unexplained %v", d.Causes, d.Unexplained)
 	}
@@ -62,7 +62,7 @@ func TestFailedRule(t *testing.T) {
 		}},
 		{ID: "holds", Layer: LayerKernel, Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All)}} }},
 	}
-	d := Explain(Findings{Node: "a", All: []Finding{bad}}, rules)
+	d := Explain(Findings{Node: "a", All: []Finding{bad}}, Suite{Rules: rules})
 	if len(d.Causes) != 1 || d.Causes[0].ID != "holds" {
 		t.Errorf("causes: %+v", d.Causes)
 	}
@@ -85,7 +85,7 @@ func TestBlankTargets(t *testing.T) {
 			r.Target = target
 			f.All = append(f.All, Finding{Node: "a", Result: r})
 		}
-		if d := Explain(f, Rules()); len(d.Failed) > 0 {
+		if d := Explain(f, All()); len(d.Failed) > 0 {
 			t.Errorf("%q: %v", target, d.Failed)
 		}
 	}

@@ -22,7 +22,8 @@ type Findings struct {
 	All  []Finding
 
 	byCheck map[string][]Finding // All of each check, where it was indexed
-	there   []candidate          // causes on other nodes to which this node's packets are lost; see causesThere
+	suite   Suite                // by which they are explained
+	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
 	isThere bool                 // it is another node that is explained, for a cause of the node in question
 }
 
@@ -40,7 +41,7 @@ func (f Findings) indexed() Findings {
 		bad         bool
 	}
 	read := map[kind]int{}
-	out := Findings{Node: f.Node, byCheck: map[string][]Finding{}, there: f.there, isThere: f.isThere}
+	out := Findings{Node: f.Node, byCheck: map[string][]Finding{}, suite: f.suite, there: f.there, isThere: f.isThere}
 	for _, r := range f.All {
 		if r.Facts[probe.FactHistory] == true { // evidence of nothing
 			continue

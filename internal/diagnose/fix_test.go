@@ -44,13 +44,13 @@ func TestFixes(t *testing.T) {
 		probe.FactNamespace: "tools"})
 	died := func(kind, in string) []probe.Result {
 		return []probe.Result{result(firewall.PacketDrops.ID, "default/web 10.244.1.5", probe.Fail,
-			probe.Facts{firewall.FactPlaceKind: kind, firewall.FactPlaceIn: in, firewall.FactRuleChain: "INPUT"})}
+			probe.Facts{firewall.FactPlaceKind: kind, probe.FactPlaceIn: in, firewall.FactRuleChain: "INPUT"})}
 	}
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string
 	}{
-		"a rule of the node":           {died(firewall.PlaceRule, firewall.InNode), "ssh node-a 'sudo nft -a list ruleset;"},
+		"a rule of the node":           {died(firewall.PlaceRule, probe.InNode), "ssh node-a 'sudo nft -a list ruleset;"},
 		"a rule of a pod":              {died(firewall.PlaceRule, "default/web"), "-c 'in default/web drops'"},
 		"rp_filter of a pod":           {died(firewall.PlaceRPFilter, "default/web"), "-c 'in default/web drops'"},
 		"a queue of a pod":             {died("queue", "default/web"), "-c 'in default/web drops'"},
@@ -75,7 +75,7 @@ func TestFixes(t *testing.T) {
 			for _, r := range c.seen {
 				f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
 			}
-			causes := Explain(f, Rules()).Causes
+			causes := Explain(f, All()).Causes
 			if len(causes) == 0 || !slices.ContainsFunc(causes[0].Fix.Manifest,
 				func(line string) bool { return strings.Contains(line, c.want) }) {
 				t.Errorf("no fix has %q: %+v", c.want, causes)
@@ -122,7 +122,7 @@ func TestFixNamesWhatExists(t *testing.T) {
 		for _, r := range c.seen {
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
 		}
-		causes := Explain(f, Rules()).Causes
+		causes := Explain(f, All()).Causes
 		if len(causes) != 1 {
 			t.Fatalf("%s: %+v", name, causes)
 		}
@@ -180,7 +180,7 @@ func TestForwardFix(t *testing.T) {
 // TestDNSEmpty wants the Service without endpoints, and the replicas, in the cause's sentence.
 func TestDNSEmpty(t *testing.T) {
 	t.Parallel()
-	causes := Explain(recorded(t)["dns-without-endpoints"], Rules()).Causes
+	causes := Explain(recorded(t)["dns-without-endpoints"], All()).Causes
 	const want = "the cluster's DNS is down: Service kube-system/kube-dns has no ready endpoint: " +
 		"Deployment kube-system/coredns asks for 0 replicas, and 0 are ready"
 	if len(causes) != 1 || causes[0].Says != want {
@@ -199,7 +199,7 @@ func TestEvidenceBelongs(t *testing.T) {
 	add(kubelet.KubeletHealth.ID, kubelet.TargetCertificate, probe.OK, nil)
 	add(felix.FelixLive.ID, "", probe.Fail, probe.Facts{probe.FactReason: "timeout"})
 	evidence := func(id string) []string {
-		for _, c := range Explain(f, Rules()).Causes {
+		for _, c := range Explain(f, All()).Causes {
 			if c.ID == id {
 				var out []string
 				for _, clue := range c.For {
@@ -287,7 +287,7 @@ func TestFixesToCopy(t *testing.T) {
 	t.Parallel()
 	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
 		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure}
-	for _, r := range Rules() {
+	for _, r := range All().Rules {
 		all[r.ID] = r.Fix
 	}
 	for name, fix := range all {

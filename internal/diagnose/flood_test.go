@@ -100,7 +100,7 @@ func explainTime(t *testing.T, ids []string, events int, give func(string, int) 
 		t.Fatalf("%d of %d events were let through", len(f.All), events)
 	}
 	begin := time.Now()
-	d := Explain(f, Rules())
+	d := Explain(f, All())
 	took := time.Since(begin)
 	if len(d.Causes) == 0 || len(d.Causes) > mostCandidates {
 		t.Errorf("%d causes", len(d.Causes))
@@ -127,7 +127,7 @@ func TestTooManyCases(t *testing.T) {
 		}
 		return out
 	}}
-	d := Explain(f, []*Rule{rule})
+	d := Explain(f, Suite{Rules: []*Rule{rule}})
 	if len(d.Causes) != mostCases || d.Causes[0].About != fmt.Sprint(sure) || len(d.Unexplained) != 0 {
 		t.Errorf("%d causes, first %+v, unexplained %v", len(d.Causes), d.Causes[0], d.Unexplained)
 	}

@@ -137,7 +137,7 @@ func FuzzExplain(f *testing.F) {
 	facts := slices.Sorted(maps.Keys(seen))
 	f.Add(uint16(0), []byte{0, 0, 1})
 	f.Add(uint16(200), []byte{3, 8, 1, 7, 1, 2, 2, 2, 0, 9, 6})
-	rules := Rules()
+	rules := All()
 	f.Fuzz(func(t *testing.T, night uint16, script []byte) {
 		of := all[int(night)%len(all)]
 		m := &mutator{script: script, all: all, facts: facts}

@@ -25,7 +25,7 @@ func TestCommandsNameTheGroup(t *testing.T) {
 		c.facts[facts.DatastoreReady] = false
 		f := Findings{Node: "a", All: []Finding{{Node: "a", Result: probe.Result{
 			Check: facts.CheckDatastoreReady, Status: probe.Fail, Facts: c.facts}}}}
-		d := Explain(f, Rules())
+		d := Explain(f, All())
 		if len(d.Causes) != 1 {
 			t.Fatalf("%s: %v", name, d.Causes)
 		}

@@ -29,7 +29,7 @@ func TestHistory(t *testing.T) {
 		}
 		add(logs.CalicoLog.ID, line)
 		add(facts.CheckCalicoPod, event)
-		d := Explain(f, Rules())
+		d := Explain(f, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "felix-down" {
 			t.Fatalf("%s: %+v", name, d.Causes)
 		}

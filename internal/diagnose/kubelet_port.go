@@ -165,3 +165,11 @@ func since(f Findings) string {
 	}
 	return ""
 }
+
+// witnesses are what neighbours say that got no answer at all from this node, and what those
+// say that got one.
+func witnesses(f Findings) (silent, heard []Finding) {
+	all := fromOutside(f, anyPort)
+	heard = slices.Concat(all.open, all.refused)
+	return keep(all.silent, func(r Finding) bool { return !slices.Contains(askers(heard), r.Node) }), heard
+}

@@ -82,7 +82,7 @@ func TestInternalShared(t *testing.T) {
 		"alone": {found(shared), probe.Medium}, "and no way in": {found(shared, attach), probe.High},
 		"and Calico took it": {found(shared, taken), probe.High},
 	} {
-		d := Explain(c.of, Rules())
+		d := Explain(c.of, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "internal-address-shared" || d.Causes[0].Confidence != c.sure {
 			t.Errorf("%s: %+v", name, d.Causes)
 		}

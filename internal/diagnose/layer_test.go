@@ -20,12 +20,12 @@ func TestLayers(t *testing.T) {
 		match := func(Findings) []Case { return []Case{found} }
 		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Later: r.Later, Match: match}
 	}
-	for _, first := range Rules() {
-		for _, second := range Rules() {
+	for _, first := range All().Rules {
+		for _, second := range All().Rules {
 			if first == second {
 				continue
 			}
-			d := Explain(f, []*Rule{as(second, f.All[1]), as(first, f.All[0], Cover{Check: "second"})})
+			d := Explain(f, Suite{Rules: []*Rule{as(second, f.All[1]), as(first, f.All[0], Cover{Check: "second"})}})
 			later := first.Layer > second.Layer
 			want := 1
 			switch {

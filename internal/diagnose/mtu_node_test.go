@@ -16,7 +16,7 @@ func TestSmallMTUIsAFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Explain(read(t, txtar.Parse(b).Files[1].Data), Rules()).Causes[0]
+	c := Explain(read(t, txtar.Parse(b).Files[1].Data), All()).Causes[0]
 	if c.ID != "mtu-node-small" || c.Confidence != probe.High || !c.Fault {
 		t.Errorf("%s, %s, fault %v", c.ID, c.Confidence, c.Fault)
 	}

@@ -140,35 +140,6 @@ func FollowsFrom(peer, node string, r probe.Result) bool {
 	return len(pathFollows(f, 0, peer)) > 0
 }
 
-// A Side is where the fault of a cause lies that names another node.
-type Side int
-
-// The sides. Only a Here is a fault of the node that has the cause, whatever its neighbour has.
-const (
-	Between Side = iota // at either end, or between the two
-	Here                // on the node that has the cause: its kernel sends packets for the other one astray
-	There               // on the other node: the one that has the cause sees the symptoms
-)
-
-// SideOf returns the side of the causes of a rule, Between for an unknown rule.
-func SideOf(id string) Side {
-	i := slices.IndexFunc(ordered, func(r *Rule) bool { return r.ID == id })
-	switch {
-	case i < 0:
-		return Between
-	case ordered[i].Symptom || ordered[i].BlamesPeer || ordered[i].Residual && ordered[i].Layer == LayerPeers:
-		return There
-	case ordered[i].Layer <= LayerKernel:
-		return Here
-	}
-	return Between
-}
-
-// IsLater reports whether the causes of a rule break nothing yet.
-func IsLater(id string) bool {
-	return slices.ContainsFunc(ordered, func(r *Rule) bool { return r.ID == id && r.Later })
-}
-
 // unready is calico-node's pod running and not ready, as it is without sessions. One
 // that waits or crashes has another reason.
 func unready(f Findings) []Cover {

@@ -16,7 +16,7 @@ func dying(places map[string]string, targets ...string) Findings {
 	f := Findings{Node: "node-b"}
 	for _, target := range targets {
 		r := probe.Found(probe.Fail, "40 of 40 died").On(target).With(firewall.FactPlace, places[target]).
-			With(firewall.FactPlaceKind, firewall.PlaceOther).With(firewall.FactPlaceIn, firewall.InNode).With(probe.FactFamily,
+			With(firewall.FactPlaceKind, firewall.PlaceOther).With(probe.FactPlaceIn, probe.InNode).With(probe.FactFamily,
 			4)
 		r.Check = firewall.PacketDrops.ID
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
@@ -36,7 +36,7 @@ func TestOneCause(t *testing.T) {
 			node + " and " + pod, "tc of eth0"},
 		"at one place": {dying(map[string]string{node: "tc of eth0", pod: "tc of eth0"}, node, pod), node, "tc of eth0"},
 	} {
-		d := Explain(c.f, []*Rule{droppedHere})
+		d := Explain(c.f, Suite{Rules: []*Rule{droppedHere}})
 		if len(d.Causes) != 1 || d.Causes[0].About != c.about || !strings.Contains(d.Causes[0].Says, c.says) ||
 			len(d.Unexplained) > 0 || len(d.Causes[0].For) != 2 {
 			t.Errorf("%s: %+v, unexplained %v", name, d.Causes, d.Unexplained)
@@ -48,7 +48,7 @@ func TestOneCause(t *testing.T) {
 		target := fmt.Sprintf("node-%d 10.0.0.%d", i, i)
 		targets, places[target] = append(targets, target), "to "+target
 	}
-	d := Explain(dying(places, targets...), []*Rule{droppedHere})
+	d := Explain(dying(places, targets...), Suite{Rules: []*Rule{droppedHere}})
 	if len(d.Causes) != 1 || d.Causes[0].About != "node-0 10.0.0.0 and 5 more" {
 		t.Fatalf("%+v", d.Causes)
 	}
@@ -74,7 +74,7 @@ func TestKubeletDeadOutside(t *testing.T) {
 		} else {
 			add("node-b", kubelet.KubeletHealth.ID, "127.0.0.1:10248", probe.Facts{probe.FactReason: "refused"})
 		}
-		d := Explain(f, Rules())
+		d := Explain(f, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "kubelet-dead" {
 			t.Fatalf("%s: %+v", name, d.Causes)
 		}

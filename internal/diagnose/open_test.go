@@ -24,7 +24,7 @@ func TestOpen(t *testing.T) {
 		files := txtar.Parse(b).Files
 		return read(t, files[slices.IndexFunc(files, func(f txtar.File) bool { return f.Name == "stream" })].Data)
 	}
-	open := func(f Findings) []Cover { return Explain(f, Rules()).Open() }
+	open := func(f Findings) []Cover { return Explain(f, All()).Open() }
 
 	silent := night("firewall-forward-drop-from-a-peer")
 	want := Cover{Check: overlay.EncapProof.ID, About: "node-b"}
@@ -49,12 +49,12 @@ func TestUntraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := read(t, txtar.Parse(b).Files[1].Data)
-	if Explain(f, Rules()).Untraced() {
+	if Explain(f, All()).Untraced() {
 		t.Error("it was looked for already")
 	}
 	f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == firewall.PacketDrops.ID })
 	f = f.indexed()
-	if d := Explain(f, Rules()); d.Causes[0].ID != "bgp-filtered" || !d.Settled() || !d.Untraced() {
+	if d := Explain(f, All()); d.Causes[0].ID != "bgp-filtered" || !d.Settled() || !d.Untraced() {
 		t.Errorf("%+v: settled %v, untraced %v", d.Causes[0], d.Settled(), d.Untraced())
 	}
 }

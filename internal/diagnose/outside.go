@@ -94,11 +94,14 @@ func Closed(unreached []Finding) map[string][]Finding {
 	return out
 }
 
-// closes are what of a node is closed where a check fails: a cause of that explains both.
-var closes = map[string]string{
-	service.ServiceNodePort.ID: ClosedPorts, service.ServiceClusterIP.ID: ClosedPorts, pod.PodPing.ID: ClosedPods,
-	pod.PodTCP.ID: ClosedPods, kubelet.KubeletHealth.ID: ClosedKubelet,
+// closes has what of a node is closed to others where a check fails: a cause of that explains both.
+var closes = map[string]Cover{
+	service.ServiceNodePort.ID: closed(ClosedPorts), service.ServiceClusterIP.ID: closed(ClosedPorts),
+	pod.PodPing.ID: closed(ClosedPods), pod.PodTCP.ID: closed(ClosedPods), kubelet.KubeletHealth.ID: closed(ClosedKubelet),
 }
+
+// closed is what other nodes say of a kind of place.
+func closed(kind string) Cover { return Cover{Check: link.NeighbourReach.ID, About: kind} }
 
 // Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and
 // the program behind a NodePort may be a tenant's. A network may close kubelets to other nodes: that is a warning, and

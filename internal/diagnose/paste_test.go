@@ -109,9 +109,10 @@ func values(f Findings) map[[2]string][]string {
 		add("", "pod", pod)
 		add("", "daemonset", r.Facts.Str(facts.Owner))
 	}
-	all, _ := matched(f, Rules(), false)
-	f.there = causesThere(f, all, Rules())
-	for _, rule := range Rules() {
+	f.suite = All()
+	all, _ := matched(f, false)
+	f.there = causesThere(f, all)
+	for _, rule := range All().Rules {
 		for _, c := range rule.Match(f) {
 			for name, arg := range c.Args {
 				add(rule.ID, name, arg.said)
@@ -149,7 +150,7 @@ func TestPaste(t *testing.T) {
 			}
 		}
 	}
-	for _, rule := range Rules() {
+	for _, rule := range All().Rules {
 		for name := range placed(rule) {
 			if tried[[2]string{rule.ID, name}] == 0 && tried[[2]string{"", name}] == 0 {
 				t.Errorf("no recorded night has a value for {%s} of %s", name, rule.ID)
@@ -196,7 +197,7 @@ func placed(rule *Rule) map[string]bool {
 func explained(t *testing.T, f Findings) []string {
 	t.Helper()
 	var out []string
-	for _, c := range Explain(f, Rules()).Causes {
+	for _, c := range Explain(f, All()).Causes {
 		for _, text := range []string{c.Says, c.Fix.Says, c.Fix.Radius} {
 			if probe.Line(text) != text {
 				t.Errorf("%s is more than a line, or moves the cursor: %q", c.ID, text)

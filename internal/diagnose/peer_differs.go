@@ -14,7 +14,7 @@ import (
 
 // peerDiffers is node-differs seen from the other end of the path.
 var peerDiffers = &Rule{
-	ID: "peer-differs", Layer: LayerPeers, Residual: true,
+	ID: "peer-differs", Layer: LayerPeers, Compares: true, Residual: true,
 	Title: "the other node has a kernel setting that differs and can break this",
 	Doc: `What this node sends to one other node, or to its pods, is lost, and the kernel of that node has something that this node's kernel does not have and that loses packets: a routing rule or route, a permanent neighbour entry, an IPsec policy, a filter, limit or program on an interface, a firewall rule that rewrites or redirects packets. A path has two ends, and the end that loses packets need not be the end that notices.
 It is a comparison and no proof: whether the setting concerns those packets is not worked out. It has medium confidence where there are at most three such settings.

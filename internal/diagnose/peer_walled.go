@@ -21,7 +21,7 @@ var refusing = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*\b(?:drop|
 
 // peerWalled is a firewall rule of another program on the other node.
 var peerWalled = &Rule{
-	ID: "peer-firewall", Layer: LayerPeers, Residual: true,
+	ID: "peer-firewall", Layer: LayerPeers, Compares: true, Residual: true,
 	Title: "a firewall rule on the other node may drop this node's traffic",
 	Doc: `What this node sends to one other node, or to its pods, is lost, and that node has a rule of nftables or iptables which drops or rejects, belongs to neither Calico nor kube-proxy, and is not on this node: of a hardening script, firewalld, an agent against floods, in any table, also netdev and raw ones that packets meet before Calico's rules. This node's own state is in order.
 It is a comparison and no proof: whether the rule sees those packets is not worked out. A rule with an address of a sender counts less, and so do several tables.

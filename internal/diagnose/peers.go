@@ -90,7 +90,7 @@ func noNeighbour(pings []Finding) bool {
 
 // peerDown is another node that answers nothing.
 var peerDown = &Rule{
-	ID: "peer-down", Layer: LayerPeers, Symptom: true, BlamesPeer: true, Title: "another node does not answer",
+	ID: "peer-down", Layer: LayerPeers, Symptom: true, RefutedBy: pingChecks, Title: "another node does not answer",
 	Doc: `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. What keeps just these two nodes apart looks the same from here: only the API server, to which a dead node does not report either, makes it certain. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
 	Fix: probe.Fix{
 		Says: "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
@@ -177,7 +177,7 @@ var nodeCutOff = &Rule{
 
 // peerPods is a fault of another node's, as this one feels it.
 var peerPods = &Rule{
-	ID: "peer-pods", Layer: LayerPaths, Symptom: true, BlamesPeer: true,
+	ID: "peer-pods", Layer: LayerPaths, Symptom: true, RefutedBy: pingChecks,
 	Title: "pods on one other node are unreachable, although the route to it is there",
 	Doc:   `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
 	Fix: probe.Fix{

@@ -22,7 +22,7 @@ func TestPeerOffLink(t *testing.T) {
 		"no answer to a ping": {lost, "b does not answer from a", &peerDown.Fix},
 		"none to ARP":         {lost.With(probe.FactReason, "host-unreachable"), "no answer to ARP or NDP", offLink},
 	} {
-		d := Explain(found(c.ping), Rules())
+		d := Explain(found(c.ping), All())
 		if causesOf(found(c.ping)) != "peer-down b medium, node-cut-off low" || !strings.Contains(d.Causes[0].Says, c.says) ||
 			!strings.Contains(d.Causes[0].Fix.Says, strings.Fields(c.fix.Says)[1]) {
 			t.Errorf("%s: %+v", name, d.Causes)
@@ -42,7 +42,7 @@ func TestKubeletPortRefused(t *testing.T) {
 		"error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused": "port refuses the API server",
 		"error dialing backend: dial tcp 10.0.0.1:10250: i/o timeout":                 "cannot talk to them",
 	} {
-		d := Explain(found(attach(says), lease), Rules())
+		d := Explain(found(attach(says), lease), All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "kubelet-port-blocked" || !strings.Contains(d.Causes[0].Says, want) {
 			t.Errorf("%s: %+v", says, d.Causes)
 		}

@@ -40,9 +40,9 @@ func TestMissingRightComesLast(t *testing.T) {
 				}
 			}
 		}
-		before := Explain(seen, Rules()).Causes
+		before := Explain(seen, All()).Causes
 		seen.All = append(seen.All, Finding{Node: seen.Node, Way: "pod", Result: refused})
-		after := Explain(seen, Rules()).Causes
+		after := Explain(seen, All()).Causes
 		if len(before) == 0 || len(after) == 0 {
 			continue
 		}

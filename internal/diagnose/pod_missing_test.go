@@ -31,7 +31,7 @@ func TestMissingFix(t *testing.T) {
 		r := probe.Result{Check: facts.CheckCalicoPod, Status: probe.Fail, Saw: "no calico-node pod",
 			Facts: probe.Facts{probe.FactReason: facts.ReasonNoPod, facts.Skips: c.skips, facts.SkippedBy: c.by}}
 		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
-		causes := Explain(f, Rules()).Causes
+		causes := Explain(f, All()).Causes
 		if len(causes) == 0 || causes[0].ID != "calico-pod-missing" {
 			t.Fatalf("%s: %+v", name, causes)
 		}

@@ -8,7 +8,7 @@ import (
 
 // unproven are the findings without the bad results that a proven cause explains.
 func unproven(f Findings, all []candidate) Findings {
-	out := Findings{Node: f.Node, there: f.there, isThere: f.isThere}
+	out := Findings{Node: f.Node, suite: f.suite, there: f.there, isThere: f.isThere}
 	explained := map[int]bool{}
 	for _, c := range explainedAway(f, slices.Clone(all)) {
 		if c.cause.Confidence != probe.High || c.rule.Later || c.rule.Open {

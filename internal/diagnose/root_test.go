@@ -62,7 +62,7 @@ func TestRoot(t *testing.T) {
 	for refusal, fix := range pullFixes {
 		all[refusal] = fix
 	}
-	for _, r := range Rules() {
+	for _, r := range All().Rules {
 		all[r.ID] = r.Fix
 	}
 	for name, fix := range all {

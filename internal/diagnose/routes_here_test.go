@@ -16,7 +16,7 @@ func TestPodInterfaceDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Explain(read(t, txtar.Parse(text).Files[1].Data), Rules()).Causes[0]
+	c := Explain(read(t, txtar.Parse(text).Files[1].Data), All()).Causes[0]
 	if !strings.Contains(c.Says, "the interface of 1 pod on node-a is down") ||
 		!slices.Contains(commandsOf(c.Fix), "ssh node-a sudo ip link set caliab026e27ce4 up") {
 		t.Errorf("%s: %s, %v", c.ID, c.Says, commandsOf(c.Fix))

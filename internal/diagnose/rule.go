@@ -11,18 +11,20 @@ type Rule struct {
 	// Symptom marks a rule that says what does not work, and not why: "X is down". It is never
 	// told with more than medium confidence, nor above a cause it follows from.
 	Symptom bool
-	// BlamesPeer marks a rule that takes another node for broken because this one gets no answer from it: the answers
-	// that a third node gets refute it.
-	BlamesPeer bool
+	// RefutedBy are the checks by which a rule takes another node for broken, because this one gets no answer from it:
+	// answers that a third node gets to them refute it.
+	RefutedBy []string
+	// Compares marks a rule that compares two nodes: it is not asked about the other node once more.
+	Compares bool
 	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
 	// is bad now, however sure it is.
 	Later bool
 	// Open marks a rule that says between what packets are lost, and not by what: the comparison of nodes goes on, and
 	// what it finds stands above it.
 	Open bool
-	// Untraced marks a rule that says which packets a filter drops, and not which rule of it does: where they die is
-	// looked for on this node even where the cause is proven.
-	Untraced bool
+	// TracedBy is the check that finds where the packets of this cause die, for a rule that says which packets a filter
+	// drops, and not which rule of it does: that check runs even where the cause is proven.
+	TracedBy string
 	// Residual marks a rule that is asked only about what no proven cause explains. It explains
 	// symptoms alone, and stands below every other cause that is as sure and above the symptoms.
 	Residual bool

@@ -1,6 +1,10 @@
 package diagnose
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+)
 
 // ordered has every rule. Explain sorts causes by confidence, being a reason, evidence, what they explain, and layer.
 // Where two are equal in all of that, the earlier one in this list comes first. The comment of each group gives the
@@ -91,5 +95,7 @@ var ordered = []*Rule{
 	nodeDiffers,
 }
 
-// Rules returns all rules, in their order.
-func Rules() []*Rule { return slices.Clone(ordered) }
+// All returns all rules in their order, and what the engine has to know of the subjects.
+func All() Suite {
+	return Suite{Rules: slices.Clone(ordered), Lost: lostTowards, Paths: pathChecks, Whole: link.NodeUplink.ID, Implies: closes}
+}

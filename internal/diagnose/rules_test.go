@@ -26,8 +26,8 @@ func TestEveryRuleIsListed(t *testing.T) {
 			ruleNames(decl, &rules, &listed)
 		}
 	}
-	if len(listed) != len(Rules()) {
-		t.Fatalf("%d names in the list of %d rules", len(listed), len(Rules()))
+	if len(listed) != len(All().Rules) {
+		t.Fatalf("%d names in the list of %d rules", len(listed), len(All().Rules))
 	}
 	for _, name := range rules {
 		if !slices.Contains(listed, name) {

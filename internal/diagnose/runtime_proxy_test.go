@@ -28,12 +28,12 @@ func TestRuntimeProxy(t *testing.T) {
 		"both":                {found(set, said("Service Unavailable")), "runtime-proxy", probe.High},
 		"another matter":      {found(said("dial tcp 10.96.0.1:443: i/o timeout")), "cni-plugin-fails", probe.Medium},
 	} {
-		d := Explain(c.of, Rules())
+		d := Explain(c.of, All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != c.cause || d.Causes[0].Confidence != c.sure {
 			t.Errorf("%s: %+v", name, d.Causes)
 		}
 	}
-	if d := Explain(found(set), Rules()); len(d.Causes) > 0 {
+	if d := Explain(found(set), All()); len(d.Causes) > 0 {
 		t.Errorf("where pods start: %+v", d.Causes)
 	}
 }

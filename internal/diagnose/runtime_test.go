@@ -25,7 +25,7 @@ func TestShimUnseen(t *testing.T) {
 		delete(f.All[i].Facts, runtime.FactShims)
 	}
 	f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == runtime.RuntimeGhosts.ID })
-	for _, c := range Explain(f.indexed(), Rules()).Causes {
+	for _, c := range Explain(f.indexed(), All()).Causes {
 		if c.ID == "shim-hangs" && c.Confidence != probe.Low {
 			t.Errorf("%s: %s", c.Confidence, c.Says)
 		}

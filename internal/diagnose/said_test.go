@@ -103,11 +103,11 @@ func TestEveryCauseIsSaid(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}
 	for _, f := range recorded(t) {
-		for _, c := range Explain(f, Rules()).Causes {
+		for _, c := range Explain(f, All()).Causes {
 			named[c.ID] = true
 		}
 	}
-	for _, r := range Rules() {
+	for _, r := range All().Rules {
 		if !named[r.ID] {
 			t.Errorf("no night in testdata names %s", r.ID)
 		}

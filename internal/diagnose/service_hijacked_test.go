@@ -21,7 +21,7 @@ func TestNetworkArg(t *testing.T) {
 			Check: service.ServiceDestination.ID, Target: "default/kubernetes 10.96.0.1:443 tcp", Status: probe.Fail,
 			Facts: probe.Facts{service.FactService: "10.96.0.1:443", service.FactSentTo: "10.96.0.1:443",
 				probe.FactRule: route, service.FactMeans: service.MeansRoute}}})
-		for _, c := range Explain(f, Rules()).Causes {
+		for _, c := range Explain(f, All()).Causes {
 			for _, block := range c.Fix.Blocks() {
 				text := strings.Join(block.Commands, "\n")
 				if strings.Contains(text, "evil") || strings.Contains(text, "%") || strings.Contains(text, "$(x)") ||

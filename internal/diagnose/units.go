@@ -3,7 +3,6 @@ package diagnose
 import (
 	"strings"
 
-	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -38,13 +37,11 @@ func units(f Findings) map[string]string {
 			out["runtime"] = "docker"
 		}
 	}
-	for _, id := range []string{runtime.ContainerdHealth.ID, runtime.CRIHealth.ID} {
-		for _, r := range f.Of(id) {
-			if strings.HasPrefix(r.Facts.Str(probe.FactSocket), "/var/snap/microk8s/") {
-				out["kubelet"], out["containerd"], out["runtime"] = "snap.microk8s.daemon-kubelite", "snap.microk8s.daemon-containerd", "snap.microk8s.daemon-containerd"
-				out["together"] = "; snap.microk8s.daemon-kubelite is the kubelet with the rest of Kubernetes in one"
-			}
-		}
+	snap := func(r Finding) bool { return strings.HasPrefix(r.Facts.Str(probe.FactSocket), "/var/snap/microk8s/") }
+	if len(f.where(snap)) > 0 {
+		out["kubelet"], out["containerd"], out["runtime"] = "snap.microk8s.daemon-kubelite",
+			"snap.microk8s.daemon-containerd", "snap.microk8s.daemon-containerd"
+		out["together"] = "; snap.microk8s.daemon-kubelite is the kubelet with the rest of Kubernetes in one"
 	}
 	return out
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // soleWitness says of the other node, or of the pods of a namespace, that most of the evidence rests on their word
@@ -46,17 +46,38 @@ func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
 	}
-	if r.Check == firewall.PacketDrops.ID && r.Facts.Str(firewall.FactPlaceIn) == firewall.InNode {
+	if r.Facts.Str(probe.FactPlaceIn) == probe.InNode {
 		return "" // the word of the kernel of the node, of all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")
 	return namespace
 }
 
-// witnesses are what neighbours say that got no answer at all from this node, and what those
-// say that got one.
-func witnesses(f Findings) (silent, heard []Finding) {
-	all := fromOutside(f, anyPort)
-	heard = slices.Concat(all.open, all.refused)
-	return keep(all.silent, func(r Finding) bool { return !slices.Contains(askers(heard), r.Node) }), heard
+// others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
+// reach on the other node is reached from there. There are none where another third node fails to reach it too.
+func others(f Findings, r Finding, peer string) []Finding {
+	if r.Node != f.Node || r.From != "" || !bad(r.Status) {
+		return nil
+	}
+	third := keep(f.Elsewhere(r.Check), func(o Finding) bool {
+		return o.Node != peer && o.From == "" && o.Target == r.Target
+	})
+	if slices.ContainsFunc(third, func(o Finding) bool { return bad(o.Status) }) {
+		return nil
+	}
+	return keep(third, func(o Finding) bool { return o.Status == probe.OK })
+}
+
+// contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
+// it: a third node gets one.
+func contradicted(f Findings, rule *Rule, c Case) []Clue {
+	if len(rule.RefutedBy) == 0 || c.Peer == "" {
+		return nil
+	}
+	for _, clue := range c.For {
+		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(rule.RefutedBy, clue.Check) {
+			return clues(strong, seen[:1])
+		}
+	}
+	return nil
 }

@@ -41,7 +41,7 @@ func TestWitnesses(t *testing.T) {
 		"little of one neighbour":    {clues(hint, []Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
-		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, []*Rule{rule}).Causes
+		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, Suite{Rules: []*Rule{rule}}).Causes
 		if len(causes) != 1 || causes[0].Confidence != c.want {
 			t.Errorf("%s: %+v", name, causes)
 			continue

@@ -44,7 +44,7 @@ func troubled(seen diagnose.Findings) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
-	return bad || len(diagnose.Unreached(seen)) > 0 || len(diagnose.Explain(seen, diagnose.Rules()).Unexplained) > 0
+	return bad || len(diagnose.Unreached(seen)) > 0 || len(diagnose.Explain(seen, diagnose.All()).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
@@ -170,7 +170,7 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 		return nil
 	}
 	var out []*corev1.Node
-	for _, name := range diagnose.Suspects(r.Seen) {
+	for _, name := range diagnose.Suspects(r.Seen, diagnose.All()) {
 		if i := slices.IndexFunc(snap.Nodes, func(n corev1.Node) bool { return n.Name == name }); i >= 0 {
 			out = append(out, &snap.Nodes[i])
 		}

@@ -24,13 +24,13 @@ type Collector struct {
 	Elapsed *time.Duration // of a saved run
 	Causes  []probe.Cause  // once concluded
 
-	rules []*diagnose.Rule
+	suite diagnose.Suite
 }
 
 // NewCollector returns a Collector of what is seen of a node.
 func NewCollector(node string, sink report.Sink) *Collector {
 	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
-		rules: diagnose.Rules()}
+		suite: diagnose.All()}
 }
 
 // Add takes an event of the node.
@@ -58,7 +58,7 @@ func (c *Collector) Conclude() error {
 		ev.Node = c.Node
 		return c.Sink.Event(ev)
 	}
-	compared, found, failed := conclusions(c.Seen, c.rules)
+	compared, found, failed := conclusions(c.Seen, c.suite)
 	for _, why := range failed {
 		ev := crashed(why)
 		c.Tally.Add(ev)
@@ -97,14 +97,14 @@ func (c *Collector) Conclude() error {
 }
 
 // conclusions are what the rules and the comparison make of what was seen, and what failed at that.
-func conclusions(seen diagnose.Findings, rules []*diagnose.Rule) (compared []string, found diagnose.Diagnosis,
+func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []string, found diagnose.Diagnosis,
 	failed []string,
 ) {
 	crash := probe.Recovered(func() error { compared = diagnose.Comparison(seen); return nil })
 	if crash != nil {
 		failed = append(failed, fmt.Sprintf("the comparison with other nodes failed: it %v", crash))
 	}
-	crash = probe.Recovered(func() error { found = diagnose.Explain(seen, rules); return nil })
+	crash = probe.Recovered(func() error { found = diagnose.Explain(seen, suite); return nil })
 	if crash != nil {
 		failed = append(failed, fmt.Sprintf("the search for causes failed: it %v", crash))
 	}

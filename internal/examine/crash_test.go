@@ -20,7 +20,7 @@ func TestRuleCrashes(t *testing.T) {
 	} {
 		kept := &Recorder{}
 		c := NewCollector("node-a", kept)
-		c.rules = append(slices.Clone(c.rules), &diagnose.Rule{ID: "crashes", Match: func(diagnose.Findings) []diagnose.Case {
+		c.suite.Rules = append(slices.Clone(c.suite.Rules), &diagnose.Rule{ID: "crashes", Match: func(diagnose.Findings) []diagnose.Case {
 			panic("boom")
 		}})
 		r := probe.Found(status, "seen").On("x")

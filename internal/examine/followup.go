@@ -23,7 +23,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
 	}
-	found := diagnose.Explain(r.Seen, diagnose.Rules())
+	found := diagnose.Explain(r.Seen, diagnose.All())
 	open := found.Open()
 	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
 		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})

@@ -154,7 +154,7 @@ func (o outcome) healthy(t *testing.T, mild ...string) {
 			t.Errorf("targets of kind %s are not known: %s", kind, why)
 		}
 	}
-	for _, c := range diagnose.Explain(o.seen, diagnose.Rules()).Causes {
+	for _, c := range diagnose.Explain(o.seen, diagnose.All()).Causes {
 		t.Errorf("cause %s (%s): %s", c.ID, c.Confidence, c.Says)
 	}
 }

@@ -144,7 +144,7 @@ func (s *sweeping) sweep(t *testing.T, limit time.Duration) *swept {
 	for _, target := range targets {
 		out.targets[target.Kind] = append(out.targets[target.Kind], target.String())
 	}
-	for _, c := range diagnose.Explain(seen, diagnose.Rules()).Causes {
+	for _, c := range diagnose.Explain(seen, diagnose.All()).Causes {
 		out.causes = append(out.causes, c.ID)
 	}
 	return out

@@ -14,7 +14,7 @@ import (
 func TestNoted(t *testing.T) {
 	t.Parallel()
 	notes := 0
-	for _, rule := range diagnose.Rules() {
+	for _, rule := range diagnose.All().Rules {
 		for _, line := range commandsOf(rule.Fix) {
 			command, note := noted(line)
 			if note != "" {

@@ -49,7 +49,7 @@ func known() runbook.Known {
 	for _, c := range suite {
 		k.Checks = append(k.Checks, c.ID)
 	}
-	for _, rule := range diagnose.Rules() {
+	for _, rule := range diagnose.All().Rules {
 		k.Causes = append(k.Causes, rule.ID)
 	}
 	for _, p := range probe.Profiles() {
@@ -183,7 +183,7 @@ func TestBranches(t *testing.T) {
 	all := builtin(t)
 	var names []string
 	var nights []runbook.Asked
-	for _, rule := range diagnose.Rules() {
+	for _, rule := range diagnose.All().Rules {
 		names, nights = append(names, rule.ID), append(nights, of(rule.ID))
 		if strings.HasPrefix(rule.ID, "kube-proxy-") {
 			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, service.ServiceClusterIP.ID))
@@ -275,7 +275,7 @@ func night(t *testing.T, file string) report.Run {
 		}
 	}
 	tally.Add(probe.Event{Type: probe.EventEnd})
-	run.Causes = diagnose.Explain(f, diagnose.Rules()).Causes
+	run.Causes = diagnose.Explain(f, diagnose.All()).Causes
 	for _, c := range run.Causes {
 		tally.Add(probe.Event{Type: probe.EventCause, Cause: &c})
 	}

@@ -75,7 +75,6 @@ A run asks this only where pings or connections failed in silence and no cause i
 const (
 	FactPlace     probe.Fact = "place"      // where they die, in words
 	FactPlaceKind probe.Fact = "place_kind" // one of the Place words
-	FactPlaceIn   probe.Fact = "place_in"   // the network namespace: "the node", or a pod
 
 	FactRuleChain probe.Fact = "rule_chain" // of the rule that drops them
 	FactRuleTable probe.Fact = "rule_table"
@@ -98,6 +97,3 @@ const (
 	PlaceMAC         = "mac"
 	PlaceOther       = "other"
 )
-
-// InNode is the FactPlaceIn of the node's own network namespace.
-const InNode = "the node"

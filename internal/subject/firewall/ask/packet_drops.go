@@ -206,7 +206,7 @@ func diedAt(found drops.Found, shape drops.Shape) probe.Result {
 		r.Status = probe.OK
 	case len(found.Deaths) > 0:
 		d := found.Deaths[0]
-		r = r.With(firewall.FactPlace, d.Place).With(firewall.FactPlaceKind, d.Kind).With(firewall.FactPlaceIn,
+		r = r.With(firewall.FactPlace, d.Place).With(firewall.FactPlaceKind, d.Kind).With(probe.FactPlaceIn,
 			d.Where).With(factGrew, d.Count).
 			With(factCounter, d.Reason)
 		if r.Status = probe.Fail; d.Kind == drops.KindPolicy {

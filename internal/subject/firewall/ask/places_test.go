@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/drops"
 )
 
@@ -24,7 +25,7 @@ func TestPlaces(t *testing.T) {
 		firewall.PlaceRoute:       drops.KindRoute,
 		firewall.PlaceMAC:         drops.KindMAC,
 		firewall.PlaceOther:       drops.KindOther,
-		firewall.InNode:           drops.Node,
+		probe.InNode:              drops.Node,
 	} {
 		if word != want {
 			t.Errorf("%q, want %q", word, want)

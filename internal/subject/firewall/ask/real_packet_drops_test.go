@@ -45,7 +45,7 @@ func TestRealPacketDrops(t *testing.T) {
 		{"a rule", "iptables-legacy -A INPUT -s 10.9.1.2 -m comment --comment hardening -j DROP", "iptables-legacy -F INPUT",
 			"node-b 10.9.1.2", probe.Fail,
 			"pings are lost: legacy iptables, table ip filter, chain INPUT, rule 1: saddr 10.9.1.2 drop (\"hardening\")",
-			probe.Facts{firewall.FactPlaceKind: firewall.PlaceRule, firewall.FactPlaceIn: firewall.InNode,
+			probe.Facts{firewall.FactPlaceKind: firewall.PlaceRule, probe.FactPlaceIn: probe.InNode,
 				firewall.FactRuleChain: "INPUT", firewall.FactRuleTable: "ip filter",
 				firewall.FactRuleHook: "input", probe.FactNode: "node-b"}},
 		{"rp_filter", "ip link add eth1 type veth peer name near1 netns router\nip addr add 10.9.2.1/24 dev eth1\n" +

@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// mostSuspects is how many other nodes are taken for the end of a path that loses packets. Where more are lost, it is
+// this node.
+const mostSuspects = 2
+
+// Suspects returns the other nodes to which packets are lost, while no proven cause explains it: a path has two ends,
+// and the whole suite is worth running on both.
+func Suspects(f Findings, suite Suite) []string {
+	f = f.indexed()
+	f.suite = suite
+	all, _ := matched(f, false)
+	left := unproven(f, all)
+	var out []string
+	for _, r := range left.where(func(r Finding) bool { return bad(r.Status) }) {
+		node := nodeOf(r)
+		if node != "" && node != f.Node && !slices.Contains(out, node) && left.loses(node) {
+			out = append(out, node)
+		}
+	}
+	if len(out) > mostSuspects {
+		return nil
+	}
+	return out
+}
+
+// loses reports whether packets to another node are lost.
+func (f Findings) loses(node string) bool {
+	return f.suite.Lost != nil && len(f.suite.Lost(f, node)) > 0
+}
+
+// A RemoteCause is a cause of what is bad on another node, to which this node's packets are lost.
+type RemoteCause struct {
+	Node     string
+	Cause    probe.Cause
+	Shows    []Finding // the first results that speak for it
+	Explains []Finding // the bad results there that follow from it
+}
+
+// RemoteCauses returns them.
+func (f Findings) RemoteCauses() []RemoteCause { return f.there }
+
+// shownThere is how many results of another node's cause are shown.
+const shownThere = 3
+
+// causesThere are the causes of what is bad on other nodes that ran the whole suite, where packets to them are
+// lost and no proven cause of this node explains that.
+func causesThere(f Findings, all []candidate) []RemoteCause {
+	if f.isThere {
+		return nil
+	}
+	left := unproven(f, all)
+	var out []RemoteCause
+	for _, node := range f.Others() {
+		there := f.At(node)
+		if !left.loses(node) || !there.Answered(f.suite.Whole) {
+			continue
+		}
+		there.isThere = true
+		for _, c := range Explain(there, f.suite).kept {
+			if !explainsThere(there, c) {
+				continue
+			}
+			one := RemoteCause{Node: node, Cause: c.cause}
+			for _, clue := range c.found.For[:min(len(c.found.For), shownThere)] {
+				one.Shows = append(one.Shows, clue.Finding)
+			}
+			for _, at := range c.covered {
+				one.Explains = append(one.Explains, there.All[at])
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// explainsThere reports whether a cause on another node can be the reason of what is lost on the way there: it says
+// why, it is about that node itself, and packets are lost by it there too.
+func explainsThere(there Findings, c candidate) bool {
+	vague := c.rule.Symptom || c.rule.Later || c.rule.Open || len(c.rule.RefutedBy) > 0 || c.rule.Compares
+	if vague || c.found.Peer != "" && c.rule.Layer == LayerPeers || rank(c.cause.Confidence) < rank(probe.Medium) {
+		return false
+	}
+	return slices.ContainsFunc(c.covered, func(at int) bool {
+		return slices.Contains(there.suite.Paths, there.All[at].Check)
+	})
+}

@@ -1,0 +1,55 @@
+package diagnose
+
+import "slices"
+
+// A Suite is what a diagnosis is made by: the rules, and what the engine has to know of the subjects.
+type Suite struct {
+	Rules []*Rule // in the order in which two causes stand that are equal in all else
+	// Lost returns the results by which packets to another node are lost.
+	Lost func(f Findings, node string) []Finding
+	// Paths are the checks that need packets to pass between nodes or their pods.
+	Paths []string
+	// Whole is a check that has an answer where a node ran all of them.
+	Whole string
+	// Implies is, by check, what other nodes see of this one where all of that check is bad.
+	Implies map[string]Cover
+}
+
+// rule returns a rule by its ID, nil for an unknown one.
+func (s Suite) rule(id string) *Rule {
+	i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return s.Rules[i]
+}
+
+// A Side is where the fault of a cause lies that names another node.
+type Side int
+
+// The sides. Only a Here is a fault of the node that has the cause, whatever its neighbour has.
+const (
+	Between Side = iota // at either end, or between the two
+	Here                // on the node that has the cause: its kernel sends packets for the other one astray
+	There               // on the other node: the one that has the cause sees the symptoms
+)
+
+// SideOf returns the side of the causes of a rule, Between for an unknown rule.
+func (s Suite) SideOf(id string) Side {
+	r := s.rule(id)
+	switch {
+	case r == nil:
+		return Between
+	case r.Symptom || len(r.RefutedBy) > 0 || r.Residual && r.Layer == LayerPeers:
+		return There
+	case r.Layer <= LayerKernel:
+		return Here
+	}
+	return Between
+}
+
+// IsLater reports whether the causes of a rule break nothing yet.
+func (s Suite) IsLater(id string) bool {
+	r := s.rule(id)
+	return r != nil && r.Later
+}
