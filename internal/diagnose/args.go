@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -18,6 +19,12 @@ import (
 // command needs no quotes, and is the same behind ssh, where a second shell reads it.
 // The constructors are the only way to make one.
 type Arg struct{ said, typed string }
+
+// Said is the value in a sentence.
+func (a Arg) Said() string { return a.said }
+
+// Typed is the value in a command.
+func (a Arg) Typed() string { return a.typed }
 
 // Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
 func nodeArg(s string) Arg      { return checked(s, isName(s), "NODE") }
@@ -105,3 +112,17 @@ func filled(text string, args map[string]Arg, as func(Arg) string) string {
 // inSentence and inCommand are the two ways in which an Arg is shown.
 func inSentence(a Arg) string { return a.said }
 func inCommand(a Arg) string  { return a.typed }
+
+// Args are the names that a fix of the rule has for its cases to fill in, by a case's Args.
+func (r *Rule) Args() []string {
+	ours := known(Findings{})
+	var out []string
+	for _, text := range slices.Concat(r.Fix.Manifest, r.Fix.Operator) {
+		for _, name := range placeholder.FindAllString(text, -1) {
+			if name = strings.Trim(name, "{}"); ours[name] == (Arg{}) && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}

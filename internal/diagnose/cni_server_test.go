@@ -55,7 +55,7 @@ func TestKubeconfigWrong(t *testing.T) {
 	} {
 		var sure probe.Confidence
 		says := ""
-		for _, cause := range Explain(found(c.seen...), Suite{Rules: []*Rule{cniKubeconfigWrong}}).Causes {
+		for _, cause := range Explain(found(c.seen...), Suite{Rules: []*Rule{All().Rule("cni-kubeconfig-wrong")}}).Causes {
 			sure, says = cause.Confidence, cause.Says
 		}
 		if sure != c.sure || !strings.Contains(says, c.says) {
@@ -75,7 +75,7 @@ func TestKubeconfigWrongOfOperator(t *testing.T) {
 			of(datastore.DatastoreLatency.ID, "service", probe.Found(probe.OK, "answers")),
 			of(facts.CheckCalicoPod, "", probe.Found(probe.OK, "ready").With(facts.Operator, operator).
 				With(facts.Pod, map[bool]string{true: "calico-system", false: "kube-system"}[operator]+"/calico-node-x")))
-		causes := Explain(seen, Suite{Rules: []*Rule{cniKubeconfigWrong}}).Causes
+		causes := Explain(seen, Suite{Rules: []*Rule{All().Rule("cni-kubeconfig-wrong")}}).Causes
 		if len(causes) != 1 {
 			t.Fatalf("%+v", causes)
 		}

@@ -59,7 +59,7 @@ func (n *differsNight) both(area string, here, there []string) *differsNight {
 
 // differs is the cause, nil where there is none.
 func (n *differsNight) differs() *probe.Cause {
-	for _, c := range Explain(n.f, Suite{Rules: []*Rule{nodeDiffers}}).Causes {
+	for _, c := range Explain(n.f, Suite{Rules: []*Rule{All().Rule("node-differs")}}).Causes {
 		return &c
 	}
 	return nil
@@ -234,7 +234,7 @@ func TestResidual(t *testing.T) {
 			"other-check", hint, true)},
 	} {
 		var got []string
-		for _, c := range Explain(night.f, Suite{Rules: append(rules, nodeDiffers)}).Causes {
+		for _, c := range Explain(night.f, Suite{Rules: append(rules, All().Rule("node-differs"))}).Causes {
 			got = append(got, c.ID)
 		}
 		if strings.Join(got, " ") != want {

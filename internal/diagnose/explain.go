@@ -112,6 +112,15 @@ func Explain(f Findings, suite Suite) Diagnosis {
 	return d
 }
 
+// Ready returns findings as the rules of a suite read them: indexed, and with the causes on other nodes.
+func Ready(f Findings, suite Suite) Findings {
+	f = f.indexed()
+	f.suite = suite
+	all, _ := matched(f, false)
+	f.there = causesThere(f, all)
+	return f
+}
+
 // matched are the cases of the rules that are residual, or of those that are not, the surest first. A rule that crashes
 // costs its own cases.
 func matched(f Findings, residual bool) (all []candidate, failed []string) {
@@ -130,7 +139,7 @@ func matched(f Findings, residual bool) (all []candidate, failed []string) {
 		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, surest)
-	return all[:min(len(all), mostCandidates)], failed
+	return all[:min(len(all), MostCauses)], failed
 }
 
 // weighed are the surest cases of a rule.
@@ -146,8 +155,8 @@ func (r *Rule) weighed(f Findings) []candidate {
 
 // Causes are compared with each other, and a node decides how many cases its answers make.
 const (
-	mostCases      = 20  // of one rule
-	mostCandidates = 100 // of all rules
+	mostCases  = 20  // of one rule
+	MostCauses = 100 // of all rules
 )
 
 // surestCases are the surest cases of a rule. The last of them stands for those that are too

@@ -210,11 +210,11 @@ func TestEvidenceBelongs(t *testing.T) {
 		}
 		return nil
 	}
-	if got := evidence(felixStuck.ID); len(got) != 1 {
+	if got := evidence("felix-stuck"); len(got) != 1 {
 		t.Errorf("a certificate: %q", got)
 	}
 	add(kubelet.KubeletHealth.ID, "healthz", probe.OK, nil)
-	if got := evidence(felixStuck.ID); len(got) != 2 || got[1] != "kubelet-health healthz" {
+	if got := evidence("felix-stuck"); len(got) != 2 || got[1] != "kubelet-health healthz" {
 		t.Errorf("healthz: %q", got)
 	}
 	add(dns.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail,
@@ -222,11 +222,11 @@ func TestEvidenceBelongs(t *testing.T) {
 	add(pod.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK,
 		probe.Facts{pod.FactDeclared: false, probe.FactNode: "node-c"})
 	add(pod.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{pod.FactDeclared: true, probe.FactNode: "node-c"})
-	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
+	if got := evidence("dns-down"); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
 		t.Errorf("a declared port: %q", got)
 	}
 	add(pod.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{pod.FactDeclared: false, probe.FactNode: "node-b"})
-	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
+	if got := evidence("dns-down"); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
 		t.Errorf("the server's node: %q", got)
 	}
 }
@@ -285,12 +285,7 @@ func wrongWith(fix probe.Fix) string {
 // is right under a condition alone, or takes away what does not come back.
 func TestFixesToCopy(t *testing.T) {
 	t.Parallel()
-	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
-		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure}
-	for _, r := range All().Rules {
-		all[r.ID] = r.Fix
-	}
-	for name, fix := range all {
+	for name, fix := range fixesOf(t) {
 		if wrong := wrongWith(fix); wrong != "" {
 			t.Errorf("%s has %s", name, wrong)
 		}
@@ -312,4 +307,24 @@ func TestFixesToCopy(t *testing.T) {
 	if wrongWith(probe.Fix{Manifest: []string{"# only where it is gone:", "kubectl get node"}}) == "" {
 		t.Error("a comment does not part two blocks, and is let through")
 	}
+}
+
+// fixesOf are the fixes of all rules, and those that their cases have in the recorded nights.
+func fixesOf(t *testing.T) map[string]probe.Fix {
+	t.Helper()
+	out := map[string]probe.Fix{}
+	for _, r := range All().Rules {
+		out[r.ID] = r.Fix
+	}
+	for night, f := range recorded(t) {
+		f = Ready(f, All())
+		for _, r := range All().Rules {
+			for _, c := range r.Match(f) {
+				if c.Fix != nil {
+					out[r.ID+" "+c.About+" in "+night] = *c.Fix
+				}
+			}
+		}
+	}
+	return out
 }

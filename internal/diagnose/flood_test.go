@@ -102,7 +102,7 @@ func explainTime(t *testing.T, ids []string, events int, give func(string, int) 
 	begin := time.Now()
 	d := Explain(f, All())
 	took := time.Since(begin)
-	if len(d.Causes) == 0 || len(d.Causes) > mostCandidates {
+	if len(d.Causes) == 0 || len(d.Causes) > MostCauses {
 		t.Errorf("%d causes", len(d.Causes))
 	}
 	return took

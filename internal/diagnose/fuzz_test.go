@@ -149,7 +149,7 @@ func FuzzExplain(f *testing.F) {
 		for _, why := range d.Failed {
 			t.Error(why)
 		}
-		if n := len(d.Causes); n > mostCandidates {
+		if n := len(d.Causes); n > MostCauses {
 			t.Errorf("%d causes", n)
 		}
 		if again := Explain(g, rules); told(again, true) != told(d, true) {

@@ -58,7 +58,7 @@ func TestDeadConnection(t *testing.T) {
 		With(logs.FactEnded, false).With(logs.FactSignature, logs.SaysDeadConn))
 	for status, want := range map[probe.Status]bool{probe.OK: true, probe.Fail: false} {
 		api := of(datastore.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
-		cases := kubeletCutOff.Match(found(over, well, dead, api).indexed())
+		cases := All().Rule("kubelet-cut-off").Match(found(over, well, dead, api))
 		if len(cases) != 1 || (cases[0].Fix != nil) != want {
 			t.Errorf("%s: %+v", status, cases)
 		}

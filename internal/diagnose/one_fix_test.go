@@ -36,7 +36,7 @@ func TestOneCause(t *testing.T) {
 			node + " and " + pod, "tc of eth0"},
 		"at one place": {dying(map[string]string{node: "tc of eth0", pod: "tc of eth0"}, node, pod), node, "tc of eth0"},
 	} {
-		d := Explain(c.f, Suite{Rules: []*Rule{droppedHere}})
+		d := Explain(c.f, Suite{Rules: []*Rule{All().Rule("dropped-here")}})
 		if len(d.Causes) != 1 || d.Causes[0].About != c.about || !strings.Contains(d.Causes[0].Says, c.says) ||
 			len(d.Unexplained) > 0 || len(d.Causes[0].For) != 2 {
 			t.Errorf("%s: %+v, unexplained %v", name, d.Causes, d.Unexplained)
@@ -48,7 +48,7 @@ func TestOneCause(t *testing.T) {
 		target := fmt.Sprintf("node-%d 10.0.0.%d", i, i)
 		targets, places[target] = append(targets, target), "to "+target
 	}
-	d := Explain(dying(places, targets...), Suite{Rules: []*Rule{droppedHere}})
+	d := Explain(dying(places, targets...), Suite{Rules: []*Rule{All().Rule("dropped-here")}})
 	if len(d.Causes) != 1 || d.Causes[0].About != "node-0 10.0.0.0 and 5 more" {
 		t.Fatalf("%+v", d.Causes)
 	}

@@ -109,14 +109,12 @@ func values(f Findings) map[[2]string][]string {
 		add("", "pod", pod)
 		add("", "daemonset", r.Facts.Str(facts.Owner))
 	}
-	f.suite = All()
-	all, _ := matched(f, false)
-	f.there = causesThere(f, all)
+	f = Ready(f, All())
 	for _, rule := range All().Rules {
 		for _, c := range rule.Match(f) {
 			for name, arg := range c.Args {
-				add(rule.ID, name, arg.said)
-				if method, value, ok := strings.Cut(arg.said, "="); name == "method" && ok {
+				add(rule.ID, name, arg.Said())
+				if method, value, ok := strings.Cut(arg.Said(), "="); name == "method" && ok {
 					add(rule.ID, method, strings.Trim(value, "^$"))
 				}
 			}
@@ -151,7 +149,7 @@ func TestPaste(t *testing.T) {
 		}
 	}
 	for _, rule := range All().Rules {
-		for name := range placed(rule) {
+		for _, name := range rule.Args() {
 			if tried[[2]string{rule.ID, name}] == 0 && tried[[2]string{"", name}] == 0 {
 				t.Errorf("no recorded night has a value for {%s} of %s", name, rule.ID)
 			}
@@ -177,20 +175,6 @@ func TestPaste(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands", len(commands))
-}
-
-// placed are the names in a rule's own fix that its cases have values for.
-func placed(rule *Rule) map[string]bool {
-	ours := known(Findings{})
-	out := map[string]bool{}
-	for _, command := range commandsOf(rule.Fix) {
-		for _, name := range placeholder.FindAllString(command, -1) {
-			if name = strings.Trim(name, "{}"); ours[name] == (Arg{}) {
-				out[name] = true
-			}
-		}
-	}
-	return out
 }
 
 // explained are all commands that causes of a run name; no sentence of theirs breaks a line.

@@ -17,14 +17,12 @@ func TestPeerOffLink(t *testing.T) {
 	for name, c := range map[string]struct {
 		ping probe.Result
 		says string
-		fix  *probe.Fix
 	}{
-		"no answer to a ping": {lost, "b does not answer from a", &peerDown.Fix},
-		"none to ARP":         {lost.With(probe.FactReason, "host-unreachable"), "no answer to ARP or NDP", offLink},
+		"no answer to a ping": {lost, "b does not answer from a"},
+		"none to ARP":         {lost.With(probe.FactReason, "host-unreachable"), "no answer to ARP or NDP"},
 	} {
 		d := Explain(found(c.ping), All())
-		if causesOf(found(c.ping)) != "peer-down b medium, node-cut-off low" || !strings.Contains(d.Causes[0].Says, c.says) ||
-			!strings.Contains(d.Causes[0].Fix.Says, strings.Fields(c.fix.Says)[1]) {
+		if causesOf(found(c.ping)) != "peer-down b medium, node-cut-off low" || !strings.Contains(d.Causes[0].Says, c.says) {
 			t.Errorf("%s: %+v", name, d.Causes)
 		}
 	}

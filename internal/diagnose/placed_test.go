@@ -47,7 +47,7 @@ func TestMissingRightComesLast(t *testing.T) {
 			continue
 		}
 		checked++
-		if first := after[0].ID; first == probeRights.ID {
+		if first := after[0].ID; first == "probe-rights" {
 			t.Errorf("%s: %s comes before %s", filepath.Base(name), first, before[0].ID)
 		}
 	}

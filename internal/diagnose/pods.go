@@ -108,9 +108,9 @@ func tunnelUnaddressed(f Findings, own, told []Finding) Case {
 }
 
 // addressesGone says why there are none, and what to do about that.
-func addressesGone(r Finding, evidence []Clue) Case {
+func addressesGone(r Finding, shows []Clue) Case {
 	n, _ := r.Facts.Num(facts.Pods)
-	c := Case{For: evidence, Covers: podsUnconnected}
+	c := Case{For: shows, Covers: podsUnconnected}
 	pools := strings.Join(listOf(r, facts.Pools), ", ")
 	blocks, _ := r.Facts.Num(facts.Blocks)
 	limit, _ := r.Facts.Num(facts.BlockLimit)

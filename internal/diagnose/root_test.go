@@ -4,14 +4,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // What takes root on a node: programs, and what others are asked to do.
 var (
 	takesRoot = regexp.MustCompile(`^(journalctl|crictl|ctr|docker|nft|ip6?tables\S*|fuser|dmesg|kill|pkill|mv|rm|` +
-		`swapoff|firewall-cmd|openssl|kubeadm|du|sed -i|ss -\w*p|sysctl -w|ip link set|` +
+		`swapoff|firewall-cmd|openssl .*-in /|kubeadm|du|sed -i|ss -\w*p|sysctl -w|ip link set|` +
 		`systemctl (restart|start|stop|mask|reboot|status|edit))\b`)
 	// What is run at the administrator's own place, or says itself where it runs.
 	atHome = regexp.MustCompile(`^(kubectl|calicoctl|calico-probe|oc|ssh|ping|nc|grep|head|tail|sort|base64|openssl)\b`)
@@ -54,18 +52,7 @@ func needing(line string) string {
 // root has sudo.
 func TestRoot(t *testing.T) {
 	t.Parallel()
-	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
-		"a dead peer": *bringBack, "the state": managerState, "the MTU": *remeasure, "docker": askRuntime("docker"),
-		"containerd": askRuntime("containerd"), "a kubelet's socket": otherSocket, "the store's disk": storeDiskFix,
-		"a network": removeNetwork, "a network's files": writtenAnew, "a container": stopContainers,
-		"a volume": unmountVolumes, "an image": noSuchImage}
-	for refusal, fix := range pullFixes {
-		all[refusal] = fix
-	}
-	for _, r := range All().Rules {
-		all[r.ID] = r.Fix
-	}
-	for name, fix := range all {
+	for name, fix := range fixesOf(t) {
 		lines := append(append([]string{}, fix.Manifest...), fix.Operator...)
 		for _, only := range fix.OnlyIf {
 			lines = append(append(lines, only.Manifest...), only.Operator...)

@@ -15,8 +15,8 @@ type Suite struct {
 	Implies map[string]Cover
 }
 
-// rule returns a rule by its ID, nil for an unknown one.
-func (s Suite) rule(id string) *Rule {
+// Rule returns a rule by its ID, nil for an unknown one.
+func (s Suite) Rule(id string) *Rule {
 	i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.ID == id })
 	if i < 0 {
 		return nil
@@ -36,7 +36,7 @@ const (
 
 // SideOf returns the side of the causes of a rule, Between for an unknown rule.
 func (s Suite) SideOf(id string) Side {
-	r := s.rule(id)
+	r := s.Rule(id)
 	switch {
 	case r == nil:
 		return Between
@@ -50,6 +50,6 @@ func (s Suite) SideOf(id string) Side {
 
 // IsLater reports whether the causes of a rule break nothing yet.
 func (s Suite) IsLater(id string) bool {
-	r := s.rule(id)
+	r := s.Rule(id)
 	return r != nil && r.Later
 }
