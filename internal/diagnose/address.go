@@ -98,7 +98,7 @@ func misregistered(f Findings, bridge bool) []Case {
 		}
 		if looked {
 			c.For = append(c.For, clues(0, []Finding{auto})...)
-			if method := c.Args["method"].said; textsOf(auto, link.FactAlternatives)[method] != "" {
+			if method := c.Args["method"].Said(); textsOf(auto, link.FactAlternatives)[method] != "" {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
@@ -233,7 +233,7 @@ func settable(method string) bool {
 	case "cidr":
 		return isBlock(value)
 	case "can-reach":
-		return addressArg(value).typed == value
+		return addressArg(value).Typed() == value
 	case "interface":
 		device, whole := strings.CutSuffix(strings.TrimPrefix(value, "^"), "$")
 		return whole && isWord(device)

@@ -25,8 +25,8 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		OnlyIf: rewriterStopped, Radius: rewrittenRadius,
 	},
 	RuledOut: []string{felix.FelixLive.ID, link.NodeUplink.ID},
-	Explains: slices.Concat([]string{"kube-proxy-rules-lost", "firewall-unhooked"}, kubeProxyRulesLost.Explains,
-		firewallUnhooked.Explains),
+	Explains: []string{"kube-proxy-rules-lost", "firewall-unhooked", "service-path-broken", "start-outlasts-budget", "felix-waits",
+		"felix-down", "dns-down", "peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		services := keep(f.Failed(service.KubeProxyHealth.ID), about(service.TargetServices))
 		policy := keep(f.Failed(firewall.NodeFirewall.ID), unhooked)

@@ -18,7 +18,7 @@ func TestRouteOfLiar(t *testing.T) {
 			With(route.FactRoute, "blackhole 10.88.0.12/32").With(route.FactRouteType, kind).
 			With(route.FactMatch, "10.88.0.12/32")}}}
 		c, is := dropsBy(f.indexed(), f.All[0])
-		if got := c.Args["route"].typed; !is || got != want || strings.Contains(c.Args["match"].typed, "$") {
+		if got := c.Args["route"].Typed(); !is || got != want || strings.Contains(c.Args["match"].Typed(), "$") {
 			t.Errorf("%q: %q, want %q", kind, got, want)
 		}
 	}

@@ -29,7 +29,7 @@ func TestCallNamed(t *testing.T) {
 	t.Parallel()
 	all := map[string]string{facts.ProbeLiveness: "liveness probe", facts.ProbePostStart: "postStart hook"}
 	for kind, want := range all {
-		if got := probeKind(kind).said; callNamed(kind) != want || got != want {
+		if got := probeKind(kind).Said(); callNamed(kind) != want || got != want {
 			t.Errorf("%s: %q and %q", kind, callNamed(kind), got)
 		}
 	}
