@@ -44,10 +44,10 @@ func TestArgs(t *testing.T) {
 				}
 				for _, command := range commandsOf(fix) {
 					for key, value := range c.Args {
-						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") &&
-							key != "tried" && !slices.Contains(builtIn, value.typed) && value != nodesWord(value.said, "MTU") &&
+						if strings.Trim(value.Typed(), "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") &&
+							key != "tried" && !slices.Contains(builtIn, value.Typed()) && value != nodesWord(value.Said(), "MTU") &&
 							strings.Contains(command, "{"+key+"}") {
-							t.Errorf("%s, %s: %q for %s in %s", filepath.Base(name), rule.ID, value.said, key, command)
+							t.Errorf("%s, %s: %q for %s in %s", filepath.Base(name), rule.ID, value.Said(), key, command)
 						}
 					}
 				}
