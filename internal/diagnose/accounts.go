@@ -54,13 +54,13 @@ func cniAccountGone(f Findings) []Case {
 	if len(tokens) > 0 && tokens[0].Facts.Str(cni.FactSubject) != subject {
 		return nil // another account's
 	}
-	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), podsUnconnected...)}
+	c := Case{About: name, For: Proves(of), Covers: append(Covers(facts.CheckAccounts), podsUnconnected...)}
 	if reasonOf(of[0]) == facts.AccountGone {
 		if len(tokens) == 0 { // so it is by Calico's version alone that it has this account
-			c.For = append(clues(strong, of), clues(hint, waitingPods(f, facts.StartsCNI))...)
+			c.For = append(Suggests(of), Hints(waitingPods(f, facts.StartsCNI))...)
 		}
 		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s is gone, of which the CNI plugin has its token", name)
-		c.For = append(c.For, clues(0, tokens)...)
+		c.For = append(c.For, Shows(tokens)...)
 		return []Case{c}
 	}
 	had := ""
@@ -71,7 +71,7 @@ func cniAccountGone(f Findings) []Case {
 		return nil
 	}
 	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and made again", name)
-	c.For = append(clues(proof, tokens), clues(0, of)...)
+	c.For = append(Proves(tokens), Shows(of)...)
 	return []Case{c}
 }
 
@@ -83,7 +83,7 @@ func nodeAccountGone(f Findings) []Case {
 		return nil
 	}
 	name := of[0].Facts.Str(facts.Account)
-	c := Case{About: name, For: clues(proof, of), Covers: append(Covers(facts.CheckAccounts), calicoDown...),
+	c := Case{About: name, For: Proves(of), Covers: append(Covers(facts.CheckAccounts), calicoDown...),
 		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
 	if reasonOf(of[0]) == facts.AccountRemade {
 		refused := keep(f.Of(logs.CalicoLog.ID), func(r Finding) bool {
@@ -91,7 +91,7 @@ func nodeAccountGone(f Findings) []Case {
 		})
 		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
 			name, strings.TrimSuffix(of[0].Saw, "."))
-		c.For = append(clues(hint, of), clues(strong, refused)...)
+		c.For = append(Hints(of), Suggests(refused)...)
 		if len(refused) > 0 {
 			c.Covers = append(c.Covers, Covers(logs.CalicoLog.ID)...)
 		}

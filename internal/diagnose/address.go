@@ -76,7 +76,7 @@ func misregistered(f Findings, bridge bool) []Case {
 			continue
 		}
 		c := Case{About: familyName(family), Family: family, Args: methodFor(family, internal, auto),
-			For: clues(proof, []Finding{reg})}
+			For: Proves([]Finding{reg})}
 		if looked && !knows || reg.Status == probe.Info { // set by hand, or kept: on which interface is unknown
 			c.For[0].Weight = strong
 		}
@@ -97,7 +97,7 @@ func misregistered(f Findings, bridge bool) []Case {
 			c.Says += bridgeNote(on)
 		}
 		if looked {
-			c.For = append(c.For, clues(0, []Finding{auto})...)
+			c.For = append(c.For, Shows([]Finding{auto})...)
 			if method := c.Args["method"].Said(); textsOf(auto, link.FactAlternatives)[method] != "" {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
@@ -108,14 +108,14 @@ func misregistered(f Findings, bridge bool) []Case {
 		})
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
 		if len(down) == 0 { // routes outlive a session
-			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
+			c.Against = Suggests(slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
-		c.For = append(c.For, clues(0, down)...)
+		c.For = append(c.For, Shows(down)...)
 		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(bgp.FactBGPState) == "Passive" }) {
 			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
 				address)
 		}
-		c.For = append(c.For, clues(0, keep(f.Elsewhere(bgp.BGPSession.ID), func(r Finding) bool {
+		c.For = append(c.For, Shows(keep(f.Elsewhere(bgp.BGPSession.ID), func(r Finding) bool {
 			return bad(r.Status) && r.Facts.Str(bgp.FactPeer) == address
 		}))...)
 		c.Covers = append(pathFollows(f, family, ""), Covers(link.NodeUplink.ID, overlay.OverlayTunnels.ID,
@@ -256,7 +256,7 @@ var addressWillChange = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: auto.Target, Family: familyOf(auto), For: clues(proof, []Finding{auto}),
+				About: auto.Target, Family: familyOf(auto), For: Proves([]Finding{auto}),
 				Args: methodFor(familyOf(auto), registered, auto),
 				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(link.FactMethod), picked, auto.Facts.Str(probe.FactInterface), registered),
 			})
@@ -288,11 +288,11 @@ var addressGone = &Rule{
 			family := familyOf(auto)
 			lost := func(r Finding) bool { return reasonOf(r) == "no-address" && familyOf(r) == family }
 			c := Case{
-				About: auto.Target, Family: family, For: clues(proof, []Finding{auto}), Covers: pathFollows(f, family, ""),
+				About: auto.Target, Family: family, For: Proves([]Finding{auto}), Covers: pathFollows(f, family, ""),
 				Says: fmt.Sprintf("%s, which Calico registered for {node}, is on none of its interfaces", registered),
 			}
-			c.For = append(c.For, clues(0, keep(f.Bad(bgp.BGPPort.ID), lost), keep(f.Bad(bgp.BGPSession.ID), lost))...)
-			c.Covers = append(c.Covers, Cover{facts.CheckIPRegistered, auto.Target})
+			c.For = append(c.For, Shows(keep(f.Bad(bgp.BGPPort.ID), lost), keep(f.Bad(bgp.BGPSession.ID), lost))...)
+			c.Covers = append(c.Covers, Cover{Check: facts.CheckIPRegistered, About: auto.Target})
 			out = append(out, c)
 		}
 		return out
@@ -329,7 +329,7 @@ var addressTaken = &Rule{
 			args := methodFor(familyOf(reg), internal, auto)
 			args["other"] = nodeArg(other)
 			out = append(out, Case{
-				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: clues(proof, []Finding{reg}),
+				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: Proves([]Finding{reg}),
 				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(link.IPAutodetect.ID, bgp.BGPExpected.ID)...),
 			})
 		}
@@ -351,7 +351,7 @@ var peerAddress = &Rule{
 			address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 			family := familyOf(reg)
 			c := Case{
-				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}),
+				About: peer, Peer: peer, Family: family, For: Suggests([]Finding{reg}),
 				Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
 				Says: fmt.Sprintf("%s is registered with %s, and its InternalIP is %s: what {node} sends to it for BGP and tunnels goes nowhere", peer, address, internal),
 			}
@@ -368,18 +368,18 @@ var peerAddress = &Rule{
 				}
 			}
 			if bad(silent.Status) && lives {
-				c.For = append(c.For, clues(hint, []Finding{silent})...)
+				c.For = append(c.For, Hints([]Finding{silent})...)
 			}
 			for _, s := range f.Of(bgp.BGPSession.ID) {
 				switch {
 				case s.Facts.Str(bgp.FactPeer) != address:
 				case bad(s.Status):
-					c.For = append(c.For, clues(0, []Finding{s})...)
+					c.For = append(c.For, Shows([]Finding{s})...)
 				default:
-					c.Against = append(c.Against, clues(strong, []Finding{s})...)
+					c.Against = append(c.Against, Suggests([]Finding{s})...)
 				}
 			}
-			c.For = append(c.For, clues(0, keep(f.Elsewhere(facts.CheckIPRegistered), func(r Finding) bool {
+			c.For = append(c.For, Shows(keep(f.Elsewhere(facts.CheckIPRegistered), func(r Finding) bool {
 				return r.Node == peer && reasonOf(r) == facts.ReasonOutside
 			}))...)
 			out = append(out, c)

@@ -49,7 +49,7 @@ func togetherElsewhere(f Findings, reg Finding, c *Case) {
 	if reg.Status != probe.Info {
 		return
 	}
-	c.For = append(c.For, clues(0, alive(f, familyOf(reg))[:1])...)
+	c.For = append(c.For, Shows(alive(f, familyOf(reg))[:1])...)
 	c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up there"
 }
 

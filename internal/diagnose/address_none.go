@@ -22,7 +22,7 @@ var detectionFindsNone = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: auto.Target, Family: familyOf(auto), For: clues(strong, []Finding{auto}),
+				About: auto.Target, Family: familyOf(auto), For: Suggests([]Finding{auto}),
 				Args: methodFor(familyOf(auto), registered, auto),
 				Says: fmt.Sprintf("%s finds no address on {node}, and the registered %s is kept; a node that is new gets none", auto.Facts.Str(link.FactMethod), registered),
 			})

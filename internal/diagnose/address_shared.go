@@ -32,8 +32,8 @@ Told from an old Node of the same machine, which is not Ready. Where each kubele
 			func(r Finding) bool { return r.Facts.Str(facts.Registered) == address })
 		return []Case{{
 			Says: fmt.Sprintf("%s is the InternalIP of {node} and of %s: the API server cannot reach both kubelets there", address, shared[0].Facts.Str(probe.FactNode)),
-			For: slices.Concat(clues(strong, shared), clues(hint, taken),
-				clues(hint, notPlaced(f, facts.ReasonAttach))),
+			For: slices.Concat(Suggests(shared), Hints(taken),
+				Hints(notPlaced(f, facts.ReasonAttach))),
 			Covers: []Cover{{Check: facts.CheckIPRegistered, About: "InternalIP"}},
 		}}
 	},

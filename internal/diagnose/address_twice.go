@@ -39,7 +39,7 @@ Told from one machine with two NICs on one link, which answers by both, by what 
 					address = word
 				}
 			}
-			c := Case{About: address, Peer: other, Family: familyOf(r), For: clues(proof, []Finding{r}),
+			c := Case{About: address, Peer: other, Family: familyOf(r), For: Proves([]Finding{r}),
 				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(r.Facts.Str(probe.FactInterface)),
 					"mac": checked(macs[0], isWord(strings.ReplaceAll(macs[0], ":", "")), "MAC"), "other": nodeArg(f.Node)},
 				Says: fmt.Sprintf("another machine on the link (MAC %s) answers for %s, the address of {node}", strings.Join(macs, ", "), address),
@@ -50,7 +50,7 @@ Told from one machine with two NICs on one link, which answers by both, by what 
 				if len(lost) == 0 {
 					continue // one machine with two NICs is well
 				}
-				c.For = append(clues(strong, []Finding{r}), clues(strong, lost)...)
+				c.For = append(Suggests([]Finding{r}), Suggests(lost)...)
 				c.Args["other"] = nodeArg(other)
 				c.Covers = pathFollows(f, 4, other)
 				c.Says = fmt.Sprintf("%d machines on the link answer for %s, the address of %s: MACs %s", len(macs), address, other, strings.Join(macs, ", "))

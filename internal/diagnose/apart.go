@@ -48,7 +48,7 @@ Told from a node that is down, and from one whose pods are unreachable, by the t
 				out = append(out, Case{About: peer, Peer: peer,
 					Args: map[string]Arg{"other": nodeArg(peer), "address": addressArg(address)},
 					Says: says,
-					For:  append(clues(strong, []Finding{r}), clues(0, seen[:1])...), Covers: pathFollows(f, 0, peer)})
+					For:  append(Suggests([]Finding{r}), Shows(seen[:1])...), Covers: pathFollows(f, 0, peer)})
 			}
 		}
 		return out

@@ -39,7 +39,7 @@ Told from a node that is cut off by the API server's own addresses, which answer
 			Says: fmt.Sprintf("%s tells calico-node on {node} that the API server is at %s, where none answers (%s); it answers at %s",
 				r.Facts.Str(datastore.FactSetBy), r.Facts.Str(probe.FactAddress), reasonOf(r),
 				others[0].Facts.Str(probe.FactAddress)),
-			For: append(clues(proof, told), clues(0, others[:1])...), Covers: slices.Concat(withoutDatastore, notStarted),
+			For: append(Proves(told), Shows(others[:1])...), Covers: slices.Concat(withoutDatastore, notStarted),
 		}}
 	},
 }

@@ -65,7 +65,7 @@ Told from rules of kube-proxy that are lost, and from a node that is cut off, by
 					weight = proof
 				}
 			}
-			c.For = append(clues(weight, []Finding{dead}), clues(0, same, living)...)
+			c.For = append(clues(weight, []Finding{dead}), Shows(same, living)...)
 			c.Covers = []Cover{{Check: service.ServiceClusterIP.ID, About: "default/kubernetes"},
 				{Check: datastore.DatastoreLatency.ID, About: "service"},
 				{Check: start.InitStall.ID}}

@@ -161,10 +161,10 @@ var bgpFiltered = &Rule{
 				reasonOf(s.Finding) == "password" || s.forPassword(f) {
 				return false
 			}
-			c.For = append(clues(strong, []Finding{s.port}), append(clues(hint, []Finding{s.ping}),
-				clues(0, []Finding{s.Finding}, s.there)...)...)
+			c.For = append(Suggests([]Finding{s.port}), append(Hints([]Finding{s.ping}),
+				Shows([]Finding{s.Finding}, s.there)...)...)
 			if reasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
-				c.Against = clues(hint, []Finding{s.Finding})
+				c.Against = Hints([]Finding{s.Finding})
 			}
 			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
 			shutBy(f, s, c)
@@ -204,7 +204,7 @@ var bgpRejected = &Rule{
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
 			switch reason := s.refusal(); {
 			case reason == "denied":
-				c.For = append(clues(proof, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
+				c.For = append(Proves([]Finding{s.port}), Shows([]Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
 				port, _ := s.port.Facts.Num(probe.FactPort)
 				c.Args["port"], c.Args["iptables"] = numberArg(port), own(map[bool]string{true: "ip6tables",
@@ -212,28 +212,28 @@ var bgpRejected = &Rule{
 				c.Fix = openOutput
 				return true
 			case reason == "rejected":
-				c.For = clues(proof, []Finding{s.port})
+				c.For = Proves([]Finding{s.port})
 			case reason == "host-unreachable" && s.answers():
-				c.For = append(clues(strong, []Finding{s.port}), clues(hint, []Finding{s.ping})...)
+				c.For = append(Suggests([]Finding{s.port}), Hints([]Finding{s.ping})...)
 			case reason == "refused" && len(lives) > 0 && !s.elsewhere():
 				// No answer shows who sent the reset, and BIRD may have started in between.
-				c.For = append(clues(strong, []Finding{s.port}), clues(0, lives, s.listens)...)
+				c.For = append(Suggests([]Finding{s.port}), Shows(lives, s.listens)...)
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
-				c.For = append(clues(strong, s.outside), clues(strong, []Finding{s.port})...) // either sees one half of it
-				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
+				c.For = append(Suggests(s.outside), Suggests([]Finding{s.port})...) // either sees one half of it
+				c.For = append(c.For, Shows([]Finding{s.Finding}, s.there)...)
 				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other",
 					s.outside[0].Node)
 				c.Args["other"] = nodeArg(f.Node)
 				return true
 			case reason == "timeout" && reasonOf(s.Finding) == "host-unreachable" && s.answers():
-				c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.port, s.ping})...)
+				c.For = append(Suggests([]Finding{s.Finding}), Shows([]Finding{s.port, s.ping})...)
 				c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
 				c.Fix = s.where()
 				return true
 			default:
 				return false
 			}
-			c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
+			c.For = append(c.For, Shows([]Finding{s.Finding}, s.there)...)
 			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
 			c.Fix = s.where()
 			shutBy(f, s, c)
@@ -266,18 +266,18 @@ var peerBirdDead = &Rule{
 			}
 			dead := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.Fail })
 			if s.ported {
-				c.For = clues(strong, []Finding{s.port})
+				c.For = Suggests([]Finding{s.port})
 			}
 			c.For = append(c.For, clues(map[bool]int{true: 0, false: strong}[s.ported], []Finding{s.Finding})...)
-			c.For = append(c.For, clues(hint, dead)...)
+			c.For = append(c.For, Hints(dead)...)
 			c.Fix = s.where()
 			if len(dead) == 0 && !s.elsewhere() {
-				c.Against = clues(strong, keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK }))
+				c.Against = Suggests(keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK }))
 			}
 			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
 			switch {
 			case len(dead) == 0 && s.elsewhere():
-				c.For = append(c.For, clues(0, s.listens)...)
+				c.For = append(c.For, Shows(s.listens)...)
 				c.Says += " (" + s.instead() + ")"
 			case len(dead) > 0:
 				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
@@ -308,9 +308,9 @@ var bgpWrongAS = &Rule{
 			who := "{node} and " + s.Target + " do not agree about an AS number"
 			switch {
 			case reasonOf(s.Finding) == "bad-as":
-				c.For = append(clues(proof, []Finding{s.Finding}), clues(0, s.there)...)
+				c.For = append(Proves([]Finding{s.Finding}), Shows(s.there)...)
 			case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
-				c.For = append(clues(proof, theirs), clues(0, []Finding{s.Finding})...)
+				c.For = append(Proves(theirs), Shows([]Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
 				return true
 			default:
@@ -351,9 +351,9 @@ var bgpUnknownPeer = &Rule{
 			if reasonOf(s.Finding) != "unknown-peer" && !closed {
 				return false
 			}
-			c.For = clues(strong, []Finding{s.Finding})
+			c.For = Suggests([]Finding{s.Finding})
 			if taken {
-				c.For = append(c.For, clues(0, []Finding{s.port})...)
+				c.For = append(c.For, Shows([]Finding{s.port})...)
 			}
 			c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
 			c.Fix = s.where()

@@ -32,14 +32,14 @@ Told from a session that is down by its state; from a node without blocks, which
 				continue
 			}
 			peer := nodeOf(r)
-			c := Case{About: peer, Peer: peer, Family: familyOf(r), For: clues(strong, []Finding{r}),
+			c := Case{About: peer, Peer: peer, Family: familyOf(r), For: Suggests([]Finding{r}),
 				Says:   fmt.Sprintf("between {node} and %s: %s", peer, r.Saw),
 				Covers: pathFollows(f, familyOf(r), peer)}
 			if r.Facts.Str(bgp.FactFilters) != "" {
 				c.For[0].Weight = proof
 			}
 			for _, check := range []string{route.RouteBlocks.ID, pod.PodPing.ID} { // the other end lacks the route
-				c.For = append(c.For, clues(hint, keep(f.Elsewhere(check), func(o Finding) bool {
+				c.For = append(c.For, Hints(keep(f.Elsewhere(check), func(o Finding) bool {
 					return o.Node == peer && o.Status == probe.Fail && familyOf(o) == familyOf(r)
 				}))...)
 			}

@@ -47,7 +47,7 @@ Told from sessions that are down by there being none; from a network that knows 
 			return nil
 		}
 		c := Case{Says: "no other node tells {node} where its pods are: " + none[0].Saw,
-			For:    append(clues(strong, none), clues(hint, missed)...),
+			For:    append(Suggests(none), Hints(missed)...),
 			Covers: append(pathFollows(f, 0, ""), Covers(route.RouteBlocks.ID, facts.CheckBGPPeering)...)}
 		c.Args = map[string]Arg{"reflector": nodeArg(f.Node)}
 		if at := listOf(none[0], facts.Reflectors); len(at) > 0 {

@@ -27,22 +27,22 @@ Told from a firewall by these counters, which stand still there.`,
 			c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
 			switch {
 			case reasonOf(s.Finding) == "password":
-				c.For = clues(proof, []Finding{s.Finding})
+				c.For = Proves([]Finding{s.Finding})
 			case len(signed) > 0 && s.signing(signed[0], here, alone):
-				c.For = append(clues(signed[0].Weight, []Finding{signed[0].Finding}), clues(0, []Finding{s.Finding})...)
+				c.For = append(clues(signed[0].Weight, []Finding{signed[0].Finding}), Shows([]Finding{s.Finding})...)
 				if (alone || here) && signed[0].Weight == strong {
 					c.For[1].Weight, c.For[1].context = hint, false
 				}
 				c.Says = side(signed[0].Finding, s.Target)
 				if here && open {
-					c.For = append(c.For, clues(strong, []Finding{s.port})...)
+					c.For = append(c.For, Suggests([]Finding{s.port})...)
 				}
-				c.For = append(c.For, clues(0, s.thereSigned(f))...)
+				c.For = append(c.For, Shows(s.thereSigned(f))...)
 			case here && open:
-				c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
+				c.For = append(Suggests([]Finding{s.port}), Shows([]Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("{node} has a password for the session with %s, which takes a connection without one", s.Target)
 			case here && s.refusal() == "timeout" && s.answers():
-				c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.port, s.ping})...)
+				c.For = append(Suggests([]Finding{s.Finding}), Shows([]Finding{s.port, s.ping})...)
 			default:
 				return false
 			}

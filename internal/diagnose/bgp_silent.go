@@ -28,7 +28,7 @@ var bgpOneWay = &Rule{
 			if reasonOf(s.Finding) != "hold-expired" && !hangs || s.refusal() != "" || !s.answers() {
 				return false
 			}
-			c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.ping}, s.there)...)
+			c.For = append(Suggests([]Finding{s.Finding}), Shows([]Finding{s.ping}, s.there)...)
 			c.Says = fmt.Sprintf("the session with %s opens and then hears nothing: packets of one direction, or large ones, are lost", s.Target)
 			return true
 		})
@@ -52,12 +52,12 @@ var bgpWaits = &Rule{
 				!s.ported {
 				return false
 			}
-			c.For, c.Fix = clues(hint, []Finding{s.Finding}), s.where()
+			c.For, c.Fix = Hints([]Finding{s.Finding}), s.where()
 			c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and nothing here says why it does not get through",
 				s.Target)
 			for _, theirs := range s.there {
 				if bad(theirs.Status) {
-					c.For = append(c.For, clues(hint, []Finding{theirs})...)
+					c.For = append(c.For, Hints([]Finding{theirs})...)
 					c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and that end says: %s", s.Target, theirs.Saw)
 				}
 			}
@@ -90,11 +90,11 @@ Told from a node that does not answer by the API, which has no node of that addr
 			if nodeOf(s.Finding) != "" || !s.ported || s.answers() || secret || !slices.Contains(silent, said) {
 				return false
 			}
-			c.For = append(clues(strong, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
+			c.For = append(Suggests([]Finding{s.port}), Shows([]Finding{s.Finding})...)
 			other := keep(f.Elsewhere(bgp.BGPPort.ID),
 				func(r Finding) bool { return r.Target == s.port.Target && bad(r.Status) })
 			if len(other) > 0 && said != "timeout" { // which a firewall makes too
-				c.For = append(c.For, clues(hint, other[:1])...)
+				c.For = append(c.For, Hints(other[:1])...)
 			}
 			c.Says = fmt.Sprintf("%s, which is no node of the cluster, takes no BGP connection: %s", s.Target, s.port.Saw)
 			return true

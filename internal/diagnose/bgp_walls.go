@@ -43,7 +43,7 @@ func shutBy(f Findings, s session, c *Case) {
 			continue
 		}
 		if by, ok := shutterOf(f.At(at), port); ok {
-			c.For = append(c.For, clues(hint, []Finding{by.Finding})...)
+			c.For = append(c.For, Hints([]Finding{by.Finding})...)
 			c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
 			c.Args["other"], c.Args["port"] = nodeArg(by.node), numberArg(float64(port))
 			c.Fix = openInput

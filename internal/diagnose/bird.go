@@ -59,7 +59,7 @@ Told from a BIRD that does not run by its process, and by a session that is up.`
 				continue
 			}
 			out = append(out, Case{
-				About: familyName(family), Family: family, For: append(clues(strong, []Finding{socket}), clues(hint, up[:1])...),
+				About: familyName(family), Family: family, For: append(Suggests([]Finding{socket}), Hints(up[:1])...),
 				Says: "BIRD for " + familyName(family) + " runs on {node} and has sessions, and its control socket is gone: calico-node " +
 					"is not ready for that alone",
 				Covers: append(Covers(bgp.BGPExpected.ID, bgp.BGPSession.ID), unready(f)...),
@@ -90,7 +90,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			default:
 				continue
 			}
-			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}),
+			c := Case{About: familyName(family), Family: family, Says: says, For: Suggests([]Finding{socket}),
 				Covers: pathFollows(f, family, "")}
 			c.Covers = append(c.Covers, Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...)
 			pod := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.APIReason) == "" })
@@ -106,7 +106,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 				c.For = append(c.For, clues(sure, pod)...)
 			}
 			if late := starved(f); len(late) > 0 { // the client itself is slow
-				c.Against = clues(strong, late[:1])
+				c.Against = Suggests(late[:1])
 			}
 			out = append(out, c)
 		}
@@ -162,7 +162,7 @@ var birdProbe = &Rule{
 		if len(pod) == 0 {
 			return nil
 		}
-		return []Case{{Says: "calico-node of {node} is not ready because its probe asks for a BIRD, which this networking backend does not run", For: clues(proof, pod)}}
+		return []Case{{Says: "calico-node of {node} is not ready because its probe asks for a BIRD, which this networking backend does not run", For: Proves(pod)}}
 	},
 }
 
@@ -217,7 +217,7 @@ var bgpRestartHold = &Rule{
 							c.Args, c.Fix = map[string]Arg{"gone": nodeArg(nodeOf(s))}, dropBlocker
 						}
 						if bad(s.Status) {
-							c.For = append(c.For, clues(0, []Finding{s})...)
+							c.For = append(c.For, Shows([]Finding{s})...)
 						}
 					}
 				}
@@ -228,7 +228,7 @@ var bgpRestartHold = &Rule{
 			if len(names) > 0 {
 				c.Says += ", waiting for " + strings.Join(names, ", ")
 			}
-			c.For = append(c.For, clues(0, keep(f.Bad(route.RouteBlocks.ID),
+			c.For = append(c.For, Shows(keep(f.Bad(route.RouteBlocks.ID),
 				func(r Finding) bool { return len(listOf(r, route.FactInBIRD)) > 0 }))...)
 			out = append(out, c)
 		}
@@ -249,7 +249,7 @@ var bgpPeersMissing = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(familyOf(r)), Family: familyOf(r), For: clues(strong, []Finding{r}),
+				About: familyName(familyOf(r)), Family: familyOf(r), For: Suggests([]Finding{r}),
 				Covers: pathFollows(f, familyOf(r), ""),
 				Says: fmt.Sprintf("BIRD on {node} was not told of %s: confd does not follow Calico's resources",
 					strings.Join(lacks, ", ")),
@@ -258,11 +258,11 @@ var bgpPeersMissing = &Rule{
 				return reasonOf(b) == "not-loaded" &&
 					familyOf(b) == familyOf(r)
 			}); len(old) > 0 {
-				c.For = append(c.For, clues(hint, old)...)
+				c.For = append(c.For, Hints(old)...)
 				c.Says = fmt.Sprintf("BIRD on {node} has not loaded the configuration that confd wrote, and lacks %s",
 					strings.Join(lacks, ", "))
 			}
-			c.For = append(c.For, clues(hint, f.Failed(datastore.TyphaReach.ID))...)
+			c.For = append(c.For, Hints(f.Failed(datastore.TyphaReach.ID))...)
 			out = append(out, c)
 		}
 		return out

@@ -38,7 +38,7 @@ Told from a BIRD that is dead or frozen by the line in calico-node's log; from o
 				func(c Finding) bool { return c.Facts[bgp.FactRuns] == false })...)
 			file := r.Facts.Str(probe.FactFile)
 			line, _ := r.Facts.Num(logs.FactAtLine)
-			c := Case{About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, down)...),
+			c := Case{About: familyName(family), Family: family, For: append(Suggests([]Finding{r}), Hints(down)...),
 				Args:   map[string]Arg{"file": fileArg(file), "atline": numberArg(line)},
 				Covers: append(pathFollows(f, family, ""), Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID)...)}
 			c.Says = fmt.Sprintf("BIRD for %s on {node} rejects line %.0f of %s: %s", familyName(family), line, file, quotedLine(r))

@@ -34,7 +34,7 @@ var birdPortTaken = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}),
+				About: familyName(family), Family: family, For: Suggests([]Finding{socket}),
 				Covers: append(pathFollows(f, family, ""), Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
 					familyName(family), strings.Join(listOf(holds[0], probe.FactListening), ", ")),
@@ -44,7 +44,7 @@ var birdPortTaken = &Rule{
 			}
 			ended := keep(birdOf(f, bgp.BirdConfig.ID, family),
 				func(r Finding) bool { return r.Facts[bgp.FactRuns] == false })
-			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
+			c.For = append(c.For, append(Shows(holds), Hints(ended)...)...) // else BIRD may have come back in between
 			out = append(out, c)
 		}
 		return out
@@ -73,7 +73,7 @@ func peersWithoutListener(f Findings) []Case {
 		})
 		out = append(out, Case{
 			About: r.Node, Peer: r.Node, Family: familyOf(r), Fix: freePeersPort, Args: map[string]Arg{"other": nodeArg(r.Node)},
-			For:    append(clues(strong, here), clues(strong, []Finding{r})...),
+			For:    append(Suggests(here), Suggests([]Finding{r})...),
 			Covers: pathFollows(f, familyOf(r), r.Node),
 			Says: fmt.Sprintf("BIRD on %s could not open BGP's port, which another program holds there: it reports %q for its session with {node}",
 				r.Node, r.Facts.Str(bgp.FactLastError)),
@@ -93,7 +93,7 @@ func withoutListener(f Findings) []Case {
 			continue
 		}
 		holds := keep(f.Of(bgp.BGPPort.ID), func(r Finding) bool { return len(listOf(r, probe.FactListening)) > 0 })
-		c := Case{About: familyName(family), Family: family, For: append(clues(strong, down), clues(hint, holds)...),
+		c := Case{About: familyName(family), Family: family, For: append(Suggests(down), Hints(holds)...),
 			Covers: append(pathFollows(f, family, ""), Covers(bgp.BGPExpected.ID)...),
 			Says:   fmt.Sprintf("Calico's BIRD for %s on {node} could not open its port when it began, so it has no session", familyName(family))}
 		if len(holds) > 0 {
@@ -128,7 +128,7 @@ Told from a BIRD that is down by its socket, which answers, and by the port that
 			return []Case{{
 				Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
 					strings.Join(at, ", "), port),
-				For: clues(proof, []Finding{r}), Covers: Covers(bgp.BGPPort.ID),
+				For: Proves([]Finding{r}), Covers: Covers(bgp.BGPPort.ID),
 			}}
 		}
 		return nil

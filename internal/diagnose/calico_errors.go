@@ -26,7 +26,7 @@ func quotedLine(r Finding) string { return r.Facts.Str(logs.FactLine) }
 
 // written weighs lines that calico-node writes: they fit, and are sure where it is also seen not to be up.
 func written(f Findings, lines []Finding) []Clue {
-	return append(clues(strong, lines), clues(hint, calicoIll(f)[:min(1, len(calicoIll(f)))])...)
+	return append(Suggests(lines), Hints(calicoIll(f)[:min(1, len(calicoIll(f)))])...)
 }
 
 // kernelLacks is a kernel without what Felix or kube-proxy needs.
@@ -58,7 +58,7 @@ Told from rules that are refused for another reason by the words of the kernel's
 				Covers: append(Covers(logs.CalicoErrors.ID, overlay.OverlayTunnels.ID), calicoDown...)}
 			if tunnels := f.Failed(overlay.OverlayTunnels.ID); len(tunnels) > 0 &&
 				slices.Contains([]string{"vxlan", "ipip"}, module) {
-				c.For = append(c.For, clues(hint, tunnels)...)
+				c.For = append(c.For, Hints(tunnels)...)
 				c.Covers = append(c.Covers, overPods(f)...)
 			}
 			out = append(out, c)
@@ -126,15 +126,15 @@ Told from a Felix that hangs by its own line.`,
 		switch {
 		case len(off) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} does without it: " + quotedLine(off[0])
-			c.For = clues(proof, off)
+			c.For = Proves(off)
 			c.Covers = Covers(logs.CalicoErrors.ID, service.ServiceClusterIP.ID, service.ServiceNodePort.ID,
 				service.KubeProxyHealth.ID, dns.DNSCluster.ID)
 		case len(failed) > 0:
 			c.Says = "eBPF is configured, and Felix on {node} ends over it: " + quotedLine(failed[0])
-			c.For = append(written(f, failed), clues(0, mount, program)...)
+			c.For = append(written(f, failed), Shows(mount, program)...)
 		case len(mount) > 0:
 			c.Says = "eBPF is configured, and a file system that it needs is not mounted on {node}: " + quotedLine(mount[0])
-			c.For = append(written(f, mount), clues(0, program)...)
+			c.For = append(written(f, mount), Shows(program)...)
 		case len(program) > 0:
 			c.Says = "the kernel of {node} refuses a program of Felix's: " + quotedLine(program[0])
 			c.For = written(f, program)
@@ -171,7 +171,7 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 		lines, refused := writes(f, logs.SaysTyphaCertificate), writes(f, logs.SaysTyphaRefuses)
 		if len(lines) == 0 && len(refused) > 0 {
 			return []Case{{Says: "the Typha on {node} and its clients refuse each other's certificates: " + quotedLine(refused[0]),
-				For: clues(strong, refused), Covers: Covers(logs.CalicoErrors.ID)}}
+				For: Suggests(refused), Covers: Covers(logs.CalicoErrors.ID)}}
 		}
 		if len(lines) == 0 {
 			return nil
@@ -183,10 +183,10 @@ Told from a Typha that is not reached by the words of TLS; who refuses is told b
 		case lines[0].Facts[logs.FactRemote] == true:
 			who = "Typha refuses the certificate of calico-node on {node}"
 		}
-		c := Case{Says: who + ": " + quotedLine(lines[0]), For: append(written(f, lines), clues(0, refused)...),
+		c := Case{Says: who + ": " + quotedLine(lines[0]), For: append(written(f, lines), Shows(refused)...),
 			Covers: append(Covers(logs.CalicoErrors.ID, datastore.TyphaReach.ID), calicoDown...)}
 		if skew := f.Failed(host.NodeClock.ID); len(skew) > 0 {
-			c.Against = clues(strong, skew[:1])
+			c.Against = Suggests(skew[:1])
 		}
 		return []Case{c}
 	},
@@ -214,13 +214,13 @@ Told from Typhas that do not answer by the connection, which opens; from a refus
 		c := Case{Covers: append(Covers(logs.CalicoErrors.ID), calicoDown...)}
 		switch {
 		case len(old) > 0:
-			c.Says, c.For = "Typha is older than what calico-node on {node} needs: "+quotedLine(old[0]), clues(proof, old)
+			c.Says, c.For = "Typha is older than what calico-node on {node} needs: "+quotedLine(old[0]), Proves(old)
 		case len(drops) > 0 && len(writes(f, logs.SaysTyphaCertificate)) == 0:
 			n, _ := drops[0].Facts.Num(probe.FactTimes)
 			c.Says = fmt.Sprintf("Typha has ended the connection of calico-node on {node} %.0f times: %s", n, quotedLine(drops[0]))
-			c.For = clues(strong, drops)
+			c.For = Suggests(drops)
 		case len(sheds) > 0:
-			c.Says, c.For = "the Typha on {node} ends connections of clients that are too slow: "+quotedLine(sheds[0]), clues(strong, sheds)
+			c.Says, c.For = "the Typha on {node} ends connections of clients that are too slow: "+quotedLine(sheds[0]), Suggests(sheds)
 			c.Covers = Covers(logs.CalicoErrors.ID)
 		default:
 			return nil
@@ -248,7 +248,7 @@ Told from a token that has expired by its dates.`,
 			return nil
 		}
 		c := Case{Says: "no pod of {node} gets a network once the CNI plugin's token has expired: ",
-			For:    slices.Concat(clues(strong, lines), clues(strong, ending)),
+			For:    slices.Concat(Suggests(lines), Suggests(ending)),
 			Covers: Covers(logs.CalicoErrors.ID, cni.CNIToken.ID)}
 		if len(lines) > 0 {
 			c.Says += quotedLine(lines[0])

@@ -37,14 +37,14 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 			return nil
 		}
 		c := Case{
-			For: slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
+			For: slices.Concat(Suggests(none), Hints(said), Shows(notReadyNetwork(f))),
 			Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 				facts.CheckNodeTaints), podsUnconnected...),
 		}
 		if len(none) > 0 {
 			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
 			if len(said) == 0 { // the kubelet asks its runtime every few seconds, which itself may have it in memory
-				c.For = append(c.For, clues(hint, notReadyNetwork(f))...)
+				c.For = append(c.For, Hints(notReadyNetwork(f))...)
 			}
 		} else {
 			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, strong
@@ -71,8 +71,8 @@ Told from a file that is missing, or in another folder, by the file; from one th
 		}
 		return []Case{{
 			Says: "no new pod gets a network on {node}: " + unread[0].Saw,
-			For: slices.Concat(clues(strong, unread), clues(hint, notReadyNetwork(f)),
-				clues(0, kubeletSaid(f, facts.UnreadyNetwork))),
+			For: slices.Concat(Suggests(unread), Hints(notReadyNetwork(f)),
+				Shows(kubeletSaid(f, facts.UnreadyNetwork))),
 			Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 				facts.CheckNodeTaints), podsUnconnected...),
 		}}
@@ -160,7 +160,7 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 		if alien := keep(f.Failed(cni.CNIConfig.ID), because(cni.CNIAlien)); len(alien) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("no new pod gets a network on {node}: %s", strings.Join(listOf(alien[0], cni.FactAlien), ", ")),
-				For:  clues(proof, alien), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
+				For:  Proves(alien), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
 				Fix: &runnablePlugins, Args: map[string]Arg{"plugin": fileArg(firstWord(listOf(alien[0], cni.FactAlien)))},
 			}}
 		}
@@ -169,7 +169,7 @@ A plugin for another CPU, or an empty one as a full disk leaves it, is there and
 			return nil
 		}
 		c := Case{
-			Says: "no new pod gets a network on {node}: " + missing[0].Saw, For: clues(proof, missing),
+			Says: "no new pod gets a network on {node}: " + missing[0].Saw, For: Proves(missing),
 			Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
 		}
 		if named := listOf(missing[0], cni.FactPlugins); len(named) > 0 && !slices.Contains(named, "calico") {
@@ -224,7 +224,7 @@ Told from a plugin that is missing, or whose mode is wrong, by the mount's optio
 		return []Case{{
 			Says: "no new pod gets a network on {node}: " + bound[0].Saw,
 			Args: map[string]Arg{"file": fileArg(bound[0].Facts.Str(cni.FactFolder))},
-			For:  clues(proof, bound), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
+			For:  Proves(bound), Covers: append(Covers(cni.CNIConfig.ID), podsUnconnected...),
 		}}
 	},
 }
@@ -255,11 +255,11 @@ A file that is missing because calico-node has not started yet is a symptom. Her
 		switch {
 		case len(other) > 0:
 			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw,
-				For: clues(proof, other), Covers: append(Covers(cni.CNINodename.ID), podsUnconnected...)}}
+				For: Proves(other), Covers: append(Covers(cni.CNINodename.ID), podsUnconnected...)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
 				Says:   "new pods on {node} get no network: calico-node runs, but its file /var/lib/calico/nodename is gone",
-				For:    slices.Concat(clues(strong, missing), clues(hint, runs)),
+				For:    slices.Concat(Suggests(missing), Hints(runs)),
 				Covers: append(Covers(cni.CNINodename.ID, facts.CheckCalicoPod), podsUnconnected...),
 			}}
 		}

@@ -32,7 +32,7 @@ Told from a plugin that fails by the lock itself, which the kernel shows with it
 		}
 		return []Case{{
 			Says:   "no new pod of {node} gets an address: " + held[0].Saw,
-			For:    append(clues(weight, held[:1]), clues(0, f.Bad(facts.CheckPodsStart))...),
+			For:    append(clues(weight, held[:1]), Shows(f.Bad(facts.CheckPodsStart))...),
 			Args:   map[string]Arg{"holder": processArg(num(held, cni.FactHolder))},
 			Covers: Covers(cni.IPAMFiles.ID, facts.CheckPodsStart),
 		}}

@@ -81,9 +81,9 @@ Told from an API server that is down, and from a node that is cut off, by the no
 		}
 		return []Case{{
 			Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
-			For:  slices.Concat(clues(weight, failed), clues(context, reached[:1]), clues(0, waiting)),
+			For:  slices.Concat(clues(weight, failed), clues(context, reached[:1]), Shows(waiting)),
 			// a wrong clock makes certificates invalid
-			Against: clues(strong, f.Failed(host.NodeClock.ID)),
+			Against: Suggests(f.Failed(host.NodeClock.ID)),
 			Args:    map[string]Arg{"file": fileArg(r.Facts.Str(probe.FactFile))}, Covers: podsUnconnected,
 		}}
 	},

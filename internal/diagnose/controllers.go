@@ -29,12 +29,12 @@ Told from a node whose pods have no network by the others there, which are well.
 		loops := keep(f.Bad(facts.CheckControllers), func(r Finding) bool {
 			return r.Facts.Str(facts.APIReason) == "CrashLoopBackOff"
 		})
-		c := Case{For: clues(0, loops, gone), Covers: Covers(facts.CheckControllers, logs.KubeLog.ID, facts.CheckAccounts),
+		c := Case{For: Shows(loops, gone), Covers: Covers(facts.CheckControllers, logs.KubeLog.ID, facts.CheckAccounts),
 			Says: "nobody frees the addresses of pods and nodes that are gone: "}
 		switch {
 		case len(gone) > 0:
 			c.Says += fmt.Sprintf("the ServiceAccount %s of calico-kube-controllers is gone", gone[0].Facts.Str(facts.Account))
-			c.For = append(clues(proof, gone), clues(0, loops, none)...)
+			c.For = append(Proves(gone), Shows(loops, none)...)
 		case len(ends) > 0:
 			c.Says += "calico-kube-controllers ends: " + quotedLine(ends[0])
 			weight := proof
@@ -44,10 +44,10 @@ Told from a node whose pods have no network by the others there, which are well.
 			c.For = append(clues(weight, ends), c.For...)
 		case len(none) > 0:
 			c.Says += none[0].Saw
-			c.For = append(clues(strong, none), c.For...)
+			c.For = append(Suggests(none), c.For...)
 		case len(loops) > 0 && len(good(f, facts.CheckCalicoPod)) > 0:
 			c.Says += "calico-kube-controllers " + loops[0].Saw
-			c.For = clues(hint, loops)
+			c.For = Hints(loops)
 		default:
 			return nil
 		}

@@ -64,11 +64,11 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 		if migration := off[0].Facts.Str(facts.Migration); migration != "" {
 			return []Case{{
 				Says: fmt.Sprintf("Calico's datastore is locked by DatastoreMigration %s, so no new pod gets a network on any node", migration),
-				For:  clues(proof, off), Fix: &migrating,
+				For:  Proves(off), Fix: &migrating,
 				Covers: append(Covers(felix.FelixReady.ID, start.InitStall.ID), calicoDown...),
 			}}
 		}
-		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(felix.FelixReady.ID, start.InitStall.ID), calicoDown...)}}
+		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: Proves(off), Covers: append(Covers(felix.FelixReady.ID, start.InitStall.ID), calicoDown...)}}
 	},
 }
 
@@ -121,9 +121,9 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		c := Case{
 			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw),
 			Args: map[string]Arg{"server": addressArg(host)},
-			For:  clues(strong, failed), Covers: withoutDatastore,
+			For:  Suggests(failed), Covers: withoutDatastore,
 		}
-		c.For = append(c.For, clues(0, toService(f.Failed(datastore.DatastoreLatency.ID)))...)
+		c.For = append(c.For, Shows(toService(f.Failed(datastore.DatastoreLatency.ID)))...)
 		answering := f.Elsewhere(datastore.DatastoreLatency.ID)
 		for _, r := range f.All {
 			if r.Way == "api" && answered(r.Status) { // it has just been asked
@@ -136,7 +136,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			c.For = append(c.For, Clue{Finding: answering[len(answering)-1], Weight: hint})
 		}
 		if late := starved(f); len(late) > 0 { // the client itself is slow
-			c.Against = clues(strong, late[:1])
+			c.Against = Suggests(late[:1])
 		}
 		return []Case{c}
 	},
@@ -163,7 +163,7 @@ Told from a node that is cut off by the answer, which did come.`,
 		if len(ill) == 0 {
 			return nil
 		}
-		return []Case{{Says: "the datastore answers that it is not well: " + ill[0].Saw, For: clues(proof, ill),
+		return []Case{{Says: "the datastore answers that it is not well: " + ill[0].Saw, For: Proves(ill),
 			Covers: withoutDatastore}}
 	},
 }
@@ -195,10 +195,10 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 		if len(slow) == 0 {
 			return nil
 		}
-		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow),
+		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: Suggests(slow),
 			Covers: Covers(start.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
 		if load := loads(f.Bad(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = clues(hint, load)
+			c.Against = Hints(load)
 		}
 		return []Case{c}
 	},
@@ -233,7 +233,7 @@ Told from an etcd out of reach by its answer.`,
 			return nil
 		}
 		all := append(old, refused...)
-		return []Case{{Says: "certificates of the datastore are not good: " + all[0].Saw, For: clues(proof, all),
+		return []Case{{Says: "certificates of the datastore are not good: " + all[0].Saw, For: Proves(all),
 			Covers: withoutDatastore}}
 	},
 }
@@ -258,12 +258,12 @@ Told from a datastore out of reach by datastore-latency.`,
 			return nil
 		}
 		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw),
-			For: clues(strong, dead), Covers: append(Covers(felix.FelixReady.ID, bgp.BirdConfig.ID), calicoDown...)}
+			For: Suggests(dead), Covers: append(Covers(felix.FelixReady.ID, bgp.BirdConfig.ID), calicoDown...)}
 		if f.Fine(datastore.DatastoreLatency.ID) { // so it is not the node's network as a whole
-			c.For = append(c.For, clues(hint, f.Of(datastore.DatastoreLatency.ID)[:1])...)
+			c.For = append(c.For, Hints(f.Of(datastore.DatastoreLatency.ID)[:1])...)
 		}
 		if late := starved(f); len(late) > 0 {
-			c.Against = clues(strong, late[:1])
+			c.Against = Suggests(late[:1])
 		}
 		return []Case{c}
 	},
@@ -287,9 +287,9 @@ Told from a clock that is wrong by node-clock; from a token of another cluster b
 			return nil
 		}
 		saw, _, _ := strings.Cut(old[0].Saw, ": ") // what follows of it stands before
-		c := Case{Says: "no new pod gets a network on {node}: " + saw, For: clues(proof, old), Covers: podsUnconnected}
+		c := Case{Says: "no new pod gets a network on {node}: " + saw, For: Proves(old), Covers: podsUnconnected}
 		if skew := f.Failed(host.NodeClock.ID); len(skew) > 0 {
-			c.Against = clues(strong, skew) // by a clock that is wrong
+			c.Against = Suggests(skew) // by a clock that is wrong
 		}
 		return []Case{c}
 	},

@@ -48,7 +48,7 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 			c := Case{
 				About: familyName(familyOf(r)), Family: familyOf(r),
 				Covers: slices.Concat(serviceless, calicoDown, unpulled(f, facts.RefusedByWay)),
-				For:    append(clues(strong, refused), clues(hint, []Finding{r})...),
+				For:    append(Suggests(refused), Hints([]Finding{r})...),
 				Says:   fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
 			}
 			for _, o := range f.Elsewhere(route.RouteCanReach.ID) {
@@ -57,7 +57,7 @@ Told from a broken kube-proxy by the kernel's own refusal; a node that reaches a
 					c.Fix, c.Args = &routeByOther, map[string]Arg{"gateway": addressArg(gateway), "other": nodeArg(o.Node)}
 				}
 				if o.Facts[route.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without
-					c.Against = append(c.Against, clues(strong, []Finding{o})...)
+					c.Against = append(c.Against, Suggests([]Finding{o})...)
 				}
 			}
 			out = append(out, c)

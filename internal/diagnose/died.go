@@ -90,7 +90,7 @@ func diedCase(f Findings, died []Finding, weight int, says string) Case {
 				c.Covers = append(c.Covers, Cover{Check: lost.Check, About: lost.Target})
 			}
 			if lost.Target == r.Target && lost.From == r.From {
-				c.For = append(c.For, clues(0, []Finding{lost})...)
+				c.For = append(c.For, Shows([]Finding{lost})...)
 			}
 		}
 	}

@@ -69,7 +69,7 @@ Told from a DNS that is down by the Service, which answers in the same place.`,
 			return nil
 		}
 		at, given := serverOf(wrong[0]), listOf(wrong[0], dns.FactGiven)
-		c := Case{For: append(clues(proof, wrong), clues(0, served[:1])...), Covers: namesFail}
+		c := Case{For: append(Proves(wrong), Shows(served[:1])...), Covers: namesFail}
 		switch {
 		case reasonOf(wrong[0]) == dns.ReasonUnset:
 			c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
@@ -127,13 +127,13 @@ Told from a DNS that is down by these answers; which of the two is wrong a node 
 		domain := domainOf
 		c := Case{
 			Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
-			For:  clues(strong, unknown), Covers: Covers(dns.DNSCluster.ID),
+			For:  Suggests(unknown), Covers: Covers(dns.DNSCluster.ID),
 		}
 		for _, r := range f.Elsewhere(dns.DNSCluster.ID) {
 			if d := domain(r); r.Status == probe.OK && d != "" && d != domain(unknown[0]) {
 				c.Says += fmt.Sprintf("; on %s it is %s, and names resolve", r.Node, d)
 				c.For[0].Weight = proof
-				c.For = append(c.For, clues(0, []Finding{r})...)
+				c.For = append(c.For, Shows([]Finding{r})...)
 				break
 			}
 		}
@@ -168,7 +168,7 @@ func otherZones(f Findings, answered []Finding) (Case, bool) {
 	return Case{
 		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, and CoreDNS answers for %s alone (Corefile in ConfigMap %s)",
 			domain, strings.Join(zones, ", "), known[0].Facts.Str(facts.ConfigMap)),
-		For:    append(clues(weight, failed[:1]), clues(0, known)...),
+		For:    append(clues(weight, failed[:1]), Shows(known)...),
 		Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),
 	}, true
 }
@@ -209,7 +209,7 @@ Told from a CoreDNS that does not run by the pods, which the API has.`,
 		if len(failed) == 0 {
 			weight = hint
 		}
-		c := Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), clues(0, failed)...),
+		c := Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(clues(weight, empty), Shows(failed)...),
 			Covers: append(Covers(facts.CheckDNSService), namesFail...)}
 		switch empty[0].Facts.Str(facts.Empty) {
 		case facts.EmptyLocal:
@@ -289,7 +289,7 @@ Told from a CoreDNS that does not reach the API server by what the API server sa
 		return []Case{{
 			Says: "CoreDNS may not read what it serves: " + lacks[0].Saw,
 			Args: map[string]Arg{"account": checked(namespace+":"+name, isName(namespace) && isName(name), "NAMESPACE:NAME")},
-			For:  append(clues(weight, lacks), clues(0, failed)...), Covers: append(Covers(facts.CheckDNSService), namesFail...),
+			For:  append(clues(weight, lacks), Shows(failed)...), Covers: append(Covers(facts.CheckDNSService), namesFail...),
 		}}
 	},
 }

@@ -33,7 +33,7 @@ Told from a DNS that is down or cannot read the API, and from another cluster do
 			return []Case{{
 				Says: fmt.Sprintf("the cluster's DNS gives a wrong address for %s: it %s. A part of its configuration (hosts, file, "+
 					"template or rewrite) answers in place of the plugin kubernetes", wrong[0].Facts.Str(dns.FactQuestion), wrong[0].Saw),
-				For: clues(proof, wrong), Covers: Covers(dns.DNSCluster.ID),
+				For: Proves(wrong), Covers: Covers(dns.DNSCluster.ID),
 			}}
 		}
 		lost := keep(f.Failed(dns.DNSCluster.ID), func(r Finding) bool { return r.Facts.Str(dns.FactOtherZone) != "" })
@@ -44,7 +44,7 @@ Told from a DNS that is down or cannot read the API, and from another cluster do
 		return []Case{{
 			Says: fmt.Sprintf("the cluster's DNS answers %s to %s and resolves %s: a part of its configuration answers for namespace %s in place of the plugin kubernetes",
 				lost[0].Facts.Str(probe.FactRcode), question, other, part(question, 1)),
-			For: clues(proof, lost), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),
+			For: Proves(lost), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),
 		}}
 	},
 }

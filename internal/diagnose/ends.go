@@ -32,7 +32,7 @@ Told from a pod with a finalizer, which waits for a controller, and from a dead 
 			n, _ := r.Facts.Num(facts.Pods)
 			word := r.Facts.Str(facts.EndsNot)
 			c := Case{
-				About: word, For: clues(strong, []Finding{r}),
+				About: word, For: Suggests([]Finding{r}),
 				Args: map[string]Arg{"itsnamespace": namespaceArg(namespace), "itspod": podArg(pod)},
 			}
 			why, fix := whatHolds(f, r, &c)
@@ -63,7 +63,7 @@ func whatHolds(f Findings, r Finding, c *Case) (string, *probe.Fix) {
 		return "the CNI plugin does not remove their network (DEL)" + lackedWords[lacks], &fix
 	case facts.EndsNotRuntime:
 		stuck := keep(f.Of(host.NodeLoad.ID), func(o Finding) bool { return len(listOf(o, host.FactStuckIn)) > 0 })
-		c.For = append(c.For, clues(0, f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.RuntimeGhosts.ID), stuck)...)
+		c.For = append(c.For, Shows(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.RuntimeGhosts.ID), stuck)...)
 		why := "the runtime does not stop a container or a sandbox: its shim hangs, or a process of it cannot be killed"
 		if len(stuck) > 0 {
 			why += fmt.Sprintf(" (waiting in the kernel: %s)", strings.Join(listOf(stuck[0], host.FactStuckIn), ", "))
@@ -74,7 +74,7 @@ func whatHolds(f Findings, r Finding, c *Case) (string, *probe.Fix) {
 		if len(busy) == 0 {
 			return "their containers have ended, and the kubelet does not get a volume unmounted or a cgroup removed", &unmountVolumes
 		}
-		c.For = append(c.For, clues(0, busy)...)
+		c.For = append(c.For, Shows(busy)...)
 		return "their containers have ended, and a volume is in use and cannot be unmounted: " + busy[0].Facts.Str(logs.FactLine),
 			&unmountVolumes
 	}

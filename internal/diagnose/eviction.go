@@ -36,7 +36,7 @@ Told from a node that is short by what the probe itself measures there: more tha
 				continue
 			}
 			c := Case{
-				About: condition, For: append(clues(0, pressure), clues(hint, room[:1])...),
+				About: condition, For: append(Shows(pressure), Hints(room[:1])...),
 				Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 				Says:   "the kubelet of {node} says " + condition + " and there is room: " + room[0].Saw,
 			}

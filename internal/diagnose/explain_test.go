@@ -19,8 +19,8 @@ func TestBothFamilies(t *testing.T) {
 	for _, setting := range []string{"{key}", "restart"} {
 		rule := &Rule{ID: "r", Fix: probe.Fix{Manifest: []string{setting}}, Match: func(f Findings) []Case {
 			return []Case{
-				{About: "IPv4", Family: 4, Args: map[string]Arg{"key": own("IP")}, For: clues(proof, f.All[:1])},
-				{About: "IPv6", Family: 6, Args: map[string]Arg{"key": own("IP6")}, For: clues(proof, f.All[1:])},
+				{About: "IPv4", Family: 4, Args: map[string]Arg{"key": own("IP")}, For: Proves(f.All[:1])},
+				{About: "IPv6", Family: 6, Args: map[string]Arg{"key": own("IP6")}, For: Proves(f.All[1:])},
 			}
 		}}
 		want := map[string]int{"{key}": 2, "restart": 1}[setting]
@@ -43,7 +43,7 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 			return []Case{{For: clues(proof,
 				f.All[:1])}}
 		}},
-		{ID: "effect", Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All[1:2])}} }},
+		{ID: "effect", Match: func(f Findings) []Case { return []Case{{For: Proves(f.All[1:2])}} }},
 	}
 	d := Explain(f, Suite{Rules: rules})
 	if len(d.Causes) != 1 || len(d.Unexplained) != 1 || d.Unexplained[0] != "felt" {
@@ -60,7 +60,7 @@ func TestFailedRule(t *testing.T) {
 		{ID: "crashes-later", Layer: LayerKernel, Residual: true, Match: func(f Findings) []Case {
 			return []Case{{Says: strings.Fields(f.All[0].Target)[0]}}
 		}},
-		{ID: "holds", Layer: LayerKernel, Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All)}} }},
+		{ID: "holds", Layer: LayerKernel, Match: func(f Findings) []Case { return []Case{{For: Proves(f.All)}} }},
 	}
 	d := Explain(Findings{Node: "a", All: []Finding{bad}}, Suite{Rules: rules})
 	if len(d.Causes) != 1 || d.Causes[0].ID != "holds" {

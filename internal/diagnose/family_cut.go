@@ -58,7 +58,7 @@ Told from a node that is off, and from a kubelet that ended, by the answers of t
 				About: familyName(family), Family: family,
 				Says: fmt.Sprintf("{node} answers %s by %s, and not at all by %s: its routes, its routing rules or its "+
 					"firewall of that family", strings.Join(by, ", "), familyName(4+6-family), familyName(family)),
-				For: append(clues(strong, dead.silent), clues(hint, alive.open)...), Covers: kubeletGone,
+				For: append(Suggests(dead.silent), Hints(alive.open)...), Covers: kubeletGone,
 				Args: map[string]Arg{"dead": numberArg(float64(family))},
 			}
 			if slices.ContainsFunc(dead.silent, resolves) {
@@ -90,7 +90,7 @@ Told from routes that are gone by the main table, which has them, and by the ker
 		var out []Case
 		for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
 			c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw,
-				For: clues(proof, []Finding{r}), Args: map[string]Arg{"dead": numberArg(float64(familyOf(r)))}}
+				For: Proves([]Finding{r}), Args: map[string]Arg{"dead": numberArg(float64(familyOf(r)))}}
 			if len(good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
 				c.Covers = slices.Concat(kubeletGone, withoutDatastore)
 			}

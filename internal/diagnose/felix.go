@@ -70,9 +70,9 @@ Told from a start that is too slow by the address, which is not this machine's l
 		if len(foreign) == 0 {
 			return nil
 		}
-		c := Case{Says: foreign[0].Saw, For: append(clues(strong, foreign), clues(hint, unwell(f))...), Covers: felixIll}
+		c := Case{Says: foreign[0].Saw, For: append(Suggests(foreign), Hints(unwell(f))...), Covers: felixIll}
 		if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = clues(hint, load) // either is enough, see start-under-load
+			c.Against = Hints(load) // either is enough, see start-under-load
 		}
 		return []Case{c}
 	},
@@ -110,7 +110,7 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 		}
 		return []Case{{
 			Says: "calico-node's probe asks where nobody listens: " + open[0].Saw,
-			For:  append(clues(strong, open), clues(hint, unwell(f))...), Covers: felixIll,
+			For:  append(Suggests(open), Hints(unwell(f))...), Covers: felixIll,
 		}}
 	},
 }
@@ -135,7 +135,7 @@ Told from a dead Felix by the setting.`,
 		}
 		return []Case{{
 			Says: "Felix is set not to open its health port (healthEnabled is false), and calico-node's probe fails for it",
-			For:  append(clues(strong, off), clues(hint, ill)...), Covers: felixIll,
+			For:  append(Suggests(off), Hints(ill)...), Covers: felixIll,
 		}}
 	},
 }
@@ -175,19 +175,19 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 		}
 		c := Case{
 			Says: "packets to " + silent[0].Facts.Str(probe.FactAddress) + " on {node} itself vanish",
-			For:  clues(strong, silent), Covers: felixIll,
+			For:  Suggests(silent), Covers: felixIll,
 		}
 		if len(silent) > 1 {
 			c.Says = fmt.Sprintf("packets on {node}'s own loopback vanish: %d daemons that have nothing to do with each other do not even take a connection (%s)", len(silent), strings.Join(names(silent), ", "))
 			c.For[1].Weight = hint
 		} else if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = clues(hint, load)
+			c.Against = Hints(load)
 		}
 		if late := starved(f); len(late) > 0 { // the client itself is slow
-			c.Against = append(c.Against, clues(strong, late[:1])...)
+			c.Against = append(c.Against, Suggests(late[:1])...)
 		}
 		// A node that is slow as a whole leaves its Unix sockets unanswered too, to which no packet goes.
-		c.Against = append(c.Against, clues(strong, keep(f.Failed(bgp.BirdSocket.ID), because("timeout")))...)
+		c.Against = append(c.Against, Suggests(keep(f.Failed(bgp.BirdSocket.ID), because("timeout")))...)
 		return []Case{c}
 	},
 }
@@ -231,7 +231,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 		}
 		return []Case{{
 			Says:   fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
-			For:    append(clues(strong, unready), clues(0, f.Of(felix.FelixLive.ID))...),
+			For:    append(Suggests(unready), Shows(f.Of(felix.FelixLive.ID))...),
 			Covers: Covers(facts.CheckCalicoPod, felix.FelixReady.ID),
 		}}
 	},
@@ -262,8 +262,8 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 			return nil
 		}
 		c := Case{Says: fmt.Sprintf("%s of Felix has not reported in time, so its liveness is 503",
-			strings.Join(slices.Compact(which), " and ")), For: clues(strong, late), Covers: felixIll}
-		c.For = append(c.For, clues(hint, unwell(f))...)
+			strings.Join(slices.Compact(which), " and ")), For: Suggests(late), Covers: felixIll}
+		c.For = append(c.For, Hints(unwell(f))...)
 		return []Case{c}
 	},
 }
@@ -289,14 +289,14 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		if len(silent) == 0 {
 			return nil
 		}
-		c := Case{Says: "Felix is frozen: " + silent[0].Saw, For: clues(strong, silent), Covers: felixIll}
+		c := Case{Says: "Felix is frozen: " + silent[0].Saw, For: Suggests(silent), Covers: felixIll}
 		if silent[0].Facts[probe.FactTaken] == false {
 			c.For[0].Weight = hint // see loopback-dropped
 		}
 		if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
-			c.For = append(c.For, clues(hint, kubelet)...)
+			c.For = append(c.For, Hints(kubelet)...)
 		} else if load := loads(f.Bad(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = clues(hint, load)
+			c.Against = Hints(load)
 		}
 		return []Case{c}
 	},
@@ -345,18 +345,18 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 		if len(refused) == 0 {
 			return nil
 		}
-		c := Case{Says: "Felix does not run: nothing listens on its health port", For: clues(strong, refused),
+		c := Case{Says: "Felix does not run: nothing listens on its health port", For: Suggests(refused),
 			Covers: felixIll}
 		if over := f.With(start.StartupBudget.ID, start.FactOver, true); len(over) > 0 {
 			c.Says = fmt.Sprintf("Felix does not answer although start-up is over: %s", over[0].Saw)
-			c.For = append(c.For, clues(hint, over)...)
+			c.For = append(c.For, Hints(over)...)
 		}
 		if short := cutShort(f); len(short) > 0 { // perhaps it never was started
-			c.Against = clues(hint, short)
+			c.Against = Hints(short)
 		}
 		if wrote := lastError(f); len(wrote) > 0 {
 			c.Says += "; the last error in its log: " + wrote[0].Facts.Str(logs.FactLine)
-			c.For = append(c.For, clues(0, wrote)...)
+			c.For = append(c.For, Shows(wrote)...)
 			c.Fix = &probe.Fix{Says: "Correct what the quoted line names, then restart calico-node. Felix logs a panic or a missing dependency before it exits.",
 				Manifest: felixLog.Manifest, OnlyIf: felixLog.OnlyIf, Radius: felixLog.Radius}
 		}

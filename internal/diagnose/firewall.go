@@ -42,7 +42,7 @@ var uplinkDown = &Rule{
 			}
 			out = append(out, Case{
 				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": deviceArg(device)},
-				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""),
+				For: Proves([]Finding{r}), Covers: append(pathFollows(f, 0, ""),
 					Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...),
 			})
 		}
@@ -94,7 +94,7 @@ var firewallUnhooked = &Rule{
 func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Case {
 	var out []Case
 	for _, r := range keep(f.Bad(firewall.NodeFirewall.ID), fits) {
-		c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: says(r), For: clues(proof, []Finding{r})}
+		c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: says(r), For: Proves([]Finding{r})}
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {
 				c.Covers = append(c.Covers, cover)
@@ -135,17 +135,17 @@ var firewallForwardDrop = &Rule{
 			}
 			c := Case{
 				// the node's rules, and what a pod feels of them
-				About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, held)...),
+				About: familyName(family), Family: family, For: append(Suggests([]Finding{r}), Hints(held)...),
 				Says: fmt.Sprintf("on {node} the policy of chain %s drops packets of pods: the node itself reaches other pods, and its pods do not",
 					strings.Join(drops, ", ")),
 			}
 			fix := letForward(drops, family)
 			c.Fix = &fix
 			if len(died) > 0 { // its own counter says so
-				c.For = append(clues(proof, died), c.For...)
+				c.For = append(Proves(died), c.For...)
 				c.Says = fmt.Sprintf("on {node} packets of pods die by the policy of a chain: %s", place(died))
 			} else if len(held) == 0 { // rules beside the policy may let pods through
-				c.For = append(clues(hint, []Finding{r}), clues(hint, lost)...)
+				c.For = append(Hints([]Finding{r}), Hints(lost)...)
 				c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
 			}
 			for _, check := range pathChecks {
@@ -224,7 +224,7 @@ var policyForbids = &Rule{
 			return []Case{{
 				Says: fmt.Sprintf("%s denies all %s of pods that do not answer", r.Facts.Str(probe.FactPolicy),
 					r.Facts.Str(probe.FactDenied)),
-				For: clues(proof, denied), Covers: append(covers, Covers(dns.DNSExternal.ID)...),
+				For: Proves(denied), Covers: append(covers, Covers(dns.DNSExternal.ID)...),
 			}}
 		}
 		if died := notAtHost(f, diedAs(f, firewall.PlacePolicy)); len(died) > 0 {
@@ -235,7 +235,7 @@ var policyForbids = &Rule{
 		}
 		return []Case{{
 			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
-			For:    clues(hint, held),
+			For:    Hints(held),
 			Covers: append(covers, notItsOwn(f, held)...),
 		}}
 	},

@@ -42,7 +42,7 @@ Told from a Felix or a kube-proxy that does not write by the other one, whose ru
 		if len(services) == 0 || len(tables) == 0 && len(gone) == 0 {
 			return nil
 		}
-		c := Case{For: slices.Concat(clues(strong, services), clues(strong, policy)),
+		c := Case{For: slices.Concat(Suggests(services), Suggests(policy)),
 			Covers: slices.Concat(serviceless, calicoDown),
 			Says:   "something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
 		if len(tables) > 0 {

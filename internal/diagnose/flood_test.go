@@ -119,7 +119,7 @@ func TestTooManyCases(t *testing.T) {
 	sure := 2 * mostCases // the only one that is certain
 	rule := &Rule{ID: "r", Match: func(f Findings) (out []Case) {
 		for i := range f.All {
-			c := Case{About: f.All[i].Target, Peer: f.All[i].Target, Says: "so", For: clues(hint, f.All[i:i+1])}
+			c := Case{About: f.All[i].Target, Peer: f.All[i].Target, Says: "so", For: Hints(f.All[i : i+1])}
 			if i == sure {
 				c.For[0].Weight = proof
 			}

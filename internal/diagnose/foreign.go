@@ -49,7 +49,7 @@ Told from a node that is down by this node's own interfaces, which have the addr
 				About: strings.TrimSpace(peer + " " + address), Peer: peer, Family: familyOf(r),
 				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(peer)},
 				Says: fmt.Sprintf("%s, the address of %s, is on %s of {node} too", address, whose, device),
-				For:  clues(proof, []Finding{r}), Covers: pathFollows(f, familyOf(r), peer),
+				For:  Proves([]Finding{r}), Covers: pathFollows(f, familyOf(r), peer),
 			}
 			detectedTwice(f, &c, peer, address)
 			out = append(out, c)
@@ -71,7 +71,7 @@ func detectedTwice(f Findings, c *Case, peer, address string) {
 		return
 	}
 	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(link.FactMethod))
-	c.For = append(c.For, clues(strong, picks[:1])...)
+	c.For = append(c.For, Suggests(picks[:1])...)
 	c.Fix = &setMethod
 	maps.Copy(c.Args, methodFor(c.Family, internal, picks[0]))
 	c.Covers = slices.Concat(c.Covers, calicoDown, Covers(facts.CheckIPRegistered))
@@ -109,7 +109,7 @@ Told from a wrong route by the kernel's own answer for the same packet with and 
 				continue
 			}
 			c := Case{
-				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: clues(proof, []Finding{r}),
+				About: familyName(familyOf(r)), Family: familyOf(r), Says: "on {node} " + r.Saw, For: Proves([]Finding{r}),
 				Args: map[string]Arg{"table": numberArg(num([]Finding{r}, route.FactTable)),
 					"pref": numberArg(num([]Finding{r}, route.FactPref))},
 			}
@@ -162,7 +162,7 @@ Told from a Felix that hangs by the other device, which the kernel shows with it
 				out = append(out, Case{
 					About: device, Family: familyOf(r), Args: map[string]Arg{"device": deviceArg(device)},
 					Says: fmt.Sprintf("a device of another CNI keeps %s of {node} from carrying anything: %s", r.Target, r.Saw),
-					For:  clues(proof, []Finding{r}), Covers: overPods(f),
+					For:  Proves([]Finding{r}), Covers: overPods(f),
 				})
 			}
 		}
@@ -241,10 +241,10 @@ Told from a network policy, which is named where one holds; from a firewall else
 		c := Case{}
 		switch held := heldPods(f); {
 		case len(rejected) > 0:
-			c.For = append(clues(strong, rejected), clues(hint, named)...)
+			c.For = append(Suggests(rejected), Hints(named)...)
 			c.Says = "{node} itself rejects what its pods send: " + rejected[0].Saw
 		case len(held) > 0 && len(named) > 0:
-			c.For = append(clues(hint, named), clues(hint, held)...)
+			c.For = append(Hints(named), Hints(held)...)
 			c.Says = "{node} reaches pods and its own pods do not, and a rule that is not Calico's may drop what they send"
 		default:
 			return nil

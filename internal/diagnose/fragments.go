@@ -34,7 +34,7 @@ Told from a small path MTU by whole packets of the full MTU, which pass; from a 
 					Says: fmt.Sprintf("large pings in fragments between {node} and pods on %s are lost, and whole packets pass: a "+
 						"firewall of either node, the network between them or the receiving pod's own namespace drops fragments", peer)})
 			}
-			out[i].For = append(out[i].For, clues(strong, []Finding{r})...)
+			out[i].For = append(out[i].For, Suggests([]Finding{r})...)
 		}
 		return slices.DeleteFunc(out, func(c Case) bool { return !fromNodeAndPod(c.For) })
 	},

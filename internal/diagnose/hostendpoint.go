@@ -45,10 +45,10 @@ Told from a firewall of somebody else's by the policies, which are gone through 
 			if len(lost) > 0 && onAddress(f, r) && hasPort(r, facts.ShutPorts, kubeletPort) {
 				weight = strong
 			}
-			c := Case{For: append(clues(weight, []Finding{r}), clues(hint, lost)...)}
+			c := Case{For: append(clues(weight, []Finding{r}), Hints(lost)...)}
 			if died := keep(diedAs(f, firewall.PlacePolicy), diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
 				c = diedCase(f, died, proof, "")
-				c.For = append(c.For, clues(strong, []Finding{r})...)
+				c.For = append(c.For, Suggests([]Finding{r})...)
 			}
 			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
 			switch shut := fmt.Sprint(r.Facts[facts.ShutPorts]) != "[]"; {
@@ -86,7 +86,7 @@ Told from a firewall rule on the loopback by the policies, which are gone throug
 			if !hasPort(r, facts.ShutPorts, kubeletPort) {
 				keeps = "keeps {node} from itself"
 			}
-			c := Case{For: append(clues(strong, []Finding{r}), clues(hint, silent)...),
+			c := Case{For: append(Suggests([]Finding{r}), Hints(silent)...),
 				Says: fmt.Sprintf("HostEndpoint %s %s: %s", r.Facts.Str(facts.HostEndpoint), keeps, r.Saw)}
 			c.Covers = slices.Concat(felixIll, Covers(service.KubeProxyHealth.ID, link.NodePing.ID))
 			for _, one := range silent {

@@ -130,8 +130,8 @@ var upgradeStuck = &Rule{
 			return nil
 		}
 		c := Case{
-			For:     slices.Concat(clues(strong, slices.Concat(process, api)), clues(0, f.Bad(cni.IPAMFiles.ID))),
-			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
+			For:     slices.Concat(Suggests(slices.Concat(process, api)), Shows(f.Bad(cni.IPAMFiles.ID))),
+			Against: Suggests(f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 			Says: hanging(api, process) + ", and none of the known reasons was seen",
 		}
 		if n > 0 {
@@ -148,17 +148,17 @@ func upgradeCase(f Findings, why []Finding) []Case {
 	if len(why) == 0 {
 		return nil
 	}
-	c := Case{Covers: notStarted, For: clues(strong, why), Against: clues(strong, f.Failed(facts.CheckNodeLease))}
+	c := Case{Covers: notStarted, For: Suggests(why), Against: Suggests(f.Failed(facts.CheckNodeLease))}
 	if len(api)+len(process) == 0 {
 		if why[0].Check != cni.IPAMFiles.ID {
 			return nil
 		}
 		c.Says = "upgrade-ipam will hang at calico-node's next start on {node}: " + why[0].Saw
-		c.For, c.Covers = clues(strong, why), Covers(cni.IPAMFiles.ID)
+		c.For, c.Covers = Suggests(why), Covers(cni.IPAMFiles.ID)
 		return []Case{c}
 	}
 	c.Says = hanging(api, process) + ": " + strings.TrimSpace(why[0].Target+" "+why[0].Saw)
-	c.For = append(c.For, clues(hint, slices.Concat(process, api))...)
+	c.For = append(c.For, Hints(slices.Concat(process, api))...)
 	return []Case{c}
 }
 
@@ -249,8 +249,8 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		away := toService(f.Failed(datastore.DatastoreLatency.ID))
 		disk := f.Failed(host.NodeDisk.ID)
 		c := Case{
-			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
-			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
+			For:     slices.Concat(Suggests(slices.Concat(api, stuck)), Hints(away), Hints(disk)),
+			Against: Suggests(f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}
 		c.Says = "install-cni does not finish on {node}: " + slices.Concat(api, stuck)[0].Saw
 		switch {
@@ -298,7 +298,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		return []Case{{
 			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
 			Args: map[string]Arg{"image": imageArg(image), "registry": registryArg(facts.RegistryOf(image))},
-			For:  clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
+			For:  Proves(wanting), Against: Suggests(f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 			Fix: calicoPullFix(wanting[0].Facts.Str(facts.Refusal)),
 		}}
 	},
@@ -377,7 +377,7 @@ var calicoPodMissing = &Rule{
 			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(weight, none), Covers: notStarted,
 			Fix: fix, Args: args,
 			// A node that has just come gets its pod in a moment.
-			Against: clues(strong, f.where(func(r Finding) bool {
+			Against: Suggests(f.where(func(r Finding) bool {
 				return r.Check == facts.CheckNodeLease &&
 					r.Status == probe.Info
 			})),

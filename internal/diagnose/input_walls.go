@@ -48,11 +48,11 @@ Told from a firewall between the nodes by who sends the ICMP and by the node's o
 		if len(itself) == 0 && !listed {
 			return nil
 		}
-		c := Case{For: append(clues(strong, rejected[:1]), clues(0, rejected[1:])...),
+		c := Case{For: append(Suggests(rejected[:1]), Shows(rejected[1:])...),
 			Covers: append(pathFollows(f, 0, ""), Covers(probe.CheckAnswered, facts.CheckCalicoPod, bgp.BGPExpected.ID)...),
 			Says:   fmt.Sprintf("a firewall on {node} itself rejects what other nodes send to %s", portsOf(rejected))}
 		if listed {
-			c.For = append(c.For, clues(strong, []Finding{wall.Finding})...)
+			c.For = append(c.For, Suggests([]Finding{wall.Finding})...)
 			c.Says += fmt.Sprintf(": chain %s of its rules (%s)", wall.rule, wall.is)
 		}
 		return []Case{c}

@@ -38,7 +38,7 @@ Told from a lossy link by pings between nodes that have an entry, and by the ker
 		}
 		return []Case{{
 			Says: "new connections are dropped on {node}: " + full[0].Saw,
-			For:  append(clues(proof, full), clues(0, kernelSays(f, logs.KernelConntrack))...),
+			For:  append(Proves(full), Shows(kernelSays(f, logs.KernelConntrack))...),
 			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, probe.FactMax)))},
 			Covers: Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, service.ServiceClusterIP.ID,
 				service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
@@ -71,7 +71,7 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 		return []Case{{
 			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name),
 			Args: map[string]Arg{"sysctl": sysctlArg(name)},
-			For:  clues(proof, off), Covers: Covers(link.NodeSysctl.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+			For:  Proves(off), Covers: Covers(link.NodeSysctl.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
 				service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
 				firewall.PacketDrops.ID),
 		}}
@@ -100,7 +100,7 @@ Told from a lossy link by the count.`,
 		}
 		return []Case{{
 			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),
-			For:  clues(proof, full),
+			For:  Proves(full),
 			Covers: Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, link.NodeNeighbours.ID,
 				dns.DNSCluster.ID, service.ServiceClusterIP.ID),
 		}}
@@ -128,7 +128,7 @@ Told from other reasons why Felix does not run by the version and the setting.`,
 			return nil
 		}
 		refused := ofLiveness(f, "refused")
-		return []Case{{Says: "the kernel of {node} checks the way back of packets loosely (rp_filter): " + loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...),
+		return []Case{{Says: "the kernel of {node} checks the way back of packets loosely (rp_filter): " + loose[0].Saw, For: append(Hints(loose), Suggests(refused)...),
 			Covers: append(Covers(link.NodeSysctl.ID), felixIll...)}}
 	},
 }

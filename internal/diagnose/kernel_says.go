@@ -21,7 +21,7 @@ func wasFull(f Findings, signature, what string) []Case {
 	}
 	return []Case{{Says: fmt.Sprintf("packets were dropped on {node} for %s was full: %s", what, lines[0].Saw),
 		Args: map[string]Arg{"max": numberArg(max(262144, 4*num(f.Of(firewall.NodeConntrack.ID), probe.FactMax)))},
-		For:  clues(strong, lines)}}
+		For:  Suggests(lines)}}
 }
 
 // queueHung is a network card, or its driver, that sends no more.
@@ -41,7 +41,7 @@ Told from a lossy network by the kernel's own word.`,
 		for _, r := range kernelSays(f, logs.KernelQueue) {
 			device := r.Facts.Str(probe.FactKernelOf)
 			lost := f.Bad(link.NodePing.ID)
-			out = append(out, Case{About: device, For: append(clues(strong, []Finding{r}), clues(hint, lost)...),
+			out = append(out, Case{About: device, For: append(Suggests([]Finding{r}), Hints(lost)...),
 				Says: fmt.Sprintf("the network card %s of {node} hangs: %s", device, r.Saw)})
 		}
 		return out
@@ -79,7 +79,7 @@ func killed(f Findings, calicos bool) []Case {
 		names = append(names, r.Facts.Str(probe.FactKernelOf))
 	}
 	return []Case{{Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
-		For: append(clues(strong, lines), clues(hint, f.Failed(host.NodeMemory.ID))...)}}
+		For: append(Suggests(lines), Hints(f.Failed(host.NodeMemory.ID))...)}}
 }
 
 // killShows is how long after the end of one of its processes calico-node is called not ready, in seconds: three
@@ -134,6 +134,6 @@ Told from an overloaded node by the kernel's word.`,
 		}
 		// Of what is blocked only the name is known, and anybody may call a process kubelet.
 		return []Case{{Says: "the machine of {node} stood still: " + lines[0].Saw,
-			For: slices.Concat(clues(strong, stuck), clues(hint, blocked), clues(hint, f.Failed(facts.CheckNodeLease)))}}
+			For: slices.Concat(Suggests(stuck), Hints(blocked), Hints(f.Failed(facts.CheckNodeLease)))}}
 	},
 }

@@ -80,7 +80,7 @@ Told from an API server that is down by its answer to this node; from a kube-pro
 		}
 		return []Case{{
 			Says: fmt.Sprintf("kube-proxy on {node} hears of no change, for it %s: %s", what, r.Facts.Str(logs.FactLine)),
-			For:  slices.Concat(clues(weight, lines), clues(hint, ill), clues(0, broken)), Covers: serviceless,
+			For:  slices.Concat(clues(weight, lines), Hints(ill), Shows(broken)), Covers: serviceless,
 		}}
 	},
 }
@@ -96,7 +96,7 @@ func connectsInVain(f Findings) []Case {
 			return []Case{{
 				Says: fmt.Sprintf("kube-proxy on {node} does not get through its start, for it tries to connect to %s, which does not "+
 					"answer it; the API server is at %s", server, answers[0].Facts.Str(probe.FactAddress)),
-				For: append(clues(strong, []Finding{r}), clues(0, answers[:1])...), Covers: serviceless,
+				For: append(Suggests([]Finding{r}), Shows(answers[:1])...), Covers: serviceless,
 			}}
 		}
 	}
@@ -132,7 +132,7 @@ Told from a kube-proxy that hears nothing by its log.`,
 		broken, _ := brokenPath(f)
 		return []Case{{
 			Says:   "kube-proxy on {node} cannot write its rules: " + lines[0].Facts.Str(logs.FactLine),
-			For:    slices.Concat(clues(strong, lines), clues(hint, f.Failed(service.KubeProxyHealth.ID)), clues(0, broken)),
+			For:    slices.Concat(Suggests(lines), Hints(f.Failed(service.KubeProxyHealth.ID)), Shows(broken)),
 			Covers: serviceless,
 		}}
 	},
@@ -167,7 +167,7 @@ Told from a CoreDNS that lacks a right by what the API server answers, which it 
 		return []Case{{
 			Says: fmt.Sprintf("CoreDNS on %s %s: %s", where, apiWords[lines[0].Facts.Str(logs.FactSignature)],
 				lines[0].Facts.Str(logs.FactLine)),
-			For: slices.Concat(clues(strong, lines), clues(0, failed)), Covers: append(Covers(logs.KubeLog.ID), namesFail...),
+			For: slices.Concat(Suggests(lines), Shows(failed)), Covers: append(Covers(logs.KubeLog.ID), namesFail...),
 		}}
 	},
 }

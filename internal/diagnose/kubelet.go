@@ -47,10 +47,10 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		}
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
-			For: slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease)),
-				clues(strong, serviceEnds(f, logs.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
+			For: slices.Concat(Suggests(expired), Hints(f.Failed(facts.CheckNodeLease)),
+				Suggests(serviceEnds(f, logs.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
 			// The kubelet may have renewed it elsewhere.
-			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(host.NodeClock.ID))),
+			Against: slices.Concat(Suggests(good(f, facts.CheckNodeLease)), Suggests(f.Failed(host.NodeClock.ID))),
 			Covers:  kubeletGone,
 		}}
 	},
@@ -75,22 +75,22 @@ var kubeletDead = &Rule{
 		}
 		c := Case{
 			Says: "the kubelet does not run on {node}",
-			For: slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(facts.CheckNodeLease)),
-				clues(0, f.Failed(facts.CheckNodeReady))),
+			For: slices.Concat(Suggests(there.refused), Hints(f.Failed(facts.CheckNodeLease)),
+				Shows(f.Failed(facts.CheckNodeReady))),
 			// A probe it has just started is of a kubelet that lives.
-			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, facts.CheckNodeLease)),
-				clues(strong, slices.DeleteFunc(notPlaced(f, facts.ReasonAttach), silentExec))), Covers: kubeletGone,
+			Against: slices.Concat(Proves(here.ok), Hints(good(f, facts.CheckNodeLease)),
+				Suggests(slices.DeleteFunc(notPlaced(f, facts.ReasonAttach), silentExec))), Covers: kubeletGone,
 		}
 		if here.dead() {
 			// One that has just ended has a lease yet.
-			c.For, c.Against = append(clues(proof, here.refused), c.For...), nil
+			c.For, c.Against = append(Proves(here.refused), c.For...), nil
 		} else {
 			c.Fix = whyKubeletDead
 		}
 		c.Says += since(f)
 		for _, r := range f.With(logs.DaemonLog.ID, logs.FactStopped, true) {
 			if r.Target == logs.ServiceKubelet {
-				c.Says, c.For = c.Says+"; "+r.Saw, append(c.For, clues(0, []Finding{r})...)
+				c.Says, c.For = c.Says+"; "+r.Saw, append(c.For, Shows([]Finding{r})...)
 			}
 		}
 		return []Case{c}
@@ -124,9 +124,9 @@ Told from a runtime that hangs by the kubelet's own events: one for each start.`
 		}
 		return []Case{{
 			Says: "the kubelet on {node} exits soon after each start: it" + strings.TrimPrefix(starts[0].Saw, "the kubelet"),
-			For:  slices.Concat(clues(weight, starts), clues(hint, refused), clues(hint, notPlaced(f, facts.ReasonKubelet))),
+			For:  slices.Concat(clues(weight, starts), Hints(refused), Hints(notPlaced(f, facts.ReasonKubelet))),
 			// It may have recovered since.
-			Against: clues(strong, kubeletHere(f).ok), Covers: append(Covers(facts.CheckNodeReady), kubeletGone...),
+			Against: Suggests(kubeletHere(f).ok), Covers: append(Covers(facts.CheckNodeReady), kubeletGone...),
 		}}
 	},
 }
@@ -163,22 +163,22 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 				return nil
 			}
 			c.Says = "the kubelet on {node} accepts connections and answers no request: it is frozen" + since(f)
-			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease),
-				clues(strong, notPlaced(f, facts.ReasonKubelet)))
-			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(host.NodeLoad.ID)))
+			c.For = slices.Concat(Proves(here.silent), Hints(lease),
+				Suggests(notPlaced(f, facts.ReasonKubelet)))
+			c.Against = slices.Concat(Suggests(good(f, facts.CheckNodeLease)), Hints(f.Failed(host.NodeLoad.ID)))
 		case len(here.ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
-			c.For = clues(strong, here.ill)
+			c.For = Suggests(here.ill)
 		case here.answered() || len(there.open) == 0 || len(lease) == 0 || len(lives) > 0:
 			return nil
 		case len(mute) > 0:
 			c.Says = "the kubelet's port on {node} accepts connections and answers no request" + saying(mute) +
 				", and the kubelet has not reported" + since(f) + ": it is frozen"
-			c.For, c.Against = slices.Concat(clues(strong, lease), clues(strong, mute)), clues(hint, contradicted)
+			c.For, c.Against = slices.Concat(Suggests(lease), Suggests(mute)), Hints(contradicted)
 		default:
 			c.Says = "the kubelet's port on {node} accepts connections" + saying(there.open) +
 				" and the kubelet has not reported" + since(f) + ": it is frozen, or cut off from the API"
-			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
+			c.For, c.Against = slices.Concat(Suggests(lease), Hints(there.open)), Hints(contradicted)
 		}
 		return []Case{c}
 	},
@@ -218,21 +218,21 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			if says := serviceWrites(f, logs.ServiceKubelet, logs.SaysNoAPI, logs.SaysUnauthorized,
 				logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 				c.Says += "; " + says[0].Saw
-				c.For = clues(hint, says)
+				c.For = Hints(says)
 			}
 			c = deadConnection(f, c)
 			// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
-			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(0, lease), clues(hint, unreached),
-				clues(hint, notPlaced(f, facts.ReasonKubelet)), c.For)
-			c.Against = clues(strong, f.Failed(host.NodeClock.ID)) // then each certificate looks old to the other
+			c.For = slices.Concat(Suggests(here.ok[:1]), Shows(lease), Hints(unreached),
+				Hints(notPlaced(f, facts.ReasonKubelet)), c.For)
+			c.Against = Suggests(f.Failed(host.NodeClock.ID)) // then each certificate looks old to the other
 		case len(lives) > 0 && len(here.ill)+len(here.refused)+len(there.refused) == 0:
 			c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + since(f) +
 				": its way to the API server is broken, or its certificate or credentials are refused there"
-			c.For = slices.Concat(clues(strong, lives), clues(strong, lease), clues(hint, unreached))
+			c.For = slices.Concat(Suggests(lives), Suggests(lease), Hints(unreached))
 		case !here.answered() && len(there.open) > 0 && len(speaks(there.open, false)) == 0:
 			c.Says = "the kubelet's port on {node} accepts connections" + saying(there.open) +
 				" and the kubelet has not reported" + since(f) + ": it is cut off from the API, or frozen"
-			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
+			c.For, c.Against = slices.Concat(Suggests(lease), Hints(there.open)), Hints(contradicted)
 		default:
 			return nil
 		}
@@ -269,13 +269,13 @@ var nodeUnreachable = &Rule{
 		}
 		c := Case{
 			Says: fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(silent), ", "), since(f)),
-			For: slices.Concat(clues(weight, silent), clues(0, f.Failed(facts.CheckNodeLease)),
-				clues(0, f.Failed(facts.CheckNodeReady))),
-			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
+			For: slices.Concat(clues(weight, silent), Shows(f.Failed(facts.CheckNodeLease)),
+				Shows(f.Failed(facts.CheckNodeReady))),
+			Against: slices.Concat(Suggests(good(f, facts.CheckNodeLease)), Proves(good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
 		}
 		if len(heard) > 0 { // one of them is wrong, or something lies between
-			c.For[0].Weight, c.Against = strong, append(c.Against, clues(hint, heard)...)
+			c.For[0].Weight, c.Against = strong, append(c.Against, Hints(heard)...)
 			c.Says = fmt.Sprintf("{node} does not answer %s%s, and %s says that it does: it is cut off from a part of the network, or one of them does not say the truth",
 				strings.Join(askers(silent), ", "), since(f), heard[0].Node)
 		}

@@ -41,9 +41,9 @@ Told from a cut network by the handshake, which the probe makes as the kubelet d
 			return nil
 		}
 		c := Case{
-			For: slices.Concat(clues(strong, refused), clues(strong, says), clues(0, lease)), Covers: kubeletGone,
+			For: slices.Concat(Suggests(refused), Suggests(says), Shows(lease)), Covers: kubeletGone,
 			// It may have started with another file, and a clock that is wrong makes every certificate look bad.
-			Against: slices.Concat(clues(hint, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(host.NodeClock.ID))),
+			Against: slices.Concat(Hints(good(f, facts.CheckNodeLease)), Suggests(f.Failed(host.NodeClock.ID))),
 		}
 		if len(refused) > 0 && len(lease) > 0 {
 			c.For[0].Weight = proof

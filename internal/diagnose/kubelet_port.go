@@ -35,7 +35,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
 			For:  clues(weight, attach),
 			// A kubelet that died in between, or that keeps exiting.
-			Against: slices.Concat(clues(strong, f.Failed(facts.CheckNodeLease)), clues(strong, restarted(f))),
+			Against: slices.Concat(Suggests(f.Failed(facts.CheckNodeLease)), Suggests(restarted(f))),
 		}
 		refused := keep(attach, func(r Finding) bool { return saysRefused.MatchString(r.Saw) })
 		// Where other nodes get an answer, a connection that hangs may also be one that the kubelet does not serve, because
@@ -77,7 +77,7 @@ var portRefused = &probe.Fix{
 func answeredByOther(c Case, answered []Finding) Case {
 	c.Says = "pods start on {node}, and what answers the API server at the kubelet's port is not that kubelet, or not trusted: " +
 		answered[0].Saw
-	c.For = append(clues(hint, answered), c.For[1:]...)
+	c.For = append(Hints(answered), c.For[1:]...)
 	c.Fix = &probe.Fix{
 		Says: "Find out what answers there: a Service with the node's address, something else that listens, or a certificate that the API server does not take.",
 		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words",
@@ -110,12 +110,12 @@ var kubeletSilent = &Rule{
 		}
 		c := Case{
 			Says: "{node}'s kubelet has not reported" + since(f) + ": it is dead, frozen or cut off, or the node is",
-			For: slices.Concat(clues(strong, lease), clues(hint, placed),
-				clues(hint, f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
+			For: slices.Concat(Suggests(lease), Hints(placed),
+				Hints(f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
 		}
 		if len(lease) == 0 {
 			c.Says = "{node}'s kubelet starts no pods"
-			c.For = slices.Concat(clues(hint, placed), clues(hint, late))
+			c.For = slices.Concat(Hints(placed), Hints(late))
 		}
 		return []Case{c}
 	},

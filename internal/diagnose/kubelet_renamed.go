@@ -37,7 +37,7 @@ Told from a kubelet that is cut off by these refusals, or by a second Node that 
 		moved := keep(lease, func(r Finding) bool { return r.Facts.Str(facts.RenamedTo) != "" })
 		says := slices.Concat(serviceWrites(f, logs.ServiceKubelet, logs.SaysRenamed),
 			serviceEnds(f, logs.ServiceKubelet, logs.SaysRenamed))
-		c := Case{Covers: kubeletGone, For: clues(proof, moved)}
+		c := Case{Covers: kubeletGone, For: Proves(moved)}
 		switch {
 		case len(lease) == 0 || len(moved)+len(says) == 0:
 			return nil
@@ -45,7 +45,7 @@ Told from a kubelet that is cut off by these refusals, or by a second Node that 
 			c.Says = fmt.Sprintf("the machine of {node} reports as node %s now, and nobody as {node}%s", moved[0].Facts.Str(facts.RenamedTo), since(f))
 		default:
 			c.Says = "the kubelet on {node} uses a name that its credentials are not for, and is refused: " + says[0].Saw
-			c.For = clues(0, lease)
+			c.For = Shows(lease)
 		}
 		if len(says) > 0 {
 			c.For = append(c.For, clues(endWeight(says[0], true), says)...)
@@ -62,7 +62,7 @@ func deadConnection(f Findings, c Case) Case {
 		return c
 	}
 	c.Says += "; the API server answers from this node, and the kubelet keeps a connection that is dead: " + says[0].Saw
-	c.For = append(c.For, clues(hint, says)...)
+	c.For = append(c.For, Hints(says)...)
 	c.Fix = &probe.Fix{
 		Says: "Start the kubelet anew: it then opens a new connection. From v1.20 on it notices a dead one within a minute.",
 		Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}",

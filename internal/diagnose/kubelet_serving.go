@@ -33,10 +33,10 @@ Told from a port that is blocked by the connection, which opens; from another pr
 		for _, r := range notPlaced(f, facts.ReasonAttach) {
 			switch {
 			case saysNoServing.MatchString(r.Saw):
-				return []Case{{For: clues(proof, []Finding{r}),
+				return []Case{{For: Proves([]Finding{r}),
 					Says: "the kubelet of {node} has no certificate for its own port, so kubectl logs and exec fail: its request for one was not approved, or not answered"}}
 			case saysBadServing.MatchString(r.Saw):
-				return []Case{{For: clues(strong, []Finding{r}), Fix: badServing,
+				return []Case{{For: Suggests([]Finding{r}), Fix: badServing,
 					Says: "the API server does not take the certificate that is shown at the kubelet's port of {node}: " + r.Saw}}
 			}
 		}

@@ -18,12 +18,12 @@ type meaning struct {
 // endsFor is the case of a component that says why it ends: as it says it, or as a line with a signature
 // is known to mean.
 func endsFor(lines []Finding, what string, known ...meaning) Case {
-	c := Case{Says: what + " ends: " + lines[0].Facts.Str(logs.FactLine), For: clues(strong, lines)}
+	c := Case{Says: what + " ends: " + lines[0].Facts.Str(logs.FactLine), For: Suggests(lines)}
 	for _, r := range lines {
 		i := slices.IndexFunc(known, func(m meaning) bool { return m.signature == r.Facts.Str(logs.FactSignature) })
 		if i >= 0 {
 			c.Says, c.Fix = what+" ends "+known[i].means+": "+r.Facts.Str(logs.FactLine), known[i].fix
-			c.For = clues(proof, []Finding{r})
+			c.For = Proves([]Finding{r})
 			break
 		}
 	}
@@ -54,7 +54,7 @@ Told from one that hangs by that line.`,
 			meaning{logs.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
 			meaning{logs.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
 			meaning{logs.SaysBadSetting, "because it does not take its configuration", nil})
-		c.For = append(c.For, clues(hint, f.Bad(service.KubeProxyHealth.ID))...)
+		c.For = append(c.For, Hints(f.Bad(service.KubeProxyHealth.ID))...)
 		c.Covers = slices.Concat(Covers(service.KubeProxyHealth.ID, logs.KubeLog.ID), serviceless)
 		return []Case{c}
 	},
@@ -114,7 +114,7 @@ Told from a DNS that is not reached by that line.`,
 		}
 		c := endsFor(lines, "CoreDNS on "+where,
 			meaning{logs.SaysLoop, "again and again because it forwards to itself", &noLoop})
-		c.For = append(c.For, clues(hint, f.Bad(dns.DNSCluster.ID))...)
+		c.For = append(c.For, Hints(f.Bad(dns.DNSCluster.ID))...)
 		c.Covers = Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, logs.KubeLog.ID)
 		return []Case{c}
 	},

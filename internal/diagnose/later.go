@@ -42,7 +42,7 @@ Told from a Felix that does not run by asking it where it really listens.`,
 		}
 		return []Case{{
 			Says: fmt.Sprintf("Felix on {node} is well at %s, and will answer at %s from its next start on, where calico-node's probe does not ask", seen[0].Facts.Str(probe.FactAddress), next),
-			For:  clues(proof, seen),
+			For:  Proves(seen),
 		}}
 	},
 }

@@ -16,7 +16,7 @@ func TestLayers(t *testing.T) {
 	}
 	f := Findings{Node: "a", All: []Finding{seen("first"), seen("second")}}
 	as := func(r *Rule, evidence Finding, covers ...Cover) *Rule {
-		found := Case{For: clues(proof, []Finding{evidence}), Covers: covers}
+		found := Case{For: Proves([]Finding{evidence}), Covers: covers}
 		match := func(Findings) []Case { return []Case{found} }
 		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Later: r.Later, Match: match}
 	}

@@ -36,9 +36,9 @@ Told from a node that has no memory left by what is available there, and by the 
 		}
 		short, pressure := shortOfMemory(f)
 		c := Case{
-			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
+			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: Suggests(killed),
 			// Then it may have been the whole node's want.
-			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(host.NodeMemory.ID), calicoDown...),
+			Against: Suggests(slices.Concat(pressure, short)), Covers: append(Covers(host.NodeMemory.ID), calicoDown...),
 			Args: map[string]Arg{"memory": numberArg(1024)},
 		}
 		if len(ended) > 0 {
@@ -55,7 +55,7 @@ Told from a node that has no memory left by what is available there, and by the 
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
 			c.For[0].Weight, c.Args["memory"] = proof, numberArg(max(1024, 2*limit/(1<<20)))
 		}
-		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(host.NodeMemory.ID), about("")),
+		c.For = append(c.For, Shows(slices.DeleteFunc(keep(f.Of(host.NodeMemory.ID), about("")),
 			func(r Finding) bool { return bad(r.Status) }))...)
 		return []Case{c}
 	},
@@ -98,16 +98,16 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		c := Case{
 			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
 				num(held, host.FactThrottled)),
-			For: clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID,
+			For: Suggests(held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID,
 				felix.FelixReady.ID),
 		}
 		late := append(f.With(felix.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
 		if len(late) == 0 { // it lives, and comes to nothing
 			late = append(f.Failed(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
 		}
-		c.For = append(c.For, clues(hint, late)...)
+		c.For = append(c.For, Hints(late)...)
 		if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = clues(hint, load)
+			c.Against = Hints(load)
 		}
 		return []Case{c}
 	},
@@ -139,7 +139,7 @@ func lowCPULimit(f Findings) []Case {
 	limit, _ := low[0].Facts.Num(facts.CPULimit)
 	return []Case{{
 		Says: fmt.Sprintf("calico-node may use %.0fm of a CPU and is not well: that is too little to start and to answer its probes", limit),
-		For:  clues(strong, low[:1]), Covers: calicoDown,
+		For:  Suggests(low[:1]), Covers: calicoDown,
 	}}
 }
 
@@ -164,7 +164,7 @@ Told from a file system that has turned read-only by the pod's own securityConte
 		}
 		return []Case{{
 			Says:   "calico-node on {node} is neither privileged nor has it CAP_NET_ADMIN, and is not well",
-			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(logs.CalicoLog.ID))...),
+			For:    append(Proves(lacks[:1]), Shows(f.Bad(logs.CalicoLog.ID))...),
 			Covers: append(Covers(logs.CalicoLog.ID), calicoDown...),
 		}}
 	},
@@ -194,7 +194,7 @@ Told from an account without rights by the pod, which has no token mounted at al
 		}
 		return []Case{{
 			Says:   "calico-node's pod on {node} has no token of its account mounted (automountServiceAccountToken: false), and does not get up",
-			For:    append(clues(proof, lacks[:1]), clues(0, f.Bad(logs.CalicoLog.ID))...),
+			For:    append(Proves(lacks[:1]), Shows(f.Bad(logs.CalicoLog.ID))...),
 			Covers: append(Covers(logs.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints), calicoDown...),
 		}}
 	},

@@ -54,13 +54,13 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 			return []Case{{
 				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits",
 					len(late)),
-				For: clues(strong, late[:1]), Covers: Covers(names(late)...),
+				For: Suggests(late[:1]), Covers: Covers(names(late)...),
 			}}
 		}
 		if len(load) == 0 {
 			return nil
 		}
-		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load),
+		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: Suggests(load),
 			Covers: Covers(host.NodeLoad.ID, start.StartupBudget.ID, facts.CheckPodsStart)}
 		for _, id := range []string{kubelet.KubeletHealth.ID, felix.FelixLive.ID, felix.FelixReady.ID} {
 			if len(f.With(id, probe.FactReason, "timeout")) > 0 {

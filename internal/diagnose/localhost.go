@@ -31,7 +31,7 @@ Told from a Felix that does not run by its own log, which goes on; from a localh
 		}
 		return []Case{{
 			Says: "localhost has no address on {node}: " + lines[0].Facts.Str(logs.FactLine),
-			For:  append(clues(strong, lines), clues(hint, closed)...), Covers: felixIll,
+			For:  append(Suggests(lines), Hints(closed)...), Covers: felixIll,
 		}}
 	},
 }

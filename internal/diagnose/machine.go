@@ -62,7 +62,7 @@ var diskFull = &Rule{
 			c := Case{
 				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
 				Says:   fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
-				For:    slices.Concat(clues(weight, []Finding{r}), clues(hint, pressure), clues(strong, ended)),
+				For:    slices.Concat(clues(weight, []Finding{r}), Hints(pressure), Suggests(ended)),
 				Covers: append(waitFor(f, ""), Covers(facts.CheckNodeTaints)...),
 			}
 			if len(pods) > 0 && strings.HasPrefix(folderOf(file)+"/", strings.TrimSuffix(r.Target, "/")+"/") {
@@ -83,8 +83,8 @@ var diskFull = &Rule{
 		}
 		if roomy := plentyOfDisk(f); len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
-				Args: map[string]Arg{"path": fileArg("/var/lib/kubelet")}, For: clues(strong, pressure),
-				Against: clues(hint, roomy[:min(1, len(roomy))]),
+				Args: map[string]Arg{"path": fileArg("/var/lib/kubelet")}, For: Suggests(pressure),
+				Against: Hints(roomy[:min(1, len(roomy))]),
 				Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
 				Says:    "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
@@ -144,7 +144,7 @@ Told from a full disk by its mount options.`,
 		var out []Case
 		if said := inWords(notPlaced(f, facts.ReasonRuntime), saysReadOnly); len(said) > 0 {
 			out = append(out, Case{
-				For: clues(strong, said[:1]), Covers: Covers(facts.CheckPodsStart),
+				For: Suggests(said[:1]), Covers: Covers(facts.CheckPodsStart),
 				Says: "the kubelet of {node} cannot write where it keeps its pods: " + said[0].Saw,
 			})
 		}
@@ -152,13 +152,13 @@ Told from a full disk by its mount options.`,
 			if holds(r.Facts, host.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-					For:    append(clues(proof, []Finding{r}), clues(0, kernelSays(f, logs.KernelDisk))...),
+					For:    append(Proves([]Finding{r}), Shows(kernelSays(f, logs.KernelDisk))...),
 					Covers: Covers(facts.CheckNodeTaints, facts.CheckPodsStart, cni.CNINodename.ID),
 				})
 			}
 		}
 		if lines := kernelSays(f, logs.KernelDisk); len(out) == 0 && len(lines) > 0 {
-			out = append(out, Case{About: lines[0].Facts.Str(probe.FactKernelOf), For: clues(strong, lines),
+			out = append(out, Case{About: lines[0].Facts.Str(probe.FactKernelOf), For: Suggests(lines),
 				Says: "a disk or file system of {node} fails, by the kernel: " + lines[0].Saw})
 		}
 		return out
@@ -188,8 +188,8 @@ That something was once killed since boot is no sign by itself. A kill because o
 		}
 		c := Case{
 			Says:    "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
-			For:     slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
-			Against: clues(hint, plentyOfMemory(f)),
+			For:     slices.Concat(Suggests(short), Suggests(pressure), Hints(killedForMemory(f))),
+			Against: Hints(plentyOfMemory(f)),
 			Covers:  Covers(facts.CheckNodeTaints, facts.CheckPodsStart, host.NodeMemory.ID),
 		}
 		if len(f.Failed(host.NodeMemory.ID)) == 0 && len(pressure) == 0 {
@@ -233,7 +233,7 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 			return nil
 		}
 		c := Case{
-			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off),
+			Says: "the clock of {node} is wrong: " + off[0].Saw, For: Suggests(off),
 			Args:   map[string]Arg{"host": nodeArg(f.Node)},
 			Covers: Covers(cni.CNIToken.ID, facts.CheckNodeLease, host.NodeClock.ID),
 		}
@@ -256,17 +256,17 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 		}
 		switch {
 		case len(right) > 0:
-			c.For = append(c.For, clues(hint, right)...)
+			c.For = append(c.For, Hints(right)...)
 		case len(alike) > 0:
 			c.About, c.Args["host"] = "API server", own("CONTROL-PLANE-NODE")
 			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)",
 				alike[0].Node, off[0].Saw)
-			c.For = append(c.For, clues(0, alike)...)
+			c.For = append(c.For, Shows(alike)...)
 		default:
 			c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
 		}
 		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
-			c.Against = clues(strong, late[:1])
+			c.Against = Suggests(late[:1])
 		}
 		return []Case{c}
 	},

@@ -57,8 +57,8 @@ A third node that takes full-size packets distinguishes it from a path that is t
 			}
 			out = append(out, Case{
 				Family: familyOf(r), About: familyName(familyOf(r)), Says: says, Fault: true,
-				For: slices.Concat(clues(strong, []Finding{r}), clues(strong, smaller), clues(0, hangs[:min(1, len(hangs))]),
-					clues(0, f.Bad(cni.CNIMTU.ID))),
+				For: slices.Concat(Suggests([]Finding{r}), Suggests(smaller), Shows(hangs[:min(1, len(hangs))]),
+					Shows(f.Bad(cni.CNIMTU.ID))),
 				Args: map[string]Arg{"other": nodeArg(r.Node)},
 				Covers: Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
 					link.NeighbourReach.ID),

@@ -43,7 +43,7 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 			}
 			c := Case{
 				About: nodeOf(r), Peer: nodeOf(r), Family: familyOf(r),
-				For:  append(clues(strong, []Finding{r}), clues(strong, lost)...),
+				For:  append(Suggests([]Finding{r}), Suggests(lost)...),
 				Args: map[string]Arg{"address": addressArg(address), "device": deviceArg(device), "other": nodeArg(nodeOf(r))},
 				Says: fmt.Sprintf("a permanent entry on {node} sends packets for %s (%s) to MAC %s, and nobody answers there",
 					nodeOf(r), address, mac),
@@ -52,7 +52,7 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 			if own {
 				c.Says = fmt.Sprintf("%s (%s) answers on the link with the MAC address of {node}'s own %s, %s: two machines have one",
 					nodeOf(r), address, device, mac)
-				c.For = append(clues(proof, []Finding{r}), clues(strong, lost)...)
+				c.For = append(Proves([]Finding{r}), Suggests(lost)...)
 			}
 			out = append(out, c)
 		}

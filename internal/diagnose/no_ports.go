@@ -42,7 +42,7 @@ Told from a start that is slow, and from Felix that is down, by those words of t
 		}
 		return []Case{{
 			Says: fmt.Sprintf("{node} cannot open connections of its own, not even to itself: %s", said[0].Saw),
-			For:  clues(strong, said),
+			For:  Suggests(said),
 			Covers: slices.Concat(Covers(probe.CheckPlaced, probe.CheckAnswered, facts.CheckCalicoBudget, facts.CheckDNSService),
 				calicoDown),
 		}}

@@ -59,14 +59,14 @@ Told from a registry that is out of reach by the look-up, which fails before a c
 		} else if len(answering) > 0 {
 			return nil
 		}
-		c := Case{For: slices.Concat(clues(strong, silent), clues(hint, waiting)), Covers: Covers(dns.DNSExternal.ID)}
+		c := Case{For: slices.Concat(Suggests(silent), Hints(waiting)), Covers: Covers(dns.DNSExternal.ID)}
 		if len(silent) > 0 {
 			c.Says = fmt.Sprintf("{node} resolves no name: none of its own name servers answers (%s: %s)", silent[0].Target, silent[0].Saw)
 		} else {
 			c.Says = fmt.Sprintf("{node} resolves no name: %s does not answer it, as the kubelet says of an image", waiting[0].Facts.Str(facts.NoNames))
 		}
 		if len(elsewhere) > 0 {
-			c.For = append(c.For, clues(0, elsewhere[:1])...)
+			c.For = append(c.For, Shows(elsewhere[:1])...)
 		}
 		return []Case{c}
 	},

@@ -42,12 +42,12 @@ Told from a pod that asks for more than the whole node has by the figures in the
 			return []Case{{
 				Says: fmt.Sprintf("the kubelet of {node} refuses new pods: %s%s refused lately: %s", countOf(n, "pod"), verb,
 					cmp.Or(refused[0].Facts.Str(facts.Message), refused[0].Facts.Str(facts.APIReason))),
-				For: slices.Concat(clues(weight, refused), clues(hint, probes), clues(0, full)),
+				For: slices.Concat(clues(weight, refused), Hints(probes), Shows(full)),
 			}}
 		case len(full) > 0 && len(probes) > 0:
 			return []Case{{
 				Says: "the kubelet of {node} refuses new pods: " + full[0].Saw,
-				For:  slices.Concat(clues(strong, probes), clues(hint, full)),
+				For:  slices.Concat(Suggests(probes), Hints(full)),
 			}}
 		}
 		return nil

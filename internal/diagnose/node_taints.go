@@ -34,7 +34,7 @@ Told from a taint set by hand by its name.`,
 		key, _, _ = strings.Cut(key, ":")
 		c := Case{
 			Says: fmt.Sprintf("{node} keeps taint %s, which its controller has not taken away", strings.Join(taints, ", ")),
-			For:  clues(strong, born), Args: map[string]Arg{"taint": checked(key, isWord(key), "TAINT")},
+			For:  Suggests(born), Args: map[string]Arg{"taint": checked(key, isWord(key), "TAINT")},
 			Covers: Covers(facts.CheckNodeTaints),
 		}
 		if absent := listOf(born[0], facts.WithoutAgent); len(absent) > 0 {
@@ -43,7 +43,7 @@ Told from a taint set by hand by its name.`,
 		}
 		if len(waiting) > 0 {
 			c.Says += fmt.Sprintf(": it keeps pods off that wait for a node (%s)", strings.Join(waiting, ", "))
-			c.For = clues(proof, born)
+			c.For = Proves(born)
 		}
 		return []Case{c}
 	},
@@ -69,7 +69,7 @@ Told from a full node and from other taints by spec.unschedulable, and by pods t
 		return []Case{{
 			Says: fmt.Sprintf("{node} is cordoned, so pods that could run there wait for a node: %s",
 				strings.Join(listOf(cordoned[0], facts.Cordoned), ", ")),
-			For: clues(strong, cordoned), Covers: Covers(facts.CheckNodeTaints),
+			For: Suggests(cordoned), Covers: Covers(facts.CheckNodeTaints),
 		}}
 	},
 }

@@ -34,7 +34,7 @@ var peerNodePorts = &Rule{
 			out = append(out, Case{
 				About: peer, Peer: peer, Args: map[string]Arg{"other": nodeArg(peer)},
 				Says: fmt.Sprintf("node ports do not answer at %s's own addresses, and the same service answers at others: services do not work on %s", peer, peer),
-				For:  append(clues(strong, failed), clues(0, good[:1], pinged[:1])...),
+				For:  append(Suggests(failed), Shows(good[:1], pinged[:1])...),
 			})
 		}
 		return out

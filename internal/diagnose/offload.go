@@ -52,7 +52,7 @@ Told from a filtered tunnel by the pings, which have the same tunnel; from a pol
 				Args: map[string]Arg{"device": checked(tunnel.Target, isWord(tunnel.Target), "vxlan.calico")},
 				Says: fmt.Sprintf("pods of other nodes answer pings of {node} by %s and take no connection, and that device leaves checksums to what is below it",
 					tunnel.Target),
-				For: append(clues(strong, lost), clues(0, pings[:1], []Finding{tunnel})...)})
+				For: append(Suggests(lost), Shows(pings[:1], []Finding{tunnel})...)})
 		}
 		return out
 	},

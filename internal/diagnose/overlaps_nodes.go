@@ -49,7 +49,7 @@ Told from a peer that is down by the route, which leads to another interface tha
 				About: nodeOf(r), Peer: nodeOf(r), Family: familyOf(r),
 				Says: fmt.Sprintf("%s of {node} has network %s, which contains the address %s of %s: packets for it leave by %s and are lost",
 					device, network, address, nodeOf(r), device),
-				For:    append(clues(strong, []Finding{r}), clues(strong, lost)...),
+				For:    append(Suggests([]Finding{r}), Suggests(lost)...),
 				Args:   map[string]Arg{"device": deviceArg(device), "address": addressArg(address)},
 				Covers: append(pathFollows(f, familyOf(r), nodeOf(r)), Covers(link.NeighbourReach.ID)...),
 			})

@@ -45,7 +45,7 @@ var tunnelDevice = &Rule{
 		for _, r := range f.Failed(overlay.OverlayTunnels.ID) {
 			if len(listOf(r, probe.FactFaults)) > 0 {
 				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} carries nothing: " +
-					r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
+					r.Saw, For: Proves([]Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
@@ -63,7 +63,7 @@ var tunnelPeers = &Rule{
 		for _, r := range f.Failed(overlay.OverlayTunnels.ID) {
 			if cut := listOf(r, overlay.FactCutOff); len(cut) > 0 {
 				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to some nodes: " +
-					strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
+					strings.Join(cut, "; "), For: Proves([]Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
@@ -83,7 +83,7 @@ var tunnelSourceUnknown = &Rule{
 				out = append(out, Case{
 					About: r.Target, Family: familyOf(r), Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s",
 						strings.Join(absent, ", "), r.Facts.Str(overlay.FactSet)),
-					For: clues(proof, []Finding{r}), Covers: overPods(f),
+					For: Proves([]Finding{r}), Covers: overPods(f),
 				})
 			}
 		}
@@ -111,7 +111,7 @@ func lostPods(f Findings) []Finding {
 // borneOut is what a pair of probes found, one of them the other node's: proof where pods of
 // other nodes are lost from here too.
 func borneOut(f Findings, got []Finding) []Clue {
-	return append(clues(strong, got), clues(hint, lostPods(f))...)
+	return append(Suggests(got), Hints(lostPods(f))...)
 }
 
 // tunnelRefused is a tunnel's packet that came in and was dropped.
@@ -135,7 +135,7 @@ var tunnelRefused = &Rule{
 		for _, receiver := range slices.Sorted(maps.Keys(by)) {
 			got := by[receiver]
 			c := Case{
-				About: receiver, Args: map[string]Arg{"receiver": nodeArg(receiver)}, For: clues(proof, got), Covers: overPods(f),
+				About: receiver, Args: map[string]Arg{"receiver": nodeArg(receiver)}, For: Proves(got), Covers: overPods(f),
 				Says: fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
 			}
 			if receiver != f.Node {
@@ -176,7 +176,7 @@ var tunnelFiltered = &Rule{
 		}
 		return []Case{{
 			Family: familyOf(lost[0]), Says: "what {node} sends through the tunnel does not come back, while nodes, routes and tunnels are as they should be",
-			For: append(clues(strong, lost), clues(0, f.Of(overlay.OverlayTunnels.ID))...), Covers: overPods(f),
+			For: append(Suggests(lost), Shows(f.Of(overlay.OverlayTunnels.ID))...), Covers: overPods(f),
 		}}
 	},
 }
@@ -239,7 +239,7 @@ var mtuTooBig = &Rule{
 		room, _ := wrong[0].Facts.Num(cni.FactRoom)
 		c := Case{
 			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Fix: remeasure,
-			For: append(clues(weight, wrong), clues(hint, lost)...), Covers: Covers(pod.PodMTU.ID),
+			For: append(clues(weight, wrong), Hints(lost)...), Covers: Covers(pod.PodMTU.ID),
 		}
 		if isMTU(room) {
 			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(room), "MTU")}, nil
@@ -276,7 +276,7 @@ var mtuPathSmall = &Rule{
 			}
 		}
 		c := Case{
-			For: clues(strong, lost), Fix: remeasure,
+			For: Suggests(lost), Fix: remeasure,
 			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more",
 				strings.Join(nodes, ", ")),
 		}
@@ -288,7 +288,7 @@ var mtuPathSmall = &Rule{
 			c.Peer = nodes[0]
 		}
 		if f.Fine(cni.CNIMTU.ID) {
-			c.For = append(c.For, clues(hint, f.Of(cni.CNIMTU.ID))...)
+			c.For = append(c.For, Hints(f.Of(cni.CNIMTU.ID))...)
 		}
 		return []Case{c}
 	},

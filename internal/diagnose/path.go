@@ -45,9 +45,9 @@ func badPaths(f Findings, family int, of []string) []Finding {
 // seenOn weighs what was read on the node: as proof where packets do get lost, else as what will.
 func seenOn(r Finding, lost []Finding) []Clue {
 	if len(lost) == 0 {
-		return clues(strong, []Finding{r})
+		return Suggests([]Finding{r})
 	}
-	return append(clues(proof, []Finding{r}), clues(0, lost[:1])...)
+	return append(Proves([]Finding{r}), Shows(lost[:1])...)
 }
 
 // podInterfaceSetting is projectcalico/calico#4186.
@@ -161,7 +161,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", text,
 			r.Facts.Str(route.FactRouteProto), hits)
 		for _, d := range keep(f.Of(firewall.PacketDrops.ID), func(d Finding) bool { return sourceTaken(f, d) }) {
-			c.For = append(c.For, clues(0, []Finding{d})...)
+			c.For = append(c.For, Shows([]Finding{d})...)
 			c.Covers = append(c.Covers, Cover{Check: d.Check, About: d.Target})
 		}
 	}
@@ -179,7 +179,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 			return Case{}, false
 		}
 		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, r.Facts.Str(route.FactRouteProto), hits)
-		c.For = append(clues(strong, []Finding{r}), clues(strong, astray)...)
+		c.For = append(Suggests([]Finding{r}), Suggests(astray)...)
 	}
 	return c, true
 }
@@ -281,7 +281,7 @@ Told from a firewall or a route by the policy, which the kernel shows with its s
 				r.Facts.Str(route.FactSelector), direction, r.Saw),
 			Args: map[string]Arg{"from": blockArg(r.Facts.Str(route.FactFrom)), "to": blockArg(r.Facts.Str(route.FactTo)),
 				"direction": own(direction)},
-			For: append(seenOn(r, lost), clues(0, slices.DeleteFunc(slices.Clone(bad),
+			For: append(seenOn(r, lost), Shows(slices.DeleteFunc(slices.Clone(bad),
 				func(o Finding) bool { return o.Target == r.Target }))...),
 			Covers: append(pathFollows(f, familyOf(r), ""), Covers(route.XFRMPolicies.ID,
 				service.ServiceClusterIP.ID, dns.DNSCluster.ID,

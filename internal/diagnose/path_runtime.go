@@ -22,7 +22,7 @@ func withoutCRIByKubelet(f Findings) []Case {
 	}
 	return []Case{{
 		Says: "the container runtime on {node} runs, and the part of it that the kubelet asks (CRI) is not loaded, by disabled_plugins in containerd's configuration, or by an error in its settings for CRI such as a default_runtime_name that it does not define: " + told[0].Saw,
-		For:  slices.Concat(clues(proof, told[:1]), clues(0, kubeletSaid(f, facts.UnreadyRuntime))), Covers: runtimeGone,
+		For:  slices.Concat(Proves(told[:1]), Shows(kubeletSaid(f, facts.UnreadyRuntime))), Covers: runtimeGone,
 	}}
 }
 
@@ -56,8 +56,8 @@ Told from a file that was removed by the file, which is there in the other folde
 			out = append(out, Case{
 				Says: "no new pod gets a network on {node}: " + r.Saw,
 				Args: map[string]Arg{"folder": fileArg(folder), "file": fileArg(file)},
-				For: slices.Concat(clues(proof, []Finding{r}), clues(0, kubeletSaid(f, facts.UnreadyNetwork)),
-					clues(0, notReadyNetwork(f))),
+				For: slices.Concat(Proves([]Finding{r}), Shows(kubeletSaid(f, facts.UnreadyNetwork)),
+					Shows(notReadyNetwork(f))),
 				Covers: append(Covers(cni.CNIConfig.ID, runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
 					facts.CheckNodeTaints), podsUnconnected...),
 			})
@@ -105,19 +105,19 @@ Told from those by the numbers, or by these words in what the runtime says of ne
 		if len(full) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("%s on {node} is at its limit: %s", full[0].Facts.Str(host.FactLimitOf), full[0].Saw),
-				For:  slices.Concat(clues(proof, full), clues(0, told)), Covers: append(covers, calicoDown...),
+				For:  slices.Concat(Proves(full), Shows(told)), Covers: append(covers, calicoDown...),
 			}}
 		}
 		weighed := said(told)
 		if told[0].Facts.Str(facts.Obstacle) == facts.ObstacleInit { // which may die for another reason
-			weighed = clues(strong, told)
+			weighed = Suggests(told)
 		}
 		what := map[string]string{facts.ObstacleOpenFiles: "open files", facts.ObstacleProcesses: "processes or threads",
 			facts.ObstacleInit: "processes or threads, as it seems"}
 		return []Case{{
 			Says: fmt.Sprintf("the container runtime of {node}, or what it starts for a pod, may have no more %s: %s",
 				what[told[0].Facts.Str(facts.Obstacle)], told[0].Facts.Str(facts.Message)),
-			For: slices.Concat(weighed, clues(hint, f.Bad(host.NodeLimits.ID))), Covers: covers,
+			For: slices.Concat(weighed, Hints(f.Bad(host.NodeLimits.ID))), Covers: covers,
 		}}
 	},
 }
@@ -157,6 +157,6 @@ func containerdUnheard(f Findings) []Case {
 	if len(said) == 0 {
 		return nil
 	}
-	return []Case{{For: clues(strong, said[:1]), Covers: runtimeGone,
+	return []Case{{For: Suggests(said[:1]), Covers: runtimeGone,
 		Says: "containerd does not run on {node}: the kubelet finds nobody at its socket: " + said[0].Saw}}
 }

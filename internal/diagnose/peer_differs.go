@@ -71,7 +71,7 @@ func setThere(f Findings, node string, theirs []difference, lost []Finding) Case
 	c := Case{About: node, Peer: node,
 		Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and %s has what {node} does not have: %s", node, node,
 			strings.Join(texts, "; ")),
-		For:  append(clues(weight, lost), clues(0, shows)...),
+		For:  append(clues(weight, lost), Shows(shows)...),
 		Args: map[string]Arg{"other": nodeArg(node)}}
 	c.Fix = putBackThere(theirs)
 	for _, r := range lost {

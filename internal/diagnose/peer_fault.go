@@ -40,7 +40,7 @@ Told from a fault of the network between the two by what that node itself shows.
 			one := Case{About: node + " " + c.Cause.ID, Peer: node,
 				Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and the fault is on %s (%s): %s", node, node, c.Cause.ID,
 					withoutBraces(c.Cause.Says)),
-				For:  append(clues(weight, lost), clues(0, c.Shows)...),
+				For:  append(clues(weight, lost), Shows(c.Shows)...),
 				Args: map[string]Arg{"other": nodeArg(node)}}
 			for _, r := range lost {
 				one.Covers = append(one.Covers, Cover{Check: r.Check, About: r.Target})

@@ -86,7 +86,7 @@ func walledThere(f Findings, node string, rules []difference, lost []Finding) Ca
 	c := Case{About: node, Peer: node,
 		Says: fmt.Sprintf("%s from {node} to %s or its pods are lost, and %s has a firewall rule that {node} does not have: %s",
 			what, node, node, strings.Join(texts, "; ")),
-		For:  append(clues(weight, lost), clues(0, shows)...),
+		For:  append(clues(weight, lost), Shows(shows)...),
 		Args: map[string]Arg{"other": nodeArg(node), "table": checked(m[2], isWord(m[2]), "TABLE")}}
 	for _, r := range lost {
 		c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})

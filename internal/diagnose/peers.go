@@ -108,7 +108,7 @@ var peerDown = &Rule{
 		for _, node := range silent {
 			_, address, _ := strings.Cut(seen[node][0].Target, " ")
 			c := Case{About: node, Args: map[string]Arg{"other": nodeArg(node), "address": addressArg(address)},
-				For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)),
+				For: Suggests(seen[node]), Peer: node, Against: Suggests(touched(f, node)),
 				Covers: pathFollows(f, 0, node)}
 			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
 			if noNeighbour(seen[node]) {
@@ -125,10 +125,10 @@ var peerDown = &Rule{
 			switch {
 			case len(theirs) > 0 && theirs[0].Facts.Str(probe.FactNodeState) == probe.NodeSilent:
 				more, c.Fix = hint, bringBack
-				c.For = append(c.For, clues(hint, theirs[:1])...)
+				c.For = append(c.For, Hints(theirs[:1])...)
 				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
 			case len(theirs) > 0: // its kubelet says so itself
-				c.Against = append(c.Against, clues(hint, theirs[:1])...)
+				c.Against = append(c.Against, Hints(theirs[:1])...)
 				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s",
 					theirs[0].Facts.Str(probe.FactNodeState))
 			case len(lives) > 0:
@@ -136,7 +136,7 @@ var peerDown = &Rule{
 			}
 			if len(up) > 0 { // which outlive a death by minutes
 				more = hint
-				c.Against = append(c.Against, clues(hint, up)...)
+				c.Against = append(c.Against, Hints(up)...)
 			}
 			c.For = append(c.For, clues(more, unanswered(f, node))...)
 			out = append(out, c)
@@ -164,12 +164,12 @@ var nodeCutOff = &Rule{
 		c := Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
 			Covers: append(pathFollows(f, 0, ""), Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...)}
 		for _, node := range silent {
-			c.For = append(c.For, clues(0, seen[node][:1])...)
-			c.Against = append(c.Against, clues(strong, touched(f, node))...)
+			c.For = append(c.For, Shows(seen[node][:1])...)
+			c.Against = append(c.Against, Suggests(touched(f, node))...)
 		}
 		c.For[0].Weight = hint
 		if lost := f.Bad(datastore.DatastoreLatency.ID); allBad(f.Of(datastore.DatastoreLatency.ID)) {
-			c.For = append(c.For, clues(strong, lost)...)
+			c.For = append(c.For, Suggests(lost)...)
 		}
 		return []Case{c}
 	},
@@ -217,7 +217,7 @@ var peerPods = &Rule{
 			}
 			out = append(out, Case{
 				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]Arg{"other": nodeArg(node)},
-				For: append(clues(strong, lost), clues(0, of)...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				For: append(Suggests(lost), Shows(of)...), Covers: pathFollows(f, familyOf(lost[0]), node),
 				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
 			})
 		}

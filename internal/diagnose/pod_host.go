@@ -35,10 +35,10 @@ Told from a policy of the pod's, which makes this no finding, and from a firewal
 		c := Case{
 			Says: fmt.Sprintf("pods on {node} do not reach the node itself, as Felix' setting defaultEndpointToHostAction (FELIX_DEFAULTENDPOINTTOHOSTACTION) is %s: %s",
 				kept[0].Facts.Str(pod.FactToHost), kept[0].Saw),
-			For: clues(proof, kept),
+			For: Proves(kept),
 		}
 		if answers := kubeletAnswers(f); len(answers) > 0 { // on the node itself, so it is there
-			c.For = append(c.For, clues(0, answers[:1])...)
+			c.For = append(c.For, Shows(answers[:1])...)
 		} else {
 			c.For[0].Weight = strong
 		}

@@ -32,7 +32,7 @@ Told from the node's routes and firewall by what is seen inside the pod.`,
 				continue
 			}
 			of, name, _ := strings.Cut(r.From, "/")
-			c := Case{About: r.From, For: clues(proof, []Finding{r}),
+			c := Case{About: r.From, For: Proves([]Finding{r}),
 				Says: fmt.Sprintf("pod %s on {node} has no working network of its own: %s", r.From, r.Saw),
 				Args: map[string]Arg{"of": checked(of, isName(of), "NAMESPACE"), "name": checked(name, isName(name), "POD")}}
 			for _, one := range f.where(func(o Finding) bool { return bad(o.Status) && o.From == r.From }) {

@@ -38,9 +38,9 @@ func said(pods []Finding) []Clue {
 		return corroborated(r) || r.Check == probe.CheckPlaced || r.Check == facts.CheckCalicoPod
 	})
 	if sure {
-		return clues(proof, pods)
+		return Proves(pods)
 	}
-	return clues(strong, pods)
+	return Suggests(pods)
 }
 
 // lookAtPods lists what the pods of a node wait for.
@@ -84,13 +84,13 @@ Told from a plugin that fails in another way by these words; which of them it is
 		case len(own) > 0:
 			return []Case{tunnelUnaddressed(f, own, told)}
 		case len(told) > 0 && hasRoom(f, told[0]):
-			return []Case{addressesGone(told[0], clues(hint, told))}
+			return []Case{addressesGone(told[0], Hints(told))}
 		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
-			return []Case{addressesGone(told[0], clues(proof, told))}
+			return []Case{addressesGone(told[0], Proves(told))}
 		case len(told) > 0:
 			return []Case{addressesGone(told[0], said(told))}
 		case len(reckoned) > 0:
-			return []Case{addressesGone(reckoned[0], clues(strong, reckoned))}
+			return []Case{addressesGone(reckoned[0], Suggests(reckoned))}
 		}
 		return nil
 	},
@@ -98,7 +98,7 @@ Told from a plugin that fails in another way by these words; which of them it is
 
 // tunnelUnaddressed is the case of calico-node itself, which gets no address for the node's tunnel.
 func tunnelUnaddressed(f Findings, own, told []Finding) Case {
-	c := Case{For: slices.Concat(written(f, own), clues(hint, told)),
+	c := Case{For: slices.Concat(written(f, own), Hints(told)),
 		Covers: slices.Concat(Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID), podsUnconnected),
 		Says:   "Calico's IPAM has no address for the tunnel of {node} itself: " + quotedLine(own[0])}
 	if len(logLines(f)) > 0 { // the start ends over it
@@ -180,7 +180,7 @@ func quotedPods(groups []Finding, what string) []Case {
 	}
 	return []Case{{
 		Says: fmt.Sprintf("%s on {node} %s: %s", who, what, groups[0].Facts.Str(facts.Message)),
-		For:  clues(strong, groups),
+		For:  Suggests(groups),
 	}}
 }
 
@@ -265,7 +265,7 @@ It is quoted as it is where no other cause explains it.`,
 		case facts.ObstacleToken:
 			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
 				groups[0].Facts.Str(facts.Message)
-			out[0].For = append(out[0].For, clues(0, f.Of(cni.CNIToken.ID))...) // which tells its time alone
+			out[0].For = append(out[0].For, Shows(f.Of(cni.CNIToken.ID))...) // which tells its time alone
 			out[0].Fix = newToken
 		case facts.ObstaclePool:
 			pod := groups[0].Facts.Str(facts.Pod)
@@ -291,7 +291,7 @@ func networkRefused(f Findings) []Case {
 	return []Case{{
 		Says: "the runtime of {node} reads Calico's network configuration and does not get along with it: " + says[0].Saw +
 			networkDiffers(f),
-		For: append(clues(strong, says[:1]), clues(0, kubeletSaid(f, facts.UnreadyNetwork))...),
+		For: append(Suggests(says[:1]), Shows(kubeletSaid(f, facts.UnreadyNetwork))...),
 		Covers: append(Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
 			podsUnconnected...),
 	}}

@@ -57,11 +57,11 @@ Told from a fault of the other node by that node's own answers: it reaches its o
 				}
 				_, address, _ := strings.Cut(lost[0].Target, " ")
 				c := Case{About: node, Peer: node, Family: family, Covers: pathFollows(f, family, node),
-					For: clues(hint, lost[:1]), Args: map[string]Arg{"other": nodeArg(node), "address": addressArg(address)},
+					For: Hints(lost[:1]), Args: map[string]Arg{"other": nodeArg(node), "address": addressArg(address)},
 					Says: fmt.Sprintf("{node} and %s reach each other and none of each other's pods, in either direction, without a tunnel, and each reaches its own: "+
 						"what lies between drops packets with addresses of pods", node)}
-				c.For = append(c.For, clues(hint, back[:1])...)
-				c.For = append(c.For, clues(0, pings)...)
+				c.For = append(c.For, Hints(back[:1])...)
+				c.For = append(c.For, Shows(pings)...)
 				out = append(out, c)
 			}
 		}

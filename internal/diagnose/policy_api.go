@@ -43,7 +43,7 @@ Told from a CoreDNS or a network that is down by the policies, which are evaluat
 					strings.Join(pods[:min(len(pods), 3)], ", ")),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
 					"pod": checked(pod, isName(pod), "POD")},
-				For: clues(strong, []Finding{r}),
+				For: Suggests([]Finding{r}),
 			}
 			var down []Finding
 			if slices.ContainsFunc(pods, func(name string) bool { return strings.Contains(name, "dns") }) {
@@ -55,7 +55,7 @@ Told from a CoreDNS or a network that is down by the policies, which are evaluat
 			down = append(down, keep(f.Bad(facts.CheckControllers), func(r Finding) bool {
 				return slices.Contains(pods, r.Target)
 			})...)
-			c.For = append(c.For, clues(hint, down)...)
+			c.For = append(c.For, Hints(down)...)
 			out = append(out, c)
 		}
 		return out

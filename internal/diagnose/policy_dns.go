@@ -81,10 +81,10 @@ func keptFromDNS(f Findings, r Finding, pods []string) Case {
 		return d.Status == probe.OK && slices.Contains(pods, d.From) && strings.HasSuffix(d.Target, " udp")
 	}); {
 	case len(lost) > 0:
-		c.For = append(c.For, clues(hint, lost)...)
+		c.For = append(c.For, Hints(lost)...)
 		c.Covers = append(notItsOwn(f, lost), Covers(dns.DNSExternal.ID)...)
 	case len(resolved) > 0:
-		c.Against = clues(strong, resolved[:1])
+		c.Against = Suggests(resolved[:1])
 	}
 	return c
 }
@@ -157,7 +157,7 @@ Told from a DNS that is down by its answers over TCP or to its own node, and by 
 				Says:  fmt.Sprintf(says, policy, port),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
 					"policy": checked(name, isName(name), "POLICY"), "port": numberArg(port)},
-				For:    append(clues(proof, []Finding{r}), clues(0, f.Bad(dns.DNSCluster.ID))...),
+				For:    append(Proves([]Finding{r}), Shows(f.Bad(dns.DNSCluster.ID))...),
 				Covers: Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
 			}}
 		}

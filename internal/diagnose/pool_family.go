@@ -43,7 +43,7 @@ Told from pools that are full by the count of pools and blocks in the API; from 
 		c := Case{About: lacking, Family: family, Covers: podsUnconnected}
 		if asks := asksFamily(f, lacking); len(asks) > 0 {
 			weight, file = proof, asks[0].Facts.Str(probe.FactFile)
-			c.For = clues(0, asks)
+			c.For = Shows(asks)
 		}
 		c.For = append(clues(weight, told), c.For...)
 		c.Args = map[string]Arg{"lacking": own(lacking), "file": fileArg(file)}
@@ -71,7 +71,7 @@ func requestedWithoutPool(f Findings) []Case {
 	}
 	lacking, file := familyName(4+2*i), bad[0].Facts.Str(probe.FactFile)
 	return []Case{{
-		About: lacking, For: clues(proof, bad), Covers: slices.Concat(podsUnconnected, Covers(cni.CNIConfig.ID)),
+		About: lacking, For: Proves(bad), Covers: slices.Concat(podsUnconnected, Covers(cni.CNIConfig.ID)),
 		Args: map[string]Arg{"lacking": own(lacking), "file": fileArg(file)},
 		Says: fmt.Sprintf("no new pod gets a network on {node}: the CNI configuration (%s) requests an %s address for each, and Calico has no enabled %s pool",
 			file, lacking, lacking),

@@ -56,9 +56,9 @@ Told from a firewall, which the node meets too, by the pool's setting; from a cl
 				name),
 			Covers: Covers(dns.DNSExternal.ID)}
 		if len(cut) > 0 {
-			c.For = append(clues(strong, cut), clues(hint, pools)...)
+			c.For = append(Suggests(cut), Hints(pools)...)
 		} else {
-			c.For = append(clues(hint, names), clues(hint, pools)...)
+			c.For = append(Hints(names), Hints(pools)...)
 		}
 		for _, r := range cut {
 			c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
@@ -78,7 +78,7 @@ func bySetting(f Findings, pool Finding) []Case {
 	return []Case{{About: pool.Target, Args: map[string]Arg{"pool": checked(pool.Target, isName(pool.Target), "POOL")},
 		Says: fmt.Sprintf("pods of IP pool %s can hardly get answers from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
 			pool.Target),
-		For: clues(hint, []Finding{pool})}}
+		For: Hints([]Finding{pool})}}
 }
 
 // onlyInPods are the bad answers of a check inside pods, to questions that the node itself has answered.
@@ -119,7 +119,7 @@ Told from a filter of a peer's by the pool's setting; from a session that is dow
 			}
 			return []Case{{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
 				Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
-				For:    append(clues(strong, []Finding{r}), clues(hint, missed)...),
+				For:    append(Suggests([]Finding{r}), Hints(missed)...),
 				Covers: append(pathFollows(f, 0, ""), Covers(route.RouteBlocks.ID, facts.CheckIPPools)...)}}
 		}
 		return nil
@@ -142,7 +142,7 @@ Told from an interface of this node that overlaps by the pool itself.`,
 		out := poolHasAPI(f)
 		for _, r := range f.Failed(facts.CheckIPPools) {
 			out = append(out, Case{About: r.Target, Says: fmt.Sprintf("IP pool %s has addresses in it that are not pods': %s", r.Target, r.Saw),
-				For: clues(strong, []Finding{r}), Covers: Covers(facts.CheckIPPools)})
+				For: Suggests([]Finding{r}), Covers: Covers(facts.CheckIPPools)})
 		}
 		return out
 	},
@@ -157,7 +157,7 @@ func poolHasAPI(f Findings) []Case {
 	for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolHasAPI) {
 		c := Case{About: r.Target, Args: map[string]Arg{"pool": checked(r.Target, isName(r.Target), "POOL")},
 			Says: fmt.Sprintf("pods get no answer from the API server: IP pool %s has its address in it", r.Target),
-			For:  append(clues(strong, cut), clues(hint, []Finding{r})...), Covers: Covers(facts.CheckIPPools),
+			For:  append(Suggests(cut), Hints([]Finding{r})...), Covers: Covers(facts.CheckIPPools),
 			Fix: &probe.Fix{
 				Says: "Give the pool a range in which nobody else is: make another, and delete this one once no block of it is left.",
 				Manifest: []string{lookAtPools,

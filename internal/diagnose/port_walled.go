@@ -59,9 +59,9 @@ Told from services whose rules are broken, and from a DNS that is down, by the r
 				c.For = clues(weight, []Finding{stateSays(d.result, d.text(f.Node))})
 			} else {
 				c.For[0].Weight = max(c.For[0].Weight, weight) // one table is one clue, whatever rules it has
-				c.For = append(c.For, clues(0, []Finding{stateSays(d.result, d.text(f.Node))})...)
+				c.For = append(c.For, Shows([]Finding{stateSays(d.result, d.text(f.Node))})...)
 			}
-			c.For = append(c.For, clues(0, lost)...)
+			c.For = append(c.For, Shows(lost)...)
 			for _, r := range lost {
 				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
 			}

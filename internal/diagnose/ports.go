@@ -38,7 +38,7 @@ Told from a Felix that hangs, and from a tunnel that somebody took down, by whos
 					out[i].For = append(out[i].For, Clue{Finding: r})
 					continue
 				}
-				c := Case{About: port, For: clues(proof, []Finding{r}), Covers: felixIll}
+				c := Case{About: port, For: Proves([]Finding{r}), Covers: felixIll}
 				what := "Felix's health port"
 				if id == overlay.OverlayTunnels.ID {
 					c.Covers, what = overPods(f), "the port of "+r.Target

@@ -39,7 +39,7 @@ Told from a kube-proxy that hangs by its answer, and by what the API server says
 		}
 		return []Case{{
 			Says: "kube-proxy on {node} hears nothing of new Services: " + lacks[0].Saw,
-			For:  slices.Concat(clues(weight, lacks), clues(hint, runs)), Covers: serviceless,
+			For:  slices.Concat(clues(weight, lacks), Hints(runs)), Covers: serviceless,
 		}}
 	},
 }

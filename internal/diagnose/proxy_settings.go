@@ -42,7 +42,7 @@ Told from a Service without a pod here by what kube-proxy says of its settings, 
 			return nil
 		}
 		local := servicesThat(f, facts.ServicesLocal)
-		c := Case{For: slices.Concat(clues(strong, slices.Concat(set, lines)), clues(hint, local)),
+		c := Case{For: slices.Concat(Suggests(slices.Concat(set, lines)), Hints(local)),
 			Covers: Covers(logs.KubeLog.ID, service.KubeProxyHealth.ID)}
 		if len(set) > 0 {
 			c.Says = fmt.Sprintf("kube-proxy on {node} takes it for node %s (hostnameOverride), so Services with policy Local are dropped here",
@@ -83,7 +83,7 @@ Told from a policy that forbids by the setting, which kube-proxy says itself.`,
 			Says: fmt.Sprintf("policies by source do not know pods of {node} that come through a Service, for kube-proxy masquerades them (%s): %s, by %s",
 				set[0].Facts.Str(service.FactMasquerades), filtered[0].Facts.Str(facts.Services),
 				filtered[0].Facts.Str(facts.Policy)),
-			For: clues(hint, set, filtered),
+			For: Hints(set, filtered),
 		}}
 	},
 }
@@ -118,7 +118,7 @@ Told from a policy that forbids by the rule, which is quoted; from kube-proxy's 
 		return []Case{{
 			Says: fmt.Sprintf("pods of {node} come to other nodes' pods with the node's address, so policies that admit pods by their labels%s deny them: %s",
 				policy, rule[0].Facts.Str(firewall.FactNATRule)),
-			For: slices.Concat(clues(strong, rule[:1]), clues(0, filtered), clues(hint, held[:min(1, len(held))])),
+			For: slices.Concat(Suggests(rule[:1]), Shows(filtered), Hints(held[:min(1, len(held))])),
 			Covers: append(Covers(pod.PodPing.ID, pod.PodTCP.ID),
 				Cover{Check: firewall.NodeFirewall.ID, About: rule[0].Target}),
 		}}

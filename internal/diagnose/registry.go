@@ -38,18 +38,18 @@ Told from an image that does not exist or that its owner may not have by the reg
 			c.Fix = &fix
 			c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), refusedWords[refusal],
 				r.Facts.Str(facts.Message), concerned(r))
-			c.For = clues(strong, []Finding{r})
+			c.For = Suggests([]Finding{r})
 			if corroborated(r) && len(listOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
 				c.For = said([]Finding{r})
 			}
 			own := keep(f.Bad(facts.CheckCalicoPod), func(o Finding) bool { return sameRefusal(r, o) })
-			if c.For = append(c.For, clues(hint, own)...); len(own) > 0 {
+			if c.For = append(c.For, Hints(own)...); len(own) > 0 {
 				c.Says += "; calico-node waits for its own too"
 				c.Covers = slices.Clone(notStarted)
 			}
 			seen, words := seenHere(f, refusal)
 			c.Says += words
-			c.For = slices.Concat(c.For, clues(hint, seen), clues(0, notPlaced(f, facts.ReasonImage)))
+			c.For = slices.Concat(c.For, Hints(seen), Shows(notPlaced(f, facts.ReasonImage)))
 			out = append(out, c)
 		}
 		return out

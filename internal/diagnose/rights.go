@@ -20,7 +20,7 @@ func lacks(found []Finding) []Case {
 		return nil
 	}
 	r := found[0]
-	c := Case{Says: r.Saw, For: clues(proof, found), Covers: Covers(facts.CheckCalicoRights)}
+	c := Case{Says: r.Saw, For: Proves(found), Covers: Covers(facts.CheckCalicoRights)}
 	c.Covers = slices.Concat(c.Covers, calicoDown, notStarted)
 	account := r.Facts.Str(facts.Account)
 	namespace, name, _ := strings.Cut(account, ":")
@@ -30,7 +30,7 @@ func lacks(found []Finding) []Case {
 
 // also adds what the API says to a case that the log made.
 func also(c Case, found []Finding) Case {
-	c.For = append(c.For, clues(hint, found)...)
+	c.For = append(c.For, Hints(found)...)
 	c.Covers = append(c.Covers, Covers(facts.CheckCalicoRights)...)
 	return c
 }
@@ -56,6 +56,6 @@ Told from rights that already keep it down by its pod, which is ready.`,
 		if len(later) == 0 {
 			return nil
 		}
-		return []Case{{Says: later[0].Saw, For: clues(proof, later), Covers: Covers(facts.CheckCalicoRights)}}
+		return []Case{{Says: later[0].Saw, For: Proves(later), Covers: Covers(facts.CheckCalicoRights)}}
 	},
 }

@@ -58,7 +58,7 @@ func blockCases(f Findings, of []Finding, key probe.Fact, says func(list []strin
 		if len(list) == 0 || len(owners) == 0 {
 			continue
 		}
-		c := Case{About: r.Target, Family: familyOf(r), Says: says(list), For: clues(proof, []Finding{r})}
+		c := Case{About: r.Target, Family: familyOf(r), Says: says(list), For: Proves([]Finding{r})}
 		blocks := slices.Sorted(maps.Keys(owners))
 		c.Args = map[string]Arg{"block": blockArg(blocks[0]), "dashed": blockNameArg(blocks[0])}
 		for i, node := range owners[blocks[0]] {
@@ -185,10 +185,10 @@ func byHand(f Findings) []Case {
 			continue
 		}
 		c.For[0].Weight = hint
-		c.For = append(append(c.For, clues(hint, lost[:1])...), clues(0, lost[1:])...)
+		c.For = append(append(c.For, Hints(lost[:1])...), Shows(lost[1:])...)
 		if dead := hopSilent(f, c.Peer, c.Family); len(dead) > 0 {
 			c.Says += ": " + dead[0].Facts.Str(firewall.FactPlace)
-			c.For = append(clues(proof, dead[:1]), c.For...)
+			c.For = append(Proves(dead[:1]), c.For...)
 		}
 		out = append(out, c)
 	}
@@ -237,16 +237,16 @@ var routeNotInKernel = &Rule{
 				continue
 			}
 			c := Case{
-				About: r.Target, Family: familyOf(r), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
+				About: r.Target, Family: familyOf(r), For: Suggests([]Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
 				Says: fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
 			}
 			for _, s := range f.Of(bgp.BGPSession.ID) {
 				switch state := s.Facts.Str(bgp.FactKernelState); {
 				case familyOf(s) != familyOf(r) || s.Facts.Str(bgp.FactPeer) != "":
 				case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
-					c.For = append(c.For, clues(hint, []Finding{s})...)
+					c.For = append(c.For, Hints([]Finding{s})...)
 				case state != "":
-					c.For = append(c.For, clues(0, []Finding{s})...)
+					c.For = append(c.For, Shows([]Finding{s})...)
 				}
 			}
 			out = append(out, c)

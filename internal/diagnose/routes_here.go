@@ -42,7 +42,7 @@ Told from a pod that is ill by its interface, which is there; from a broken path
 			}
 			_, address, _ := strings.Cut(pods[0], " ")
 			c := Case{
-				About: r.Target, Family: familyOf(r), For: clues(proof, []Finding{r}), Covers: ofPods(f, familyOf(r), pods),
+				About: r.Target, Family: familyOf(r), For: Proves([]Finding{r}), Covers: ofPods(f, familyOf(r), pods),
 				Args: map[string]Arg{"address": addressArg(address)},
 				Says: fmt.Sprintf("packets to %s do not get into the pod: %s", strings.Join(pods, ", "), r.Saw),
 			}
@@ -115,7 +115,7 @@ Told from a broken tunnel by the device, which is in order; from BGP, which has 
 			out = append(out, Case{
 				About: r.Target, Family: familyOf(r), Args: map[string]Arg{"block": blockArg(block)},
 				Says:   fmt.Sprintf("Felix makes the route to %s, and the kernel of {node} has none", strings.Join(blocks, ", ")),
-				For:    append(clues(strong, []Finding{r}), clues(hint, good(f, felix.FelixReady.ID))...),
+				For:    append(Suggests([]Finding{r}), Hints(good(f, felix.FelixReady.ID))...),
 				Covers: pathFollows(f, familyOf(r), ""),
 			})
 		}
@@ -148,11 +148,11 @@ Told from a route that somebody else takes away by the settings.`,
 		if len(odd) == 0 || odd[0].Facts.Str(facts.Makers) == "" {
 			return nil
 		}
-		c := Case{Says: odd[0].Saw, For: clues(strong, odd)}
+		c := Case{Says: odd[0].Saw, For: Suggests(odd)}
 		without := func(r Finding) bool { return len(listOf(r, route.FactNoRoute)) > 0 }
 		missing := keep(f.Failed(route.RouteBlocks.ID), without)
 		if odd[0].Facts.Str(facts.Makers) == probe.MakersNone && len(missing) > 0 {
-			c.For = append(c.For, clues(hint, missing)...)
+			c.For = append(c.For, Hints(missing)...)
 			c.Covers = pathFollows(f, 0, "")
 		}
 		return []Case{c}

@@ -93,8 +93,20 @@ const (
 	hint   = 1
 )
 
-// clues gives the same weight to the first of some findings; more of the same kind
-// is evidence to show and no more certain.
+// Proves are clues of which the first of each kind is proof; more of the same kind is evidence to show and no more
+// certain.
+func Proves(of ...[]Finding) []Clue { return clues(proof, of...) }
+
+// Suggests are strong clues, as Proves makes proof.
+func Suggests(of ...[]Finding) []Clue { return clues(strong, of...) }
+
+// Hints are hints, as Proves makes proof.
+func Hints(of ...[]Finding) []Clue { return clues(hint, of...) }
+
+// Shows are findings to show beside the evidence, which weigh nothing.
+func Shows(of ...[]Finding) []Clue { return clues(0, of...) }
+
+// clues gives the same weight to the first of some findings.
 func clues(weight int, of ...[]Finding) []Clue {
 	var out []Clue
 	for _, fs := range of {

@@ -50,15 +50,15 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 				r.Target == "cri-status"
 		})
 		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(runtime.CRIHealth.ID), because(hangs...)))
-		c := Case{Covers: runtimeGone, Against: clues(hint, f.Bad(host.NodeLoad.ID))}
+		c := Case{Covers: runtimeGone, Against: Hints(f.Bad(host.NodeLoad.ID))}
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
-			c.For = slices.Concat(clues(proof, all), clues(0, kubelets),
-				clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
+			c.For = slices.Concat(Proves(all), Shows(kubelets),
+				Shows(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
 		case len(keep(hung, about("cri-status"))) > 0:
 			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
-			c.For = slices.Concat(clues(strong, kubelets), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
+			c.For = slices.Concat(Suggests(kubelets), Hints(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
 		default:
 			return nil
 		}
@@ -85,9 +85,9 @@ Told from a containerd that hangs by its socket, which refuses connections. A co
 		}
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
-			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(runtime.CRIHealth.ID),
+			For: slices.Concat(Suggests(dead), Hints(keep(f.Failed(runtime.CRIHealth.ID),
 				because("refused", "missing"))),
-				clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
+				Hints(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -119,10 +119,10 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + says,
-			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, runtime.ContainerdHealth.ID),
-				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime)), clues(hint, line)),
+			For: slices.Concat(Suggests(without), Hints(keep(good(f, runtime.ContainerdHealth.ID),
+				about("version"))), Shows(kubeletSaid(f, facts.UnreadyRuntime)), Hints(line)),
 			// Behind docker nobody asks that part.
-			Against: clues(strong, good(f, runtime.DockerHealth.ID)), Covers: runtimeGone,
+			Against: Suggests(good(f, runtime.DockerHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -152,10 +152,10 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		behind := keep(f.Failed(runtime.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
-			For: slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind),
-				clues(hint, f.Failed(runtime.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
+			For: slices.Concat(Suggests(info), Shows(ping), Hints(behind),
+				Hints(f.Failed(runtime.RuntimeGhosts.ID)), Shows(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
-			Against: clues(hint, keep(good(f, runtime.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
+			Against: Hints(keep(good(f, runtime.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
 	},
 }
@@ -181,8 +181,8 @@ var dockerHangs = &Rule{
 		}
 		return []Case{{
 			Says: "dockerd on {node} does not answer: " + ping[0].Saw,
-			For: slices.Concat(clues(proof, keep(ping, because(hangs...))),
-				clues(strong, keep(ping, because("refused", "missing"))), clues(hint,
+			For: slices.Concat(Proves(keep(ping, because(hangs...))),
+				Suggests(keep(ping, because("refused", "missing"))), clues(hint,
 					kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
@@ -210,10 +210,10 @@ var runtimeHangs = &Rule{
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For: slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)),
-				clues(hint, slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
+			For: slices.Concat(Suggests(bad), Hints(kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)),
+				Hints(slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
-			Against: clues(hint, good(f, runtime.CRIHealth.ID)), Covers: runtimeGone,
+			Against: Hints(good(f, runtime.CRIHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -243,7 +243,7 @@ Told from a frozen containerd by what of it still answers. Where no shim is stop
 		}
 		c := Case{
 			Says: "containerd on {node} answers, and the list of what runs does not come: a shim may hold it up, or a busy disk",
-			For:  slices.Concat(clues(hint, tasks), clues(hint, f.Failed(runtime.RuntimeGhosts.ID))), Covers: runtimeGone,
+			For:  slices.Concat(Hints(tasks), Hints(f.Failed(runtime.RuntimeGhosts.ID))), Covers: runtimeGone,
 		}
 		if shims := listOf(tasks[0], runtime.FactShims); len(shims) > 0 {
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers",
@@ -287,7 +287,7 @@ Told from an init container that hangs by its process: that one is there, and in
 			return []Case{{
 				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s",
 					strings.Join(listOf(ghosts[0], runtime.FactGhosts), ", ")),
-				For: slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
+				For: slices.Concat(Proves(ghosts), Shows(initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
 		// The API's word against what is on the node: that container's program is known.
@@ -298,9 +298,9 @@ Told from an init container that hangs by its process: that one is there, and in
 		name := api[0].Facts.Str(facts.Container)
 		return []Case{{
 			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
-			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: notStarted,
+			For:  slices.Concat(Hints(api), Suggests(none)), Covers: notStarted,
 			// The runtime itself knows a living process for each.
-			Against: clues(strong, good(f, runtime.RuntimeGhosts.ID)),
+			Against: Suggests(good(f, runtime.RuntimeGhosts.ID)),
 		}}
 	},
 }
@@ -352,8 +352,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		}
 		c := Case{
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
-			For:     slices.Concat(clues(proof, placed), clues(proof, said), clues(strong, logs)),
-			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
+			For:     slices.Concat(Proves(placed), Proves(said), Suggests(logs)),
+			Against: Suggests(f.Failed(facts.CheckNodeLease)),
 		}
 		for _, r := range f.Of(facts.CheckNodeReady) {
 			if kind := r.Facts.Str(facts.Runtime); kind != "" {
@@ -373,7 +373,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			c.Says += ", by what the kubelet says: " + logs[0].Saw
 		default:
 			c.Says = "the kubelet of {node} renews its lease and starts no pods; its sync loop seems blocked by the container runtime, or it exits and is restarted again and again"
-			c.For = slices.Concat(clues(strong, idle), clues(0, alive))
+			c.For = slices.Concat(Suggests(idle), Shows(alive))
 		}
 		return []Case{c}
 	},

@@ -37,7 +37,7 @@ Told from an API server that refuses by these words, which are HTTP's alone, and
 		if len(pods) == 0 {
 			return nil
 		}
-		c := Case{For: slices.Concat(clues(strong, pods), clues(weight, set)), Covers: podsUnconnected}
+		c := Case{For: slices.Concat(Suggests(pods), clues(weight, set)), Covers: podsUnconnected}
 		c.Says = "no new pod gets a network on {node}: a proxy answers the CNI plugin in the API server's place: "
 		if len(set) > 0 {
 			c.Says = "no new pod gets a network on {node}: " + set[0].Saw + ": "

@@ -166,7 +166,7 @@ Told from a registry that lacks an image by these words, which are the store's, 
 		}
 		c := Case{
 			Says: "the image store of the runtime on {node} is damaged: " + pods[0].Facts.Str(facts.Message),
-			For:  append(said(pods), clues(hint, runtimeLogs(f, logs.SaysStore))...), Covers: keptDown(pods),
+			For:  append(said(pods), Hints(runtimeLogs(f, logs.SaysStore))...), Covers: keptDown(pods),
 		}
 		if pods[0].Facts.Str(facts.Obstacle) == facts.ObstacleStoreDisk {
 			c.Says = "the runtime on {node} cannot read its image store, for an error of the disk or file system below: " + pods[0].Facts.Str(facts.Message)
@@ -219,7 +219,7 @@ Told from a container whose own program is missing by the name in the message, w
 		}
 		return []Case{{
 			Says: says + pods[0].Facts.Str(facts.Message), Covers: keptDown(pods),
-			For: append(said(pods), clues(hint, runtimeLogs(f, logs.SaysOCI))...),
+			For: append(said(pods), Hints(runtimeLogs(f, logs.SaysOCI))...),
 		}}
 	},
 }

@@ -41,7 +41,7 @@ Told from a program that starts and ends by that state, and by the missing log.`
 			}
 			out = append(out, Case{
 				Says: fmt.Sprintf("container %s of calico-node's pod on {node} cannot be started: %s", r.Facts.Str(facts.Container), r.Facts.Str(facts.Message)),
-				For:  clues(proof, []Finding{r}), Covers: slices.Concat(calicoDown, notStarted),
+				For:  Proves([]Finding{r}), Covers: slices.Concat(calicoDown, notStarted),
 			})
 		}
 		return out[:min(len(out), 1)] // the first that fails; those after it wait for it
@@ -77,7 +77,7 @@ Told from a crash by the line it ends with, which names the setting.`,
 				}
 				c.Says = fmt.Sprintf("calico-node on {node} finds no address by the method that it is given (IP_AUTODETECTION_METHOD %s): %s",
 					method, lines[0].Facts.Str(logs.FactLine))
-				c.For = append(c.For, clues(0, []Finding{r})...)
+				c.For = append(c.For, Shows([]Finding{r})...)
 				c.Covers = append(c.Covers, Covers(link.IPAutodetect.ID, facts.CheckIPRegistered)...)
 				break
 			}

@@ -48,7 +48,7 @@ Told from a firewall by the connection, which opens; from a kubelet that died by
 				About:  r.Facts.Str(facts.Service),
 				Says:   fmt.Sprintf("Service %s takes ports of {node} away: %s", r.Facts.Str(facts.Service), r.Saw),
 				Args:   map[string]Arg{"of": namespaceArg(namespace), "service": checked(name, isName(name), "SERVICE")},
-				For:    append(clues(weight, []Finding{r}), clues(0, answered)...),
+				For:    append(clues(weight, []Finding{r}), Shows(answered)...),
 				Covers: covers,
 			})
 		}

@@ -45,7 +45,7 @@ Told from missing or stale rules of kube-proxy by the kernel's own entry for a c
 			out[i].Covers = append(out[i].Covers, takenFrom(r)...)
 		}
 		for i, c := range out {
-			out[i].For = append(c.For, clues(0, hijackShows(f, c.For[0].Finding))...)
+			out[i].For = append(c.For, Shows(hijackShows(f, c.For[0].Finding))...)
 		}
 		return out[:min(len(out), 2)]
 	},

@@ -69,8 +69,8 @@ Told from a kubelet that was stopped, frozen or cut off by that line. Swap, an e
 		return []Case{{
 			Fix: fix, Says: says,
 			For: slices.Concat(clues(endWeight(lines[0], here.dead() || !here.answered() && len(lease) > 0), lines),
-				clues(0, here.refused), clues(0, lease)),
-			Against: clues(strong, here.ok), // it has been started since
+				Shows(here.refused), Shows(lease)),
+			Against: Suggests(here.ok), // it has been started since
 			Covers:  kubeletGone,
 		}}
 	},
@@ -90,10 +90,10 @@ Told from a kubelet that ends for another reason by the file and the configurati
 		if len(differs) == 0 {
 			return nil
 		}
-		c := Case{For: clues(strong, differs), Covers: []Cover{{Check: kubelet.KubeletHealth.ID, About: kubelet.TargetState}},
+		c := Case{For: Suggests(differs), Covers: []Cover{{Check: kubelet.KubeletHealth.ID, About: kubelet.TargetState}},
 			Says: "the kubelet of {node} ends when it next starts: " + differs[0].Saw}
 		if here := kubeletHere(f); here.dead() || differs[0].Status == probe.Fail {
-			c.For = append(clues(proof, differs), clues(0, here.refused)...)
+			c.For = append(Proves(differs), Shows(here.refused)...)
 			c.Says, c.Covers = "the kubelet of {node} does not start: "+differs[0].Saw, kubeletGone
 		}
 		return []Case{c}
@@ -186,10 +186,10 @@ Told from one that was killed or stopped by that line; from a full disk, which h
 			}
 			c := Case{
 				About: service, Says: fmt.Sprintf("%s on {node} does not stay up: %s", service, lines[0].Saw),
-				For: slices.Concat(clues(endWeight(lines[0], len(down) > 0), lines), clues(0, down)), Covers: runtimeGone,
+				For: slices.Concat(clues(endWeight(lines[0], len(down) > 0), lines), Shows(down)), Covers: runtimeGone,
 			}
 			if service == logs.ServiceContainerd {
-				c.Against = clues(strong, good(f, runtime.ContainerdHealth.ID)) // it has been started since
+				c.Against = Suggests(good(f, runtime.ContainerdHealth.ID)) // it has been started since
 			}
 			out = append(out, c)
 		}

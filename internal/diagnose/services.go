@@ -114,7 +114,7 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 			return nil
 		}
 		return []Case{restartKubeProxy(f, Case{
-			Says: says, For: slices.Concat(clues(weight, lost), clues(0, broken), clues(0, direct)),
+			Says: says, For: slices.Concat(clues(weight, lost), Shows(broken), Shows(direct)),
 			Covers: append(serviceless, calicoDown...),
 		})}
 	},
@@ -163,7 +163,7 @@ Told from one that has died by its port, which takes connections; from rules tha
 			broken, _ := brokenPath(f)
 			listens := keep(f.Elsewhere(service.KubeProxyHealth.ID), func(r Finding) bool { return r.Status == probe.OK })
 			return []Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
-				For:    slices.Concat(clues(strong, starts), clues(0, broken), clues(hint, listens[:min(1, len(listens))])),
+				For:    slices.Concat(Suggests(starts), Shows(broken), Hints(listens[:min(1, len(listens))])),
 				Covers: serviceless}}
 		}
 		if len(stuck) == 0 {
@@ -171,13 +171,13 @@ Told from one that has died by its port, which takes connections; from rules tha
 		}
 		broken, _ := brokenPath(f)
 		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw,
-			For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
+			For: append(Proves(stuck), Shows(broken)...), Covers: serviceless}
 		if reasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
 			c.For[0].Weight = strong
 			if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
-				c.For = append(c.For, clues(hint, kubelet)...)
+				c.For = append(c.For, Hints(kubelet)...)
 			} else if load := loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-				c.Against = clues(hint, load)
+				c.Against = Hints(load)
 			}
 		}
 		return []Case{restartKubeProxy(f, c)}
@@ -214,9 +214,9 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 			return nil
 		}
 		broken, direct := brokenPath(f)
-		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(clues(strong, dead), clues(hint, broken)...),
+		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(Suggests(dead), Hints(broken)...),
 			Covers: serviceless}
-		c.For = append(c.For, clues(0, direct)...)
+		c.For = append(c.For, Shows(direct)...)
 		for _, r := range f.Of(facts.CheckNodeReady) {
 			if _, known := r.Facts[facts.KubeProxy]; known && len(listOf(r, facts.KubeProxy)) == 0 {
 				c.Fix = &noProxyPod
@@ -246,8 +246,8 @@ func leftNothing(f Findings) (Case, bool) {
 	}
 	there := keep(f.Elsewhere(service.KubeProxyHealth.ID), func(r Finding) bool { return here(r) && r.Status == probe.OK })
 	return Case{Says: "no Service works from {node}: " + none[0].Saw, Fix: &noProxyPod,
-		For: slices.Concat(clues(strong, none), clues(hint, there[:min(1, len(there))]), clues(hint, broken),
-			clues(0, direct)),
+		For: slices.Concat(Suggests(none), Hints(there[:min(1, len(there))]), Hints(broken),
+			Shows(direct)),
 		Covers: slices.Concat(serviceless, calicoDown)}, true
 }
 
@@ -278,7 +278,7 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 		return []Case{restartKubeProxy(f, Case{
 			Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)",
 				broken[0].Target, broken[0].Saw, direct[0].Target),
-			For: append(clues(strong, broken), clues(0, direct)...), Covers: append(serviceless, calicoDown...),
+			For: append(Suggests(broken), Shows(direct)...), Covers: append(serviceless, calicoDown...),
 		})}
 	},
 }
@@ -319,18 +319,18 @@ Told from broken services by the servers, which are asked directly, from a broke
 		says := cmp.Or(dead[0].Facts.Str(dns.FactUnserved), dead[0].Saw)
 		c := Case{
 			Says: "the cluster's DNS is down: " + says,
-			For:  clues(strong, dead), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckDNSService),
+			For:  Suggests(dead), Covers: Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckDNSService),
 		}
 		if lost := f.Failed(facts.CheckNodeLease); len(all) == 0 && len(lost) > 0 {
 			// The pods of a node that is not heard of count as not ready, whatever they do.
-			c.For = append(clues(hint, dead[:1]), clues(0, dead[1:], lost)...)
+			c.For = append(Hints(dead[:1]), Shows(dead[1:], lost)...)
 		} else if f.Fine(pod.PodTCP.ID) { // so pods can be reached
-			c.For = append(c.For, clues(hint, podBeside(f, dead))...)
+			c.For = append(c.For, Hints(podBeside(f, dead))...)
 		} else if pods := f.Failed(pod.PodTCP.ID); len(pods) > 0 {
-			c.Against = clues(hint, pods)
+			c.Against = Hints(pods)
 		}
 		if late := starved(f); len(late) > 0 { // the client itself is slow
-			c.Against = append(c.Against, clues(strong, late[:1])...)
+			c.Against = append(c.Against, Suggests(late[:1])...)
 		}
 		return []Case{c}
 	},
@@ -379,7 +379,7 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		if len(shut) == 0 {
 			return nil
 		}
-		c := Case{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
+		c := Case{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: Suggests(shut),
 			Covers: Covers(dns.DNSExternal.ID)}
 		lines := kubeSays(f, "coredns", logs.SaysUpstream)
 		for _, node := range f.Others() {
@@ -388,7 +388,7 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		if len(lines) > 0 {
 			c.Says = "outside names do not resolve in pods: " + lines[0].Facts.Str(logs.FactOfServer) +
 				", to which CoreDNS forwards, does not answer it (" + shut[0].Saw + ")"
-			c.For = append(c.For, clues(hint, lines)...)
+			c.For = append(c.For, Hints(lines)...)
 		}
 		return []Case{c}
 	},

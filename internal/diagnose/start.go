@@ -155,7 +155,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(host.NodeLoad.ID) {
 			return []Case{{
 				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", seconds(budgetOf(f)), len(late)),
-				Args: timeFor(f, 4*budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
+				Args: timeFor(f, 4*budgetOf(f)), For: append(Suggests(late[:1]), Hints(short)...), Covers: calicoDown,
 			}}
 		}
 		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 || ofDisks(load[0]) {
@@ -166,7 +166,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		if load[0].Status == probe.Fail {
 			weight = strong
 		}
-		c.For = append(clues(weight, load), clues(hint, short)...)
+		c.For = append(clues(weight, load), Hints(short)...)
 		killed := "it was killed for that"
 		if num(short, facts.Restarts) > 1 {
 			killed = "it is killed again and again"
@@ -188,11 +188,11 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		}
 		if len(calm) > 0 {
 			c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, num(calm, host.FactLoad))
-			c.For = append(c.For, clues(hint, calm)...)
+			c.For = append(c.For, Hints(calm)...)
 		}
 		if foreign := f.With(felix.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
 			c.Says += fmt.Sprintf("; besides, %s", foreign[0].Saw)
-			c.Against = append(c.Against, clues(hint, foreign)...)
+			c.Against = append(c.Against, Hints(foreign)...)
 		}
 		if n := len(refusedAt(f)); n > 0 {
 			c.Says += fmt.Sprintf("; the BGP sessions that %d peers have refused with it follow from that", n)
@@ -239,7 +239,7 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		c := Case{
 			Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
 				which, e.calls, milliseconds(e.far), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
-			Args: timeFor(f, e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
+			Args: timeFor(f, e.startup), For: Hints([]Finding{e.Finding}), Covers: calicoDown,
 		}
 		if e.way() > e.budget {
 			c.For[0].Weight = strong
@@ -247,7 +247,7 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		if len(short) == 0 {
 			c.For[0].Weight = hint
 		}
-		c.For = append(c.For, clues(hint, short)...)
+		c.For = append(c.For, Hints(short)...)
 		for _, r := range f.Of(datastore.DatastoreLatency.ID) {
 			if connect, _ := r.Facts.Num(probe.FactConnect); connect > e.far/2 {
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
@@ -282,8 +282,8 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 			return nil
 		}
 		return []Case{{
-			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: clues(proof, busy), Covers: calicoDown,
-			Against: append(clues(hint, f.Failed(facts.CheckCalicoBudget)), clues(hint, scantyCPU(f))...),
+			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: Proves(busy), Covers: calicoDown,
+			Against: append(Hints(f.Failed(facts.CheckCalicoBudget)), Hints(scantyCPU(f))...),
 		}}
 	},
 }
@@ -306,7 +306,7 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 		c := Case{
 			Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
 				seconds(budgetOf(f)), short[0].Facts.Str(facts.BudgetProbe), seconds(num(short, facts.Lived))),
-			Args: timeFor(f, 4*budgetOf(f)), For: clues(strong, short), Covers: calicoDown,
+			Args: timeFor(f, 4*budgetOf(f)), For: Suggests(short), Covers: calicoDown,
 		}
 		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
 			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, facts.Lived)), seconds(budgetOf(f)), seconds(e.startup))

@@ -36,7 +36,7 @@ func unscheduled(none []Finding) Case {
 	return Case{
 		Says: fmt.Sprintf("Calico does not run on {node}, for its pod %s cannot be scheduled there: %s", pod,
 			none[0].Facts.Str(facts.SkippedFor)),
-		Args: map[string]Arg{"waiting": podArg(pod)}, Fix: &unscheduledFix, For: clues(proof, none), Covers: notStarted,
+		Args: map[string]Arg{"waiting": podArg(pod)}, Fix: &unscheduledFix, For: Proves(none), Covers: notStarted,
 	}
 }
 
@@ -84,14 +84,14 @@ Told from an init container that hangs by that: none was started. A volume whose
 				facts.StartsSandbox: "the runtime makes no sandbox",
 				facts.StartsNetwork: "the runtime has no network"}[starts]
 			c := Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
-				For: clues(strong, []Finding{r}), Covers: slices.Concat(notStarted, calicoDown)}
+				For: Suggests([]Finding{r}), Covers: slices.Concat(notStarted, calicoDown)}
 			if m := volumeOfNode.FindStringSubmatch(says); m != nil {
 				c.Fix, c.Args = &pathFix, map[string]Arg{"path": fileArg(m[1])}
 			}
 			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
-				c.For = clues(proof, []Finding{r})
+				c.For = Proves([]Finding{r})
 			} else if r.Status == probe.Warn && len(f.Failed(felix.FelixLive.ID)) == 0 {
-				c.For = clues(hint, []Finding{r})
+				c.For = Hints([]Finding{r})
 			}
 			return []Case{c}
 		}
@@ -124,12 +124,12 @@ Told from a Felix or a BIRD that ends of itself by that message: it is the kerne
 		case len(said) > 0:
 			return []Case{{
 				Says: fmt.Sprintf("calico-node on {node} reaches a limit of %s: %s", limitWord(said[0]), said[0].Facts.Str(facts.ProbeSays)),
-				For:  append(clues(proof, said), clues(hint, wrote)...), Covers: slices.Concat(notStarted, calicoDown),
+				For:  append(Proves(said), Hints(wrote)...), Covers: slices.Concat(notStarted, calicoDown),
 			}}
 		case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
 			return []Case{{
 				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(logs.FactLine),
-				For:  clues(strong, wrote), Covers: slices.Concat(notStarted, calicoDown),
+				For:  Suggests(wrote), Covers: slices.Concat(notStarted, calicoDown),
 			}}
 		}
 		return nil
@@ -180,14 +180,14 @@ Told from Typhas that do not answer by the API, which knows of none.`,
 		}
 		// With Felix in sync it has its data from somewhere.
 		ill := append(f.Bad(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
-		c.For = append(clues(strong, none), clues(hint, ill)...)
+		c.For = append(Suggests(none), Hints(ill)...)
 		if len(ill) == 0 {
-			c.For = clues(hint, none)
+			c.For = Hints(none)
 			c.Says += "; Felix runs with what it has, until its next start"
 		}
 		if len(ends) > 0 {
 			c.Says += fmt.Sprintf("; %s ended with: %s", ends[0].Target, quotedLine(ends[0]))
-			c.For = append(c.For, clues(strong, ends[:1])...)
+			c.For = append(c.For, Suggests(ends[:1])...)
 			c.Covers = append(c.Covers, Cover{Check: logs.KubeLog.ID})
 		}
 		return []Case{c}
@@ -207,25 +207,25 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 		for _, r := range f.Bad(facts.CheckWebhooks) {
 			keeps := listOf(r, facts.KeepsFrom)
 			config := r.Facts.Str(facts.WebhookOf)
-			c := Case{About: r.Facts.Str(facts.Webhook), For: clues(strong, []Finding{r}),
+			c := Case{About: r.Facts.Str(facts.Webhook), For: Suggests([]Finding{r}),
 				Says: fmt.Sprintf("%s (%s)", r.Saw, config), Args: webhookArgs(config)}
 			for _, what := range keeps {
 				switch what {
 				case facts.KeepsLeases:
-					c.For = append(c.For, clues(hint, f.Failed(facts.CheckNodeLease))...)
+					c.For = append(c.For, Hints(f.Failed(facts.CheckNodeLease))...)
 					c.Covers = append(c.Covers, Covers(facts.CheckNodeLease, facts.CheckNodeReady,
 						facts.CheckNodeTaints)...)
 				case facts.KeepsStatus, facts.KeepsNodes:
 					c.Covers = append(c.Covers, Covers(facts.CheckNodeReady)...)
 				case facts.KeepsPods:
-					c.For = append(c.For, clues(hint, f.With(facts.CheckCalicoPod, probe.FactReason,
+					c.For = append(c.For, Hints(f.With(facts.CheckCalicoPod, probe.FactReason,
 						facts.ReasonNoPod))...)
 				}
 			}
 			if r.Status == probe.Warn { // what it stops has not stopped yet
-				c.For = clues(hint, []Finding{r})
+				c.For = Hints([]Finding{r})
 			}
-			c.For = append(c.For, clues(hint, keep(f.Of(probe.CheckPlaced), func(p Finding) bool {
+			c.For = append(c.For, Hints(keep(f.Of(probe.CheckPlaced), func(p Finding) bool {
 				return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission &&
 					strings.Contains(p.Saw, `"`+c.About+`"`)
 			}))...)
@@ -233,7 +233,7 @@ Told from a kubelet that is cut off by the API, which names the webhook; from a 
 				return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
 			})
 			if len(refused) > 0 { // the CNI plugin's writes of addresses
-				c.For = append(clues(strong, []Finding{r}), clues(strong, refused)...)
+				c.For = append(Suggests([]Finding{r}), Suggests(refused)...)
 				c.Covers = append(c.Covers, Covers(facts.CheckPodsStart)...)
 			}
 			out = append(out, c)
@@ -277,13 +277,13 @@ Told from a kubelet that is cut off by the pod that it started.`,
 		c := Case{
 			Says: "the kubelet on {node} receives from the API server, since it started a pod of this run, and its lease is not renewed" + since(f) +
 				": its writes are rejected or not stored",
-			For: append(clues(strong, started), clues(0, lease)...), Covers: kubeletGone,
-			Against: clues(strong, toServers(f.Failed(datastore.DatastoreLatency.ID))),
+			For: append(Suggests(started), Shows(lease)...), Covers: kubeletGone,
+			Against: Suggests(toServers(f.Failed(datastore.DatastoreLatency.ID))),
 		}
 		if says := serviceWrites(f, logs.ServiceKubelet, logs.SaysUnauthorized,
 			logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
-			c.For = append(c.For, clues(hint, says)...)
+			c.For = append(c.For, Hints(says)...)
 		}
 		return []Case{byConditional(f, c)}
 	},
@@ -313,7 +313,7 @@ func byConditional(f Findings, c Case) Case {
 	}
 	config := hooks[0].Facts.Str(facts.WebhookOf)
 	c.Says += fmt.Sprintf("; %s (%s)", hooks[0].Saw, config)
-	c.For = append(c.For, clues(hint, hooks[:1])...)
+	c.For = append(c.For, Hints(hooks[:1])...)
 	fix := rejectedFix
 	fix.Manifest = append(slices.Clone(fix.Manifest), webhookFix.Manifest...)
 	for _, only := range webhookFix.OnlyIf {
@@ -347,7 +347,7 @@ func endsAlone(ends []Finding) []Case {
 	}
 	return []Case{{
 		Says: fmt.Sprintf("%s does not stay up, and others serve in its place: it ended with %s", ends[0].Target, quotedLine(ends[0])),
-		For:  clues(strong, ends[:1]), Covers: Covers(logs.KubeLog.ID),
+		For:  Suggests(ends[:1]), Covers: Covers(logs.KubeLog.ID),
 	}}
 }
 

@@ -50,7 +50,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 				continue
 			}
 			c := Case{About: address, Family: familyOf(mute), Args: map[string]Arg{"address": addressArg(address)},
-				For: append(clues(strong, []Finding{mute}), clues(hint, append(lives, renewed...))...)}
+				For: append(Suggests([]Finding{mute}), Hints(append(lives, renewed...))...)}
 			what := "its lease is renewed"
 			if len(lives) > 0 {
 				what = strings.TrimPrefix(lives[0].Target, f.Node+" ") + " of it answers"
@@ -58,7 +58,7 @@ Told from a node that is off by what answers; from a firewall by ARP and NDP, wh
 			c.Says = fmt.Sprintf("no machine answers for {node}'s registered address %s, but {node} is alive (%s): it lost that address, or has another one now", address, what)
 			c.Covers = append(slices.Clone(kubeletGone), Covers(probe.CheckPlaced)...)
 			if has := f.With(link.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
-				c.For = append(c.For, clues(hint, has)...)
+				c.For = append(c.For, Hints(has)...)
 			}
 			out = append(out, c)
 		}
@@ -101,7 +101,7 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 			if len(down) == 0 {
 				continue
 			}
-			c := Case{About: familyName(family), Family: family, For: clues(proof, down), Covers: pathFollows(f,
+			c := Case{About: familyName(family), Family: family, For: Proves(down), Covers: pathFollows(f,
 				family, "")}
 			var peers []string
 			for _, r := range down {
@@ -115,7 +115,7 @@ Told from a peer that does not answer by its answer; from a wrong AS number by B
 					continue
 				}
 				c.Says += " " + id
-				c.For = append(c.For, clues(0, []Finding{bird})...)
+				c.For = append(c.For, Shows([]Finding{bird})...)
 				if own := keep(f.Of(facts.CheckIPRegistered),
 					func(r Finding) bool { return r.Facts.Str(facts.Registered) == id }); len(own) == 0 {
 					c.Says += ", which is not {node}'s address: CALICO_ROUTER_ID sets it, for all nodes of the DaemonSet"
@@ -158,11 +158,11 @@ Told from a firewall by the settings themselves, which the API has.`,
 				Covers: lost}
 			switch {
 			case r.Status == probe.Fail && len(lost) > 0:
-				c.For = clues(proof, []Finding{r})
+				c.For = Proves([]Finding{r})
 			case len(lost) > 0:
-				c.For = clues(strong, []Finding{r})
+				c.For = Suggests([]Finding{r})
 			default:
-				c.For = clues(hint, []Finding{r})
+				c.For = Hints([]Finding{r})
 			}
 			out = append(out, c)
 		}

@@ -46,8 +46,8 @@ Told from a kubelet or runtime that is frozen by the mount's server, which the p
 		})
 		c := Case{
 			Says: fmt.Sprintf("a file server of {node} is gone: %s: %s", gone[0].Target, gone[0].Saw),
-			For: slices.Concat(clues(hint, gone), clues(strong, waits), clues(hint, kubeletHere(f).ill),
-				clues(hint, waitingPods(f, facts.StartsVolume))),
+			For: slices.Concat(Hints(gone), Suggests(waits), Hints(kubeletHere(f).ill),
+				Hints(waitingPods(f, facts.StartsVolume))),
 			Covers: []Cover{{Check: host.NodeDisk.ID, About: gone[0].Target}, {Check: facts.CheckPodsEnd}},
 		}
 		if len(waits) > 0 {

@@ -51,7 +51,7 @@ Told from a node on which services do not work by the Service itself, and by its
 					"says that they are ready", name, r.Facts.Str(facts.Addresses), slice),
 				Args: map[string]Arg{"namespace": checked(namespace, isName(namespace), "NAMESPACE"),
 					"service": checked(svc, isName(svc), "SERVICE"), "slice": checked(slice, isName(slice), "SLICE")},
-				For: append(clues(strong, []Finding{r}), clues(0, bad)...), Covers: covers})
+				For: append(Suggests([]Finding{r}), Shows(bad)...), Covers: covers})
 		}
 		return out
 	},

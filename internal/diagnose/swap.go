@@ -37,10 +37,10 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		}
 		on := strings.Join(listOf(swap[0], host.FactSwaps), ", ")
 		ended := serviceEnds(f, logs.ServiceKubelet, logs.SaysSwapOn)
-		c := Case{For: slices.Concat(clues(strong, swap), clues(strong, ended)), Covers: kubeletGone}
+		c := Case{For: slices.Concat(Suggests(swap), Suggests(ended)), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
-			c.For = append(c.For, clues(hint, k.refused)...)
+			c.For = append(c.For, Hints(k.refused)...)
 		} else {
 			c.Says = fmt.Sprintf("swap is on (%s): the kubelet that runs now will not start again, be it after its own restart or a reboot", on)
 		}
@@ -67,7 +67,7 @@ var swapReturns = &Rule{
 		}
 		return []Case{{
 			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], host.FactReturns), ", ")),
-			For:  clues(strong, swap),
+			For:  Suggests(swap),
 		}}
 	},
 }

@@ -76,7 +76,7 @@ func contradicted(f Findings, rule *Rule, c Case) []Clue {
 	}
 	for _, clue := range c.For {
 		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(rule.RefutedBy, clue.Check) {
-			return clues(strong, seen[:1])
+			return Suggests(seen[:1])
 		}
 	}
 	return nil

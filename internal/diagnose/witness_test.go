@@ -25,20 +25,20 @@ func TestWitnesses(t *testing.T) {
 		want  probe.Confidence
 		only  string
 	}{
-		"the node itself":     {clues(proof, []Finding{own}), probe.High, ""},
-		"one neighbour":       {clues(proof, []Finding{peer}), probe.Medium, "a"},
-		"one neighbour twice": {clues(proof, []Finding{peer, peer}), probe.Medium, "a"},
-		"two neighbours":      {clues(proof, []Finding{peer, other}), probe.High, ""},
-		"a neighbour, and a hint here": {both(clues(proof, []Finding{peer}), clues(hint, []Finding{own})), probe.Medium,
+		"the node itself":     {Proves([]Finding{own}), probe.High, ""},
+		"one neighbour":       {Proves([]Finding{peer}), probe.Medium, "a"},
+		"one neighbour twice": {Proves([]Finding{peer, peer}), probe.Medium, "a"},
+		"two neighbours":      {Proves([]Finding{peer, other}), probe.High, ""},
+		"a neighbour, and a hint here": {both(Proves([]Finding{peer}), Hints([]Finding{own})), probe.Medium,
 			"a"},
-		"a neighbour, and one beside": {both(clues(proof, []Finding{peer}), clues(0, []Finding{own})), probe.Medium,
+		"a neighbour, and one beside": {both(Proves([]Finding{peer}), Shows([]Finding{own})), probe.Medium,
 			"a"},
-		"the node, and a hint there": {both(clues(strong, []Finding{own}), clues(hint, []Finding{peer})), probe.High, ""},
-		"one pod":                    {clues(proof, []Finding{pod}), probe.Medium, shop},
-		"two pods of one owner":      {clues(proof, []Finding{pod, second}), probe.Medium, shop},
-		"pods of two namespaces":     {clues(proof, []Finding{pod, elsewhere}), probe.High, ""},
-		"a pod, and the node":        {clues(proof, []Finding{pod, seen("b", "", "felt")}), probe.High, ""},
-		"little of one neighbour":    {clues(hint, []Finding{peer}), probe.Low, "a"},
+		"the node, and a hint there": {both(Suggests([]Finding{own}), Hints([]Finding{peer})), probe.High, ""},
+		"one pod":                    {Proves([]Finding{pod}), probe.Medium, shop},
+		"two pods of one owner":      {Proves([]Finding{pod, second}), probe.Medium, shop},
+		"pods of two namespaces":     {Proves([]Finding{pod, elsewhere}), probe.High, ""},
+		"a pod, and the node":        {Proves([]Finding{pod, seen("b", "", "felt")}), probe.High, ""},
+		"little of one neighbour":    {Hints([]Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
 		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, Suite{Rules: []*Rule{rule}}).Causes
