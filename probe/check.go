@@ -155,6 +155,9 @@ func Validate(suite []*Check) error {
 		if c.Run == nil && c.From != FromClient || c.Asks == "" || c.Doc == "" || c.From == "" {
 			bad("check %s lacks a function, a question, a doc or a vantage", c.ID)
 		}
+		if strings.Contains(c.Doc, "\n\t") {
+			bad("check %s has a line break in the middle of a sentence", c.ID)
+		}
 		if c.EntersPods() != slices.Contains(c.Access, AccessPods) {
 			bad("check %s is asked inside pods and does not say so in its access, or the other way round", c.ID)
 		}

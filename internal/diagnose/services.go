@@ -94,8 +94,7 @@ var kubeProxyRulesLost = &Rule{
 	ID: "kube-proxy-rules-lost", Layer: LayerDatastore,
 	Title: "kube-proxy's rules are missing or stale in the kernel, and it has not noticed",
 	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away; another program that loads a table of the same name, or a frozen kube-proxy, leaves rules for pods that are gone. In the mode iptables kube-proxy looks for its rules every half a minute, in the others perhaps not before a service changes. It calls itself healthy all the while, and services do not work from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
-Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints,
-	which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
+Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
 	Fix: kubeProxyFix, RuledOut: []string{link.NodeUplink.ID, link.NodePing.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
 	Match: func(f Findings) []Case {
@@ -149,8 +148,7 @@ var proxyNotUp = probe.Fix{
 var kubeProxyStuck = &Rule{
 	ID: "kube-proxy-stuck", Layer: LayerDatastore, Title: "kube-proxy is stuck and no longer writes its rules",
 	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
-Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel,
-	which has them. One that listens nowhere 20 s after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
+Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere 20 s after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
 	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
 	Match: func(f Findings) []Case {
 		var stuck []Finding
@@ -189,10 +187,7 @@ var kubeProxyDead = &Rule{
 	ID: "kube-proxy-dead", Layer: LayerDatastore, Symptom: true,
 	Title: "kube-proxy is not running on this node; its rules are stale or gone",
 	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
-Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules,
-	which are there; one that was removed on purpose leaves such rules too until the next reboot,
-	so this alone is no proof. Where it cleaned up as it ended, or never came up,
-		nothing is there: then it is told by Services that do not answer while their servers do.`,
+Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof. Where it cleaned up as it ended, or never came up, nothing is there: then it is told by Services that do not answer while their servers do.`,
 	Fix: probe.Fix{
 		Says:     "Start kube-proxy again; its log ends with the reason. Where it was removed on purpose, remove its old rules ('kube-proxy --cleanup', or a reboot).",
 		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}", "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20"},
@@ -287,8 +282,7 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 var dnsDown = &Rule{
 	ID: "dns-down", Layer: LayerServices, Symptom: true, Title: "the cluster DNS servers do not answer",
 	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does, or the Service has no ready endpoint, as when its Deployment is scaled to 0 replicas. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
-Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp,
-	and from a firewall that knows DNS as UDP alone by the TCP answers.`,
+Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
 	Fix: probe.Fix{
 		Says: "See whether CoreDNS runs and what it says.",
 		Manifest: []string{"kubectl -n kube-system get deployments,pods -l k8s-app=kube-dns -o wide",

@@ -16,6 +16,8 @@ func validate(rules []*Rule) string {
 			return fmt.Sprintf("rule %s lacks a title, a doc, a layer or a match", r.ID)
 		case r.Fix.Says == "" || r.Fix.Radius == "":
 			return fmt.Sprintf("rule %s lacks a fix, or what it touches", r.ID)
+		case strings.Contains(r.Doc, "\n\t"):
+			return fmt.Sprintf("rule %s has a line break in the middle of a sentence", r.ID)
 		}
 		seen[r.ID] = r
 	}

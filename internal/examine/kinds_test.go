@@ -206,8 +206,7 @@ func TestDocsKinds(t *testing.T) {
 
 const kindsHead = `# Kinds of installation
 
-Calico is installed in many ways,
-	and not every check has something to ask in each. ` + "`make docs`" + ` writes this page from a
+Calico is installed in many ways, and not every check has something to ask in each. ` + "`make docs`" + ` writes this page from a
 test, which reads a healthy cluster of each kind, wants no failing check and no cause, and notes which checks skip, and
 why. All checks that are not named are asked. What no check looks at is said by ` + "`calico-kind`" + ` in each run.
 `
