@@ -102,27 +102,30 @@ func misregistered(f Findings, bridge bool) []Case {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
-		sessions := keep(f.Of(bgp.BGPSession.ID), func(r Finding) bool {
-			return familyOf(r) == family &&
-				r.Facts.Str(bgp.FactPeer) != ""
-		})
-		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
-		if len(down) == 0 { // routes outlive a session
-			c.Against = Suggests(slices.Concat(sessions, crossing(f, family))) // the others do reach it
-		}
-		c.For = append(c.For, Shows(down)...)
-		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(bgp.FactBGPState) == "Passive" }) {
-			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
-				address)
-		}
-		c.For = append(c.For, Shows(keep(f.Elsewhere(bgp.BGPSession.ID), func(r Finding) bool {
-			return bad(r.Status) && r.Facts.Str(bgp.FactPeer) == address
-		}))...)
+		withSessions(f, &c, address)
 		c.Covers = append(pathFollows(f, family, ""), Covers(link.NodeUplink.ID, overlay.OverlayTunnels.ID,
 			overlay.IPSetHosts.ID)...)
 		out = append(out, c)
 	}
 	return out
+}
+
+// withSessions adds what the BGP sessions of the family say of the address that Calico registered.
+func withSessions(f Findings, c *Case, address string) {
+	sessions := keep(f.Of(bgp.BGPSession.ID), func(r Finding) bool {
+		return familyOf(r) == c.Family && r.Facts.Str(bgp.FactPeer) != ""
+	})
+	down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
+	if len(down) == 0 { // routes outlive a session
+		c.Against = Suggests(slices.Concat(sessions, crossing(f, c.Family))) // the others do reach it
+	}
+	c.For = append(c.For, Shows(down)...)
+	if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(bgp.FactBGPState) == "Passive" }) {
+		c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
+	}
+	c.For = append(c.For, Shows(keep(f.Elsewhere(bgp.BGPSession.ID), func(r Finding) bool {
+		return bad(r.Status) && r.Facts.Str(bgp.FactPeer) == address
+	}))...)
 }
 
 // crossing is what shows that packets pass between this node's address and other nodes,

@@ -138,13 +138,6 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	hits := strings.Join(listOf(r, route.FactMeant), ", ")
 	lost := lostBy(f, r)
 	lost = append(lost, keep(badPaths(f, familyOf(r), allPaths), func(p Finding) bool { return takes(r, p) })...)
-	typed := match
-	if kind != "" {
-		typed = kind + " " + match
-	}
-	if table, ok := r.Facts.Num(route.FactTable); ok && table > 0 && table != 254 {
-		typed += fmt.Sprintf(" table %.0f", table)
-	}
 	peer := nodeOf(r)
 	if peer == f.Node { // its own pods
 		peer = ""
@@ -152,7 +145,7 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 	c := Case{
 		About: r.Target, Peer: peer, Family: familyOf(r),
 		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, r.Facts.Str(route.FactRouteProto), hits),
-		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typed, match)},
+		Args: map[string]Arg{"match": blockArg(match), "address": addressArg(address), "route": routeArg(kind, typedRoute(r), match)},
 		For:  seenOn(r, lost),
 		Covers: append(pathFollows(f, familyOf(r), peer), Covers(route.RouteSpecial.ID, route.RouteCanReach.ID,
 			route.RouteBlocks.ID)...),
@@ -182,6 +175,15 @@ func dropsBy(f Findings, r Finding) (Case, bool) {
 		c.For = append(Suggests([]Finding{r}), Suggests(astray)...)
 	}
 	return c, true
+}
+
+// typedRoute is a route as "ip route" takes it.
+func typedRoute(r Finding) string {
+	typed := strings.TrimSpace(r.Facts.Str(route.FactRouteType) + " " + r.Facts.Str(route.FactMatch))
+	if table, ok := r.Facts.Num(route.FactTable); ok && table > 0 && table != 254 {
+		typed += fmt.Sprintf(" table %.0f", table)
+	}
+	return typed
 }
 
 // rejectedBy is the case of a routing rule that drops packets itself.
