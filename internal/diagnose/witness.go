@@ -53,7 +53,7 @@ func witnessOf(f Findings, r Finding) string {
 	return namespace
 }
 
-// others returns the good results of third nodes about the same target as a bad result of this node: what it fails to
+// others returns the good results of third nodes about the target of a bad result of this node: what it fails to
 // reach on the other node is reached from there. There are none where another third node fails to reach it too.
 func others(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !bad(r.Status) {

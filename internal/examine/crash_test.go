@@ -20,9 +20,10 @@ func TestRuleCrashes(t *testing.T) {
 	} {
 		kept := &Recorder{}
 		c := NewCollector("node-a", kept)
-		c.suite.Rules = append(slices.Clone(c.suite.Rules), &diagnose.Rule{ID: "crashes", Match: func(diagnose.Findings) []diagnose.Case {
-			panic("boom")
-		}})
+		c.suite.Rules = append(slices.Clone(c.suite.Rules), &diagnose.Rule{ID: "crashes",
+			Match: func(diagnose.Findings) []diagnose.Case {
+				panic("boom")
+			}})
 		r := probe.Found(status, "seen").On("x")
 		r.Check = "node-swap"
 		for _, ev := range []probe.Event{
