@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -303,9 +303,9 @@ func TestNoSecretIsWhole(t *testing.T) {
 // TestNightsAreWhole wants the texts of every recorded night as they are.
 func TestNightsAreWhole(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../internal/diagnose/testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no recorded nights", err)
+	files := nightfile.All()
+	if len(files) == 0 {
+		t.Fatal("no recorded nights")
 	}
 	quoted := regexp.MustCompile(`(?:"saw": ?|"message": ?|"line": ?)("(?:[^"\\]|\\.)*")`)
 	whole, changed := 0, 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
@@ -102,7 +103,7 @@ func (a *app) explain() *cobra.Command {
 func explainID(out io.Writer, id string) error {
 	var b strings.Builder
 	if i := slices.Index(causeIDs(), id); i >= 0 {
-		explainCause(&b, diagnose.All().Rules[i])
+		explainCause(&b, cause.All().Rules[i])
 		return ui.Page(out, b.String())
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
@@ -139,7 +140,7 @@ func causeList() listing[causeInfo] {
 		kind: "cause",
 		items: func() ([]causeInfo, error) {
 			var all []causeInfo
-			for _, r := range diagnose.All().Rules {
+			for _, r := range cause.All().Rules {
 				all = append(all, causeInfo{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
 			}
 			return all, nil
@@ -170,7 +171,7 @@ func explainCause(out io.Writer, r *diagnose.Rule) {
 
 func causeIDs() []string {
 	var ids []string
-	for _, r := range diagnose.All().Rules {
+	for _, r := range cause.All().Rules {
 		ids = append(ids, r.ID)
 	}
 	return ids

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -131,10 +131,10 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 | cause | fault |
 |---|---|
 `)
-	for _, r := range diagnose.All().Rules {
+	for _, r := range cause.All().Rules {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, prose(r.Title))
 	}
-	for _, r := range diagnose.All().Rules {
+	for _, r := range cause.All().Rules {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
 		for _, block := range r.Fix.Blocks() {
 			if block.If != "" {

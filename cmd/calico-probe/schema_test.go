@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/docs/schema"
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 )
 
 // compiled is a published schema in a validator that is not ours.
@@ -52,9 +53,9 @@ type night struct{ name, file string }
 // nights are the recorded runs of the rules' tests.
 func nights(t *testing.T) []night {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
-	if err != nil || len(files) < 100 {
-		t.Fatalf("only %d recorded nights, %v", len(files), err)
+	files := nightfile.All()
+	if len(files) < 100 {
+		t.Fatalf("only %d recorded nights", len(files))
 	}
 	folder := t.TempDir()
 	var out []night

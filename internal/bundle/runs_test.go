@@ -3,13 +3,13 @@ package bundle
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -45,9 +45,9 @@ func TestMasked(t *testing.T) {
 // TestNothingIsMaskedInVain wants every recorded night whole in a bundle: nothing in it is a secret, and causes rest on
 // each of its facts.
 func TestNothingIsMaskedInVain(t *testing.T) {
-	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded streams: %v", err)
+	files := nightfile.All()
+	if len(files) == 0 {
+		t.Fatal("no recorded streams")
 	}
 	for _, name := range files {
 		archive, err := txtar.ParseFile(name)

@@ -27,52 +27,59 @@ func (a Arg) Said() string { return a.said }
 func (a Arg) Typed() string { return a.typed }
 
 // Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
-func nodeArg(s string) Arg      { return checked(s, isName(s), "NODE") }
-func namespaceArg(s string) Arg { return checked(s, isName(s), "NAMESPACE") }
-func podArg(s string) Arg       { return checked(s, isName(s), "POD") }
-func daemonSetArg(s string) Arg { return checked(s, isName(s), "DAEMONSET") }
+func NodeArg(s string) Arg { return CheckedArg(s, IsName(s), "NODE") }
 
-// addressArg is an IP address.
-func addressArg(s string) Arg {
+func NamespaceArg(s string) Arg { return CheckedArg(s, IsName(s), "NAMESPACE") }
+
+func PodArg(s string) Arg { return CheckedArg(s, IsName(s), "POD") }
+
+func daemonSetArg(s string) Arg { return CheckedArg(s, IsName(s), "DAEMONSET") }
+
+// AddressArg is an IP address.
+func AddressArg(s string) Arg {
 	_, err := netip.ParseAddr(s)
-	return checked(s, err == nil && isWord(s), "ADDRESS") // a zone may be any text
+	return CheckedArg(s, err == nil && IsWord(s), "ADDRESS") // a zone may be any text
 }
 
-// blockArg is a range of addresses.
-func blockArg(s string) Arg { return checked(s, isBlock(s), "BLOCK") }
+// BlockArg is a range of addresses.
+func BlockArg(s string) Arg { return CheckedArg(s, IsBlock(s), "BLOCK") }
 
-// blockNameArg is how Calico writes a range of addresses in the name of an object.
-func blockNameArg(s string) Arg {
+// BlockNameArg is how Calico writes a range of addresses in the name of an object.
+func BlockNameArg(s string) Arg {
 	dashed := strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(s)
-	return checked(dashed, isBlock(s), "BLOCK-WITH-DASHES")
+	return CheckedArg(dashed, IsBlock(s), "BLOCK-WITH-DASHES")
 }
 
-// fileArg is the path of a file or folder.
-func fileArg(s string) Arg {
-	return checked(s, isWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE")
+// FileArg is the path of a file or folder.
+func FileArg(s string) Arg {
+	return CheckedArg(s, IsWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE")
 }
 
 // Device, Image and Sysctl are names that have no form of their own.
-func deviceArg(s string) Arg { return checked(s, isWord(s), "DEVICE") }
-func imageArg(s string) Arg  { return checked(s, isWord(s), "IMAGE") }
-func sysctlArg(s string) Arg { return checked(s, isWord(s), "SYSCTL") }
+func DeviceArg(s string) Arg { return CheckedArg(s, IsWord(s), "DEVICE") }
 
-// numberArg is a positive number without fraction; 0 is one that is not known.
-func numberArg(n float64) Arg { return checked(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER") }
+func ImageArg(s string) Arg { return CheckedArg(s, IsWord(s), "IMAGE") }
 
-// nodesWord is what a node alone says. A command that changes every node has a word in place of it.
-func nodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
+func SysctlArg(s string) Arg { return CheckedArg(s, IsWord(s), "SYSCTL") }
 
-// processArg is the number of a process.
-func processArg(pid float64) Arg {
-	return checked(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
+// NumberArg is a positive number without fraction; 0 is one that is not known.
+func NumberArg(n float64) Arg {
+	return CheckedArg(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER")
 }
 
-// own is text of this program's, made of constants and of what was checked.
-func own(text string) Arg { return Arg{text, text} }
+// NodesWord is what a node alone says. A command that changes every node has a word in place of it.
+func NodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
 
-// checked is a value, and what a command has of it: another word unless it is good.
-func checked(s string, good bool, otherwise string) Arg {
+// ProcessArg is the number of a process.
+func ProcessArg(pid float64) Arg {
+	return CheckedArg(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
+}
+
+// OwnArg is text of this program's, made of constants and of what was checked.
+func OwnArg(text string) Arg { return Arg{text, text} }
+
+// CheckedArg is a value, and what a command has of it: another word unless it is good.
+func CheckedArg(s string, good bool, otherwise string) Arg {
 	if !good {
 		return Arg{cmp.Or(probe.Line(s), otherwise), otherwise}
 	}
@@ -86,11 +93,11 @@ var (
 	plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%][A-Za-z0-9_./:@%+-]*$`)
 )
 
-func isName(s string) bool { return len(s) <= 253 && objectName.MatchString(s) }
+func IsName(s string) bool { return len(s) <= 253 && objectName.MatchString(s) }
 
-func isWord(s string) bool { return len(s) <= 253 && plainWord.MatchString(s) }
+func IsWord(s string) bool { return len(s) <= 253 && plainWord.MatchString(s) }
 
-func isBlock(s string) bool {
+func IsBlock(s string) bool {
 	_, err := netip.ParsePrefix(s)
 	return err == nil
 }
@@ -111,7 +118,8 @@ func filled(text string, args map[string]Arg, as func(Arg) string) string {
 
 // inSentence and inCommand are the two ways in which an Arg is shown.
 func inSentence(a Arg) string { return a.said }
-func inCommand(a Arg) string  { return a.typed }
+
+func inCommand(a Arg) string { return a.typed }
 
 // Args are the names that a fix of the rule has for its cases to fill in, by a case's Args.
 func (r *Rule) Args() []string {

@@ -74,7 +74,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	for i, c := range all {
 		mine := map[int]bool{}
 		for _, clue := range c.found.For {
-			if clue.context || clue.Node != f.Node || !bad(clue.Status) {
+			if clue.Context || clue.Node != f.Node || !IsBad(clue.Status) {
 				continue
 			}
 			key := about{clue.Check, clue.Target}
@@ -110,7 +110,7 @@ func covers(f Findings, c candidate) []int {
 	isEvidence, isCovered := asked(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
 	var out []int
 	for i, r := range f.All {
-		if r.Node == f.Node && bad(r.Status) && (isEvidence[questionOf(r)] || isCovered.has(r.Check, r.Target)) {
+		if r.Node == f.Node && IsBad(r.Status) && (isEvidence[QuestionOf(r)] || isCovered.has(r.Check, r.Target)) {
 			out = append(out, i)
 		}
 	}
@@ -123,7 +123,7 @@ func follows(f Findings, c candidate) []probe.Follows {
 	isEvidence, at := asked(c.found.For), map[string]int{}
 	for _, index := range c.covered {
 		r := f.All[index]
-		if isEvidence[questionOf(r)] {
+		if isEvidence[QuestionOf(r)] {
 			continue
 		}
 		i, have := at[r.Check]
@@ -140,13 +140,13 @@ func follows(f Findings, c candidate) []probe.Follows {
 // question is what was asked, and where.
 type question struct{ node, way, check, target, from string }
 
-func questionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }
+func QuestionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }
 
 func asked(clues ...[]Clue) map[question]bool {
 	out := map[question]bool{}
 	for _, list := range clues {
 		for _, clue := range list {
-			out[questionOf(clue.Finding)] = true
+			out[QuestionOf(clue.Finding)] = true
 		}
 	}
 	return out

@@ -53,12 +53,12 @@ type candidate struct {
 // surest sorts what is surer first, behind it what is bad only later, and last what kept the probe off the node: a
 // missing right never outranks a clue about the node itself.
 func surest(a, b candidate) int {
-	return cmp.Or(last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), last(a.rule.Later, b.rule.Later),
+	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
-// last sorts what is marked behind what is not.
-func last(a, b bool) int {
+// Last sorts what is marked behind what is not.
+func Last(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -71,7 +71,7 @@ func last(a, b bool) int {
 // Explain asks every rule of a suite. Of two causes that are equally sure, the one that explains more
 // of what is bad is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
-	f = f.indexed()
+	f = f.Indexed()
 	f.suite = suite
 	all, failed := matched(f, false)
 	f.there = causesThere(f, all)
@@ -83,7 +83,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), last(a.rule.Symptom, b.rule.Symptom),
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), Last(a.rule.Symptom, b.rule.Symptom),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	kept = residualPlaced(kept)
@@ -105,7 +105,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 		}
 	}
 	for i, r := range f.All {
-		if r.Node == f.Node && bad(r.Status) && !explained[i] && !slices.Contains(d.Unexplained, r.Check) {
+		if r.Node == f.Node && IsBad(r.Status) && !explained[i] && !slices.Contains(d.Unexplained, r.Check) {
 			d.Unexplained = append(d.Unexplained, r.Check)
 		}
 	}
@@ -114,7 +114,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 
 // Ready returns findings as the rules of a suite read them: indexed, and with the causes on other nodes.
 func Ready(f Findings, suite Suite) Findings {
-	f = f.indexed()
+	f = f.Indexed()
 	f.suite = suite
 	all, _ := matched(f, false)
 	f.there = causesThere(f, all)
@@ -198,18 +198,18 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 		return candidate{}, false
 	}
 	cause.Missing = missing(f, rule.Wants)
-	sure := min(score, proof)
+	sure := min(score, Proof)
 	if len(cause.Missing) > 0 {
-		sure = max(sure-1, hint)
+		sure = max(sure-1, Hint)
 	}
 	if rule.Symptom {
-		sure = min(sure, strong)
+		sure = min(sure, Strong)
 	}
 	if only := soleWitness(f, c.For); only != "" {
-		sure = min(sure, strong)
+		sure = min(sure, Strong)
 		cause.Says += fmt.Sprintf("; seen only from %s", only)
 	}
-	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
+	cause.Confidence = map[int]probe.Confidence{Proof: probe.High, Strong: probe.Medium, Hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
 		if f.Fine(id) && !slices.ContainsFunc(c.For, func(clue Clue) bool { return clue.Check == id }) {
 			cause.RuledOut = append(cause.RuledOut, id)
@@ -289,7 +289,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	// both are said.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
-		return !all[j].rule.Apart && all[i].rule.mayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
+		return !all[j].rule.Apart && all[i].rule.MayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
 	}
 	for _, explains := range []func(i, j int) bool{named, follows} {
 		for i := range all {

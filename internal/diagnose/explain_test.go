@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -19,8 +17,8 @@ func TestBothFamilies(t *testing.T) {
 	for _, setting := range []string{"{key}", "restart"} {
 		rule := &Rule{ID: "r", Fix: probe.Fix{Manifest: []string{setting}}, Match: func(f Findings) []Case {
 			return []Case{
-				{About: "IPv4", Family: 4, Args: map[string]Arg{"key": own("IP")}, For: Proves(f.All[:1])},
-				{About: "IPv6", Family: 6, Args: map[string]Arg{"key": own("IP6")}, For: Proves(f.All[1:])},
+				{About: "IPv4", Family: 4, Args: map[string]Arg{"key": OwnArg("IP")}, For: Proves(f.All[:1])},
+				{About: "IPv6", Family: 6, Args: map[string]Arg{"key": OwnArg("IP6")}, For: Proves(f.All[1:])},
 			}
 		}}
 		want := map[string]int{"{key}": 2, "restart": 1}[setting]
@@ -40,7 +38,7 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 	f := Findings{Node: "a", All: []Finding{seen("root", ""), seen("felt", ""), seen("felt", "elsewhere")}}
 	rules := []*Rule{
 		{ID: "cause", Explains: []string{"effect"}, Match: func(f Findings) []Case {
-			return []Case{{For: clues(proof,
+			return []Case{{For: Clues(Proof,
 				f.All[:1])}}
 		}},
 		{ID: "effect", Match: func(f Findings) []Case { return []Case{{For: Proves(f.All[1:2])}} }},
@@ -69,24 +67,5 @@ func TestFailedRule(t *testing.T) {
 	if len(d.Failed) != 2 || !strings.HasPrefix(d.Failed[0], "rule crashes failed: it crashed: ?[31m") || len(d.Failed[0]) > 300 ||
 		!strings.HasPrefix(d.Failed[1], "rule crashes-later failed: it crashed: runtime error: index out of range") {
 		t.Errorf("failed: %q", d.Failed)
-	}
-}
-
-// TestBlankTargets has a node answer about nothing, to checks whose targets rules take apart.
-func TestBlankTargets(t *testing.T) {
-	t.Parallel()
-	for _, target := range []string{"", " ", "\u00a0"} {
-		f := Findings{Node: "a"}
-		for _, r := range []probe.Result{
-			{Check: route.RouteCanReach.ID, Status: probe.Fail, Facts: probe.Facts{route.FactOwnedBy: "eth0"}},
-			{Check: link.NodeNeighbours.ID, Status: probe.Warn, Facts: probe.Facts{link.FactMAC: "02:00:00:00:00:01"}},
-			{Check: link.NodePing.ID, Status: probe.Fail},
-		} {
-			r.Target = target
-			f.All = append(f.All, Finding{Node: "a", Result: r})
-		}
-		if d := Explain(f, All()); len(d.Failed) > 0 {
-			t.Errorf("%q: %v", target, d.Failed)
-		}
 	}
 }

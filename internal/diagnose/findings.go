@@ -34,8 +34,8 @@ const (
 	mostOthers = 2000
 )
 
-// indexed is what rules read of the findings, without history, and with the results of a check found quickly.
-func (f Findings) indexed() Findings {
+// Indexed is what rules read of the findings, without history, and with the results of a check found quickly.
+func (f Findings) Indexed() Findings {
 	type kind struct {
 		node, check string
 		bad         bool
@@ -46,7 +46,7 @@ func (f Findings) indexed() Findings {
 		if r.Facts[probe.FactHistory] == true { // evidence of nothing
 			continue
 		}
-		of := kind{r.Node, r.Check, bad(r.Status)}
+		of := kind{r.Node, r.Check, IsBad(r.Status)}
 		most := mostOthers
 		if of.bad {
 			most = mostBad
@@ -65,7 +65,7 @@ func (f Findings) of(check string) []Finding {
 	if f.byCheck != nil {
 		return f.byCheck[check]
 	}
-	return keep(f.All, func(r Finding) bool { return r.Check == check })
+	return Keep(f.All, func(r Finding) bool { return r.Check == check })
 }
 
 // Add takes the results out of a run's events. The first event that names a node
@@ -92,8 +92,8 @@ func travelled(facts probe.Facts) probe.Facts {
 	return out
 }
 
-// lastWord is the last word of a target, "" where it has none: a node may answer with a blank one.
-func lastWord(target string) string {
+// LastWord is the last word of a target, "" where it has none: a node may answer with a blank one.
+func LastWord(target string) string {
 	words := strings.Fields(target)
 	if len(words) == 0 {
 		return ""
@@ -120,7 +120,7 @@ func (f Findings) Others() []string {
 
 // Of are the results of a check on the node in question.
 func (f Findings) Of(check string) []Finding {
-	return f.those(check, everything)
+	return f.those(check, Everything)
 }
 
 // Elsewhere are the results of a check on other nodes.
@@ -136,7 +136,7 @@ func (f Findings) Elsewhere(check string) []Finding {
 
 // Bad are those that are fail or warn.
 func (f Findings) Bad(check string) []Finding {
-	return f.those(check, func(r Finding) bool { return bad(r.Status) })
+	return f.those(check, func(r Finding) bool { return IsBad(r.Status) })
 }
 
 // Failed are those that are fail.
@@ -146,19 +146,19 @@ func (f Findings) Failed(check string) []Finding {
 
 // With are those that carry the fact with that value; a number compares as a number.
 func (f Findings) With(check string, key probe.Fact, value any) []Finding {
-	return f.those(check, func(r Finding) bool { return holds(r.Facts, key, value) })
+	return f.those(check, func(r Finding) bool { return Holds(r.Facts, key, value) })
 }
 
 // Answered tells whether a check gave a good or bad answer.
 func (f Findings) Answered(check string) bool {
-	return len(f.those(check, func(r Finding) bool { return answered(r.Status) })) > 0
+	return len(f.those(check, func(r Finding) bool { return IsAnswered(r.Status) })) > 0
 }
 
 // Fine tells whether a check was answered, and every answer was good.
 func (f Findings) Fine(check string) bool {
 	of := f.Of(check)
 	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool {
-		return bad(r.Status) ||
+		return IsBad(r.Status) ||
 			r.Status == probe.Unknown
 	})
 }
@@ -174,7 +174,7 @@ func (f Findings) those(check string, keep func(Finding) bool) []Finding {
 	return out
 }
 
-func (f Findings) where(keep func(Finding) bool) []Finding {
+func (f Findings) Where(keep func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range f.All {
 		if r.Node == f.Node && keep(r) {
@@ -184,26 +184,26 @@ func (f Findings) where(keep func(Finding) bool) []Finding {
 	return out
 }
 
-// good are the good answers of a check.
-func good(f Findings, check string) []Finding {
+// Good are the good answers of a check.
+func Good(f Findings, check string) []Finding {
 	return f.those(check, func(r Finding) bool { return r.Status == probe.OK })
 }
 
-// because is for keeping the findings with one of these reasons.
-func because(reasons ...string) func(Finding) bool {
-	return func(r Finding) bool { return slices.Contains(reasons, reasonOf(r)) }
+// Because is for keeping the findings with one of these reasons.
+func Because(reasons ...string) func(Finding) bool {
+	return func(r Finding) bool { return slices.Contains(reasons, ReasonOf(r)) }
 }
 
-// about is for keeping the findings about exactly these targets.
-func about(targets ...string) func(Finding) bool {
+// About is for keeping the findings about exactly these targets.
+func About(targets ...string) func(Finding) bool {
 	return func(r Finding) bool { return slices.Contains(targets, r.Target) }
 }
 
-func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn }
+func IsBad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn }
 
-func answered(s probe.Status) bool { return s != probe.Unknown && s != probe.Skip }
+func IsAnswered(s probe.Status) bool { return s != probe.Unknown && s != probe.Skip }
 
-func holds(facts probe.Facts, key probe.Fact, value any) bool {
+func Holds(facts probe.Facts, key probe.Fact, value any) bool {
 	have, there := facts[key]
 	if !there {
 		return false

@@ -23,10 +23,10 @@ const (
 	LayerPlacement                  // what keeps the probe off the node, and says little about it
 )
 
-// mayExplain tells whether a cause of this rule may have one of another as its consequence:
+// MayExplain tells whether a cause of this rule may have one of another as its consequence:
 // not one of an earlier layer, unless that is a symptom and this is none; what is bad only later
 // explains nothing that is bad now, and what is left over explains symptoms.
-func (r *Rule) mayExplain(other *Rule) bool {
+func (r *Rule) MayExplain(other *Rule) bool {
 	if r.Later && !other.Later {
 		return false
 	}

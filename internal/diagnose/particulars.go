@@ -17,10 +17,10 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 		if !ok {
 			continue
 		}
-		with["namespace"], with["pod"] = namespaceArg(namespace), podArg(pod)
+		with["namespace"], with["pod"] = NamespaceArg(namespace), PodArg(pod)
 		if owner := r.Facts.Str(facts.Owner); owner != "" {
 			with["daemonset"] = daemonSetArg(owner)
-			with["config"] = own(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
+			with["config"] = OwnArg(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
 		}
 		fix.Install = installOf(r, namespace)
 	}
@@ -69,11 +69,11 @@ func installOf(calico Finding, namespace string) string {
 // known are the args that every fix may name, before calico-node's pod is looked at.
 func known(f Findings) map[string]Arg {
 	out := map[string]Arg{
-		"node": nodeArg(f.Node), "namespace": namespaceArg("kube-system"), "pod": podArg(""),
-		"daemonset": daemonSetArg("calico-node"), "config": own("calico-config"),
+		"node": NodeArg(f.Node), "namespace": NamespaceArg("kube-system"), "pod": PodArg(""),
+		"daemonset": daemonSetArg("calico-node"), "config": OwnArg("calico-config"),
 	}
 	for name, unit := range units(f) {
-		out[name] = own(unit)
+		out[name] = OwnArg(unit)
 	}
 	return out
 }

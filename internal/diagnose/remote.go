@@ -13,13 +13,13 @@ const mostSuspects = 2
 // Suspects returns the other nodes to which packets are lost, while no proven cause explains it: a path has two ends,
 // and the whole suite is worth running on both.
 func Suspects(f Findings, suite Suite) []string {
-	f = f.indexed()
+	f = f.Indexed()
 	f.suite = suite
 	all, _ := matched(f, false)
 	left := unproven(f, all)
 	var out []string
-	for _, r := range left.where(func(r Finding) bool { return bad(r.Status) }) {
-		node := nodeOf(r)
+	for _, r := range left.Where(func(r Finding) bool { return IsBad(r.Status) }) {
+		node := NodeOf(r)
 		if node != "" && node != f.Node && !slices.Contains(out, node) && left.loses(node) {
 			out = append(out, node)
 		}

@@ -23,7 +23,7 @@ func unproven(f Findings, all []candidate) Findings {
 			out.All = append(out.All, r)
 		}
 	}
-	return out.indexed()
+	return out.Indexed()
 }
 
 // residualPlaced puts what is left over behind every other cause that is as sure, and before the symptoms.

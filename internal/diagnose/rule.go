@@ -83,31 +83,31 @@ func Covers(ids ...string) []Cover {
 type Clue struct {
 	Finding
 	Weight  int
-	context bool // shown beside the evidence, and none itself
+	Context bool // shown beside the evidence, and none itself
 }
 
 // The weights clues have.
 const (
-	proof  = 3 // nothing else makes this
-	strong = 2
-	hint   = 1
+	Proof  = 3 // nothing else makes this
+	Strong = 2
+	Hint   = 1
 )
 
 // Proves are clues of which the first of each kind is proof; more of the same kind is evidence to show and no more
 // certain.
-func Proves(of ...[]Finding) []Clue { return clues(proof, of...) }
+func Proves(of ...[]Finding) []Clue { return Clues(Proof, of...) }
 
 // Suggests are strong clues, as Proves makes proof.
-func Suggests(of ...[]Finding) []Clue { return clues(strong, of...) }
+func Suggests(of ...[]Finding) []Clue { return Clues(Strong, of...) }
 
 // Hints are hints, as Proves makes proof.
-func Hints(of ...[]Finding) []Clue { return clues(hint, of...) }
+func Hints(of ...[]Finding) []Clue { return Clues(Hint, of...) }
 
 // Shows are findings to show beside the evidence, which weigh nothing.
-func Shows(of ...[]Finding) []Clue { return clues(0, of...) }
+func Shows(of ...[]Finding) []Clue { return Clues(0, of...) }
 
-// clues gives the same weight to the first of some findings.
-func clues(weight int, of ...[]Finding) []Clue {
+// Clues gives the same weight to the first of some findings.
+func Clues(weight int, of ...[]Finding) []Clue {
 	var out []Clue
 	for _, fs := range of {
 		for i, r := range fs {
@@ -115,7 +115,7 @@ func clues(weight int, of ...[]Finding) []Clue {
 			if i > 0 {
 				w = 0
 			}
-			out = append(out, Clue{Finding: r, Weight: w, context: weight == 0})
+			out = append(out, Clue{Finding: r, Weight: w, Context: weight == 0})
 		}
 	}
 	return out

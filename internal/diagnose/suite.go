@@ -1,6 +1,8 @@
 package diagnose
 
-import "slices"
+import (
+	"slices"
+)
 
 // A Suite is what a diagnosis is made by: the rules, and what the engine has to know of the subjects.
 type Suite struct {

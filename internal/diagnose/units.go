@@ -38,7 +38,7 @@ func units(f Findings) map[string]string {
 		}
 	}
 	snap := func(r Finding) bool { return strings.HasPrefix(r.Facts.Str(probe.FactSocket), "/var/snap/microk8s/") }
-	if len(f.where(snap)) > 0 {
+	if len(f.Where(snap)) > 0 {
 		out["kubelet"], out["containerd"], out["runtime"] = "snap.microk8s.daemon-kubelite",
 			"snap.microk8s.daemon-containerd", "snap.microk8s.daemon-containerd"
 		out["together"] = "; snap.microk8s.daemon-kubelite is the kubelet with the rest of Kubernetes in one"

@@ -16,7 +16,7 @@ func soleWitness(f Findings, evidence []Clue) string {
 	for _, clue := range evidence {
 		w := witnessOf(f, clue.Finding)
 		switch {
-		case clue.context:
+		case clue.Context:
 		case w == "":
 			seenHere = append(seenHere, clue.Check)
 		case !slices.Contains(who, w):
@@ -53,19 +53,19 @@ func witnessOf(f Findings, r Finding) string {
 	return namespace
 }
 
-// others returns the good results of third nodes about the target of a bad result of this node: what it fails to
+// ThirdNodes returns the good results of third nodes about the target of a bad result of this node: what it fails to
 // reach on the other node is reached from there. There are none where another third node fails to reach it too.
-func others(f Findings, r Finding, peer string) []Finding {
-	if r.Node != f.Node || r.From != "" || !bad(r.Status) {
+func ThirdNodes(f Findings, r Finding, peer string) []Finding {
+	if r.Node != f.Node || r.From != "" || !IsBad(r.Status) {
 		return nil
 	}
-	third := keep(f.Elsewhere(r.Check), func(o Finding) bool {
+	third := Keep(f.Elsewhere(r.Check), func(o Finding) bool {
 		return o.Node != peer && o.From == "" && o.Target == r.Target
 	})
-	if slices.ContainsFunc(third, func(o Finding) bool { return bad(o.Status) }) {
+	if slices.ContainsFunc(third, func(o Finding) bool { return IsBad(o.Status) }) {
 		return nil
 	}
-	return keep(third, func(o Finding) bool { return o.Status == probe.OK })
+	return Keep(third, func(o Finding) bool { return o.Status == probe.OK })
 }
 
 // contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
@@ -75,7 +75,7 @@ func contradicted(f Findings, rule *Rule, c Case) []Clue {
 		return nil
 	}
 	for _, clue := range c.For {
-		if seen := others(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(rule.RefutedBy, clue.Check) {
+		if seen := ThirdNodes(f, clue.Finding, c.Peer); len(seen) > 0 && slices.Contains(rule.RefutedBy, clue.Check) {
 			return Suggests(seen[:1])
 		}
 	}

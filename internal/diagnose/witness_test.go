@@ -41,7 +41,8 @@ func TestWitnesses(t *testing.T) {
 		"little of one neighbour":    {Hints([]Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
-		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, Suite{Rules: []*Rule{rule}}).Causes
+		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}},
+			Suite{Rules: []*Rule{rule}}).Causes
 		if len(causes) != 1 || causes[0].Confidence != c.want {
 			t.Errorf("%s: %+v", name, causes)
 			continue
@@ -49,20 +50,6 @@ func TestWitnesses(t *testing.T) {
 		_, says, _ := strings.Cut(causes[0].Says, "it is so")
 		if want := map[bool]string{true: "; seen only from " + c.only}[c.only != ""]; says != want {
 			t.Errorf("%s: %q, want %q", name, says, want)
-		}
-	}
-}
-
-// TestSaying names one witness or more in a sentence.
-func TestSaying(t *testing.T) {
-	t.Parallel()
-	b, c := Finding{Node: "node-b"}, Finding{Node: "node-c"}
-	for want, fs := range map[string][]Finding{
-		" (as node-b says)":           {b, b},
-		" (as node-b and node-c say)": {b, c, b},
-	} {
-		if got := saying(fs); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

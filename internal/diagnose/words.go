@@ -7,21 +7,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// seconds is a span that is measured in seconds and reckoned with.
-func seconds(s float64) time.Duration {
+// Seconds is a span that is measured in seconds and reckoned with.
+func Seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
 }
 
-// milliseconds is one of a packet's.
-func milliseconds(ms float64) time.Duration {
+// Milliseconds is one of a packet's.
+func Milliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// lasting is for how long something has been so.
-func lasting(seconds float64) string { return probe.Age(time.Duration(seconds * float64(time.Second))) }
+// Lasting is for how long something has been so.
+func Lasting(seconds float64) string { return probe.Age(time.Duration(seconds * float64(time.Second))) }
 
-// num is a fact of the first of some findings, 0 without one.
-func num(fs []Finding, key probe.Fact) float64 {
+// Num is a fact of the first of some findings, 0 without one.
+func Num(fs []Finding, key probe.Fact) float64 {
 	for _, r := range fs {
 		if n, ok := r.Facts.Num(key); ok {
 			return n
@@ -30,8 +30,8 @@ func num(fs []Finding, key probe.Fact) float64 {
 	return 0
 }
 
-// names are the checks of some findings.
-func names(fs []Finding) []string {
+// ChecksOf are the checks of some findings.
+func ChecksOf(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
 		if !slices.Contains(out, r.Check) {

@@ -15,10 +15,12 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -44,7 +46,7 @@ func troubled(seen diagnose.Findings) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
-	return bad || len(diagnose.Unreached(seen)) > 0 || len(diagnose.Explain(seen, diagnose.All()).Unexplained) > 0
+	return bad || len(evidence.Unreached(seen)) > 0 || len(diagnose.Explain(seen, cause.All()).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
@@ -170,7 +172,7 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 		return nil
 	}
 	var out []*corev1.Node
-	for _, name := range diagnose.Suspects(r.Seen, diagnose.All()) {
+	for _, name := range diagnose.Suspects(r.Seen, cause.All()) {
 		if i := slices.IndexFunc(snap.Nodes, func(n corev1.Node) bool { return n.Name == name }); i >= 0 {
 			out = append(out, &snap.Nodes[i])
 		}

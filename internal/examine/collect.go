@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/compare"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -30,7 +33,7 @@ type Collector struct {
 // NewCollector returns a Collector of what is seen of a node.
 func NewCollector(node string, sink report.Sink) *Collector {
 	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
-		suite: diagnose.All()}
+		suite: cause.All()}
 }
 
 // Add takes an event of the node.
@@ -82,7 +85,7 @@ func (c *Collector) Conclude() error {
 	v := c.Tally.Verdict(c.Strict)
 	v.Unexplained = found.Unexplained
 	if v.Word == report.WordHealthy || v.Word == report.WordWarnings {
-		v.Outside = diagnose.Unseen(c.Seen)
+		v.Outside = evidence.Unseen(c.Seen)
 	}
 	if c.Elapsed != nil {
 		v.Elapsed = *c.Elapsed
@@ -100,7 +103,7 @@ func (c *Collector) Conclude() error {
 func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []string, found diagnose.Diagnosis,
 	failed []string,
 ) {
-	crash := probe.Recovered(func() error { compared = diagnose.Comparison(seen); return nil })
+	crash := probe.Recovered(func() error { compared = compare.Nodes(seen); return nil })
 	if crash != nil {
 		failed = append(failed, fmt.Sprintf("the comparison with other nodes failed: it %v", crash))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -23,7 +24,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
 	}
-	found := diagnose.Explain(r.Seen, diagnose.All())
+	found := diagnose.Explain(r.Seen, cause.All())
 	open := found.Open()
 	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
 		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})

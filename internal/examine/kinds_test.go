@@ -26,6 +26,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
@@ -154,7 +155,7 @@ func (o outcome) healthy(t *testing.T, mild ...string) {
 			t.Errorf("targets of kind %s are not known: %s", kind, why)
 		}
 	}
-	for _, c := range diagnose.Explain(o.seen, diagnose.All()).Causes {
+	for _, c := range diagnose.Explain(o.seen, cause.All()).Causes {
 		t.Errorf("cause %s (%s): %s", c.ID, c.Confidence, c.Says)
 	}
 }

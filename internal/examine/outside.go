@@ -12,7 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
-	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
@@ -86,13 +86,13 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	switch {
 	case len(from)+len(failed) == 0:
 		res.Status, res.Saw = probe.Skip, "no other node is ready"
-		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
+		res = res.With(probe.FactReason, evidence.ReasonUnseen)
 	case len(from) == 0:
 		if slices.Contains(r.opts.Checks, link.NeighbourReach.ID) {
 			res.Status = probe.Unknown
 		}
 		res.Saw = "no probe on another node answered: " + strings.Join(failed, "; ")
-		res = res.With(probe.FactReason, diagnose.ReasonUnseen)
+		res = res.With(probe.FactReason, evidence.ReasonUnseen)
 	}
 	res.Check = link.NeighbourReach.ID
 	if r.opts.access().FromOutside() { // what is inside was not asked: no verdict but a fault
@@ -101,10 +101,10 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 		return []probe.Result{res}
 	}
 	out := []probe.Result{res}
-	closed := diagnose.Closed(diagnose.Unreached(r.Seen))
+	closed := evidence.Closed(evidence.Unreached(r.Seen))
 	for _, kind := range slices.Sorted(maps.Keys(closed)) {
-		status := diagnose.Grade(r.Seen, kind, closed[kind], r.view != nil && r.view.sameRole)
-		one := probe.Found(status, "not reachable: %s", diagnose.Places(r.Seen, closed[kind]))
+		status := evidence.Grade(r.Seen, kind, closed[kind], r.view != nil && r.view.sameRole)
+		one := probe.Found(status, "not reachable: %s", evidence.Places(r.Seen, closed[kind]))
 		one.Check, one.Target = link.NeighbourReach.ID, kind
 		out = append(out, one)
 	}
@@ -127,7 +127,7 @@ func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
 	case !r.opts.mayUseSecondPod():
 		why = "--via " + r.opts.Via + " creates no pod on another node"
 	}
-	res := probe.Found(probe.Skip, "%s", why).With(probe.FactReason, diagnose.ReasonUnseen)
+	res := probe.Found(probe.Skip, "%s", why).With(probe.FactReason, evidence.ReasonUnseen)
 	res.Check = link.NeighbourReach.ID
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -26,9 +27,9 @@ const maxLines = 30
 // TestScreens wants the answer of each recorded night on one screen, the first cause in its first line and in its last.
 func TestScreens(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded nights: %v", err)
+	files := nightfile.All()
+	if len(files) == 0 {
+		t.Fatal("no recorded nights")
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)

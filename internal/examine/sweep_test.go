@@ -22,6 +22,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -144,7 +145,7 @@ func (s *sweeping) sweep(t *testing.T, limit time.Duration) *swept {
 	for _, target := range targets {
 		out.targets[target.Kind] = append(out.targets[target.Kind], target.String())
 	}
-	for _, c := range diagnose.Explain(seen, diagnose.All()).Causes {
+	for _, c := range diagnose.Explain(seen, cause.All()).Causes {
 		out.causes = append(out.causes, c.ID)
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -60,7 +61,7 @@ func (f *folding) about(n judged, at int) string {
 
 // own reports whether a cause is a fault of the node that has it.
 func (f *folding) own(n judged, at int) bool {
-	return f.about(n, at) == "" || diagnose.All().SideOf(n.causes[at].ID) == diagnose.Here
+	return f.about(n, at) == "" || cause.All().SideOf(n.causes[at].ID) == diagnose.Here
 }
 
 // blame blames a node for the surest of its own causes that follow from no other node's fault.
@@ -78,7 +79,7 @@ func (f *folding) blame(n judged) {
 func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string)) {
 	for _, n := range f.all {
 		for at, c := range n.causes {
-			if of := f.about(n, at); of != "" && diagnose.All().SideOf(c.ID) == side {
+			if of := f.about(n, at); of != "" && cause.All().SideOf(c.ID) == side {
 				do(n, at, of)
 			}
 		}
@@ -162,7 +163,7 @@ var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
 
 // between are the two ends of a group's cause if it lies at either of them and nothing shows at which, nil otherwise.
 func (f *folding) between(g *probe.Group) []string {
-	if g.Example.Cause == nil || diagnose.All().SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
+	if g.Example.Cause == nil || cause.All().SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
 		return nil
 	}
 	shown := slices.ContainsFunc(g.Example.Cause.For, func(clue probe.Clue) bool {

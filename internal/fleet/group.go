@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -83,7 +83,7 @@ func group(all []judged) []probe.Group {
 // place is that of a group among others: a proven cause of what is bad now comes before all others, which come by the
 // worst answer that they rest on.
 func place(g probe.Group) int {
-	if g.Confidence == probe.High && !diagnose.All().IsLater(g.Cause) {
+	if g.Confidence == probe.High && !cause.All().IsLater(g.Cause) {
 		return -1
 	}
 	return badness(g)

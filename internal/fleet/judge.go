@@ -14,9 +14,9 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
-	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -59,7 +59,7 @@ func (n judged) lost(all map[string]blamed) []string {
 	for _, r := range n.bad {
 		peer := r.Facts.Str(probe.FactNode)
 		known := peer != n.name && rank(all[peer].confidence) <= least
-		if known && !slices.Contains(out, peer) && diagnose.FollowsFrom(peer, n.name, r) {
+		if known && !slices.Contains(out, peer) && evidence.FollowsFrom(peer, n.name, r) {
 			out = append(out, peer)
 		}
 	}
@@ -71,7 +71,7 @@ func (n judged) lost(all map[string]blamed) []string {
 func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
 	named := r.Facts.Str(probe.FactNode) != ""
 	at := slices.IndexFunc(lost, func(peer string) bool {
-		return (named || proven[peer]) && diagnose.FollowsFrom(peer, n.name, r)
+		return (named || proven[peer]) && evidence.FollowsFrom(peer, n.name, r)
 	})
 	if at < 0 {
 		return ""

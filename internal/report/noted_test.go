@@ -6,7 +6,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestNoted(t *testing.T) {
 	t.Parallel()
 	notes := 0
-	for _, rule := range diagnose.All().Rules {
+	for _, rule := range cause.All().Rules {
 		for _, line := range commandsOf(rule.Fix) {
 			command, note := noted(line)
 			if note != "" {

@@ -19,11 +19,13 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -49,7 +51,7 @@ func known() runbook.Known {
 	for _, c := range suite {
 		k.Checks = append(k.Checks, c.ID)
 	}
-	for _, rule := range diagnose.All().Rules {
+	for _, rule := range cause.All().Rules {
 		k.Causes = append(k.Causes, rule.ID)
 	}
 	for _, p := range probe.Profiles() {
@@ -183,7 +185,7 @@ func TestBranches(t *testing.T) {
 	all := builtin(t)
 	var names []string
 	var nights []runbook.Asked
-	for _, rule := range diagnose.All().Rules {
+	for _, rule := range cause.All().Rules {
 		names, nights = append(names, rule.ID), append(nights, of(rule.ID))
 		if strings.HasPrefix(rule.ID, "kube-proxy-") {
 			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, service.ServiceClusterIP.ID))
@@ -275,7 +277,7 @@ func night(t *testing.T, file string) report.Run {
 		}
 	}
 	tally.Add(probe.Event{Type: probe.EventEnd})
-	run.Causes = diagnose.Explain(f, diagnose.All()).Causes
+	run.Causes = diagnose.Explain(f, cause.All()).Causes
 	for _, c := range run.Causes {
 		tally.Add(probe.Event{Type: probe.EventCause, Cause: &c})
 	}
@@ -336,9 +338,9 @@ func played(
 func TestNights(t *testing.T) {
 	t.Parallel()
 	all := builtin(t)
-	files, err := filepath.Glob("../../internal/diagnose/testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded nights: %v", err)
+	files := nightfile.All()
+	if len(files) == 0 {
+		t.Fatal("no recorded nights")
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
@@ -394,7 +396,7 @@ func unnamed(t *testing.T, b *runbook.Runbook, tonight report.Run) {
 // rules, which are there still, did.
 func TestServicesThatGoOn(t *testing.T) {
 	t.Parallel()
-	tonight := night(t, "../../internal/diagnose/testdata/lab-services-stale.txtar")
+	tonight := night(t, nightfile.Path("lab-services-stale"))
 	for name, b := range builtin(t) {
 		branch, _ := played(t, b, nil, tonight)
 		want := map[string]string{
@@ -413,7 +415,7 @@ func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
 	impatient(b)
-	mild := night(t, "../../internal/diagnose/testdata/003a-the-night-before.txtar")
+	mild := night(t, nightfile.Path("003a-the-night-before"))
 	full := mild
 	full.Causes = append([]probe.Cause{{ID: "disk-full", Says: "the disk is full", Confidence: probe.High}},
 		mild.Causes...)
@@ -433,7 +435,7 @@ func TestBeforeUpgrade(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeUpgrade]
 	with := func(status probe.Status, saw string, of probe.Facts) report.Run {
-		tonight := night(t, "../../internal/diagnose/testdata/healthy.txtar")
+		tonight := night(t, nightfile.Path("healthy"))
 		tonight.Events = slices.DeleteFunc(tonight.Events,
 			func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == facts.CheckRouteMakers })
 		if status != "" {
@@ -460,7 +462,7 @@ func TestBeforeUpgrade(t *testing.T) {
 			t.Errorf("%s: it goes %s and comes to %+v", want, branch, *o)
 		}
 	}
-	clash := night(t, "../../internal/diagnose/testdata/route-makers-none.txtar")
+	clash := night(t, nightfile.Path("route-makers-none"))
 	branch, record := played(t, b, nil, clash)
 	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" ||
 		!strings.Contains(o.Says, "nobody makes the routes") {
@@ -540,7 +542,7 @@ func TestAlerts(t *testing.T) {
 func TestMended(t *testing.T) {
 	t.Parallel()
 	all := builtin(t)
-	ill, well := night(t, "../../internal/diagnose/testdata/cni-config-missing.txtar"), night(t, "../../internal/diagnose/testdata/healthy.txtar")
+	ill, well := night(t, nightfile.Path("cni-config-missing")), night(t, nightfile.Path("healthy"))
 	well.Node = ill.Node
 	for i := range well.Events {
 		well.Events[i].Node = ill.Node
@@ -557,7 +559,7 @@ func TestMended(t *testing.T) {
 func TestMildIsNotMended(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
-	mild := night(t, "../../internal/diagnose/testdata/003a-the-night-before.txtar")
+	mild := night(t, nightfile.Path("003a-the-night-before"))
 	impatient(b)
 	_, record := played(t, b, map[string]string{"fixed": "done"}, mild)
 	if o := record.Outcome; o.Verdict == "healthy" || !strings.Contains(o.Says, "do not reboot") {
@@ -569,7 +571,7 @@ func TestMildIsNotMended(t *testing.T) {
 func TestBeforeRebootLooks(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
-	tonight := night(t, "../../internal/diagnose/testdata/healthy.txtar")
+	tonight := night(t, nightfile.Path("healthy"))
 	tonight.Events = slices.DeleteFunc(tonight.Events,
 		func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == host.NodeSwap.ID })
 	branch, record := played(t, b, nil, tonight)
@@ -583,7 +585,7 @@ func TestBeforeRebootLooks(t *testing.T) {
 func TestActionsKubectl(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)["pods-no-network"]
-	ill := night(t, "../../internal/diagnose/testdata/cni-config-missing.txtar")
+	ill := night(t, nightfile.Path("cni-config-missing"))
 	silent := func(string) {}
 	deed := func(not string) *runbook.Deed {
 		e := runbook.Engine{

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -154,7 +155,8 @@ func TestLimits(t *testing.T) {
 	// The API answers, and no access method works. Where the API does not either is
 	// another test's (TestNoFileTellsOfAnEarlierRun), which is exit code 1.
 	silent := filepath.Join(t.TempDir(), "ssh-config")
-	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand sh -c 'while read line; do :; done'\n"), 0o600); err != nil {
+	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand sh -c 'while read line; do :; done'\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := call(t, "run", "--node", "node-a", "--via", "ssh", "--ssh-config", silent, "--start-timeout", "5m", "--timeout",
@@ -185,7 +187,7 @@ func TestRecipes(t *testing.T) {
 		"003b-second-nic":      {"ndjson=night.ndjson", "json=night.json", "markdown=ticket.md"},
 		"002-start-under-load": {"json=other.json"},
 	} {
-		b, err := os.ReadFile(file("internal/diagnose/testdata/" + night + ".txtar"))
+		b, err := os.ReadFile(nightfile.Path(night))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@
 // Package hollow is a large cluster without machines: the real etcd and kube-apiserver on loopback, nodes that are
 // objects only, and one process that does for each of them what a kubelet does with a probe's pod: it starts, answers
 // its plan, writes its termination message and ends. What a probe answers was recorded on real nodes
-// (internal/diagnose/testdata). No controller runs, so nothing here ends by itself.
+// (internal/nightfile). No controller runs, so nothing here ends by itself.
 package hollow
 
 import (

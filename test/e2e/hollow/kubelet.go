@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -159,7 +159,7 @@ func (k *Kubelets) log(w http.ResponseWriter, r *http.Request) {
 // night are the answers of the probe on the node in question in a recorded night.
 func night(t testing.TB, name string) []probe.Result {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, "internal/diagnose/testdata", name+".txtar"))
+	b, err := os.ReadFile(nightfile.Path(name))
 	if err != nil {
 		t.Fatal(err)
 	}

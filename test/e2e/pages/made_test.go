@@ -75,8 +75,8 @@ var faults = []struct {
 	of   int
 	zone string
 }{
-	{"docs/example.ndjson", 13, "eu-1b"}, {"internal/diagnose/testdata/bird-dead.txtar", 59, ""},
-	{"internal/diagnose/testdata/bgp-port-dropped.txtar", 179, ""},
+	{"docs/example.ndjson", 13, "eu-1b"}, {"bird-dead", 59, ""},
+	{"bgp-port-dropped", 179, ""},
 }
 
 // fleetPage is the page of a fleet, made by the code that concludes and reports fleets.

@@ -1,0 +1,32 @@
+// Package nightfile finds the recorded nights: runs on broken and healthy nodes, each with the causes that it has to
+// have. A night is kept beside the causes of its subject, and tests of other packages read it too.
+package nightfile
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// All returns the paths of all nights, sorted by name.
+func All() []string { return find("*") }
+
+// Path returns the path of one night, "" where there is none of that name.
+func Path(name string) string {
+	found := find(name)
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
+}
+
+func find(name string) []string {
+	_, here, _, _ := runtime.Caller(0)
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../subject/*/cause/testdata", name+".txtar"))
+	if err != nil { // the pattern is the code's own
+		panic(err)
+	}
+	slices.SortFunc(found, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return found
+}

@@ -1,0 +1,370 @@
+package cause
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// session is one that is down, and what else is known of its peer.
+type session struct {
+	diagnose.Finding
+	port, ping        diagnose.Finding   // of the same address
+	ported, pinged    bool               // whether these were asked
+	there, theirBirds []diagnose.Finding // what the peer itself says: about its session with this node, and its BIRD
+	outside           []diagnose.Finding // how a firewall answered the peer when it was asked to look at this node
+	listens           []diagnose.Finding // who listens on the peer's port, as the peer says
+}
+
+// downSessions are those that are not established.
+func downSessions(f diagnose.Findings) []session {
+	var out []session
+	for _, r := range f.Bad(bgp.BGPSession.ID) {
+		if r.Facts.Str(bgp.FactPeer) == "" {
+			continue
+		}
+		s := session{Finding: r}
+		s.port, s.ported = ofPeer(f, bgp.BGPPort.ID, r)
+		s.ping, s.pinged = ofPeer(f, link.NodePing.ID, r)
+		if peer := diagnose.NodeOf(r); peer != "" {
+			of := f.At(peer)
+			s.there = diagnose.Keep(of.Of(bgp.BGPSession.ID), func(o diagnose.Finding) bool {
+				return diagnose.NodeOf(o) == f.Node &&
+					diagnose.FamilyOf(o) == diagnose.FamilyOf(r)
+			})
+			s.theirBirds = evidence.BirdOf(of, bgp.BirdSocket.ID, diagnose.FamilyOf(r))
+			s.listens = diagnose.Keep(of.Of(bgp.BGPPort.ID), func(o diagnose.Finding) bool {
+				_,
+					said := o.Facts[probe.FactListening]
+				return said
+			})
+			s.outside = diagnose.Keep(of.Of(link.NeighbourReach.ID), func(o diagnose.Finding) bool {
+				return diagnose.NodeOf(o) == f.Node && diagnose.FamilyOf(o) == diagnose.FamilyOf(r) &&
+					diagnose.ReasonOf(o) == "rejected" &&
+					diagnose.Holds(o.Facts, probe.FactPort, s.port.Facts[probe.FactPort])
+			})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// ofPeer is the result of a check about the peer of a session: of its target, or of its address,
+// for a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
+func ofPeer(f diagnose.Findings, check string, s diagnose.Finding) (diagnose.Finding, bool) {
+	if r, ok := diagnose.Answer(f, check, s.Target); ok {
+		return r, true
+	}
+	peer := " " + s.Facts.Str(bgp.FactPeer)
+	for _, r := range f.Of(check) {
+		if r.From == "" && strings.HasSuffix(r.Target, peer) {
+			return r, true
+		}
+	}
+	return diagnose.Finding{}, false
+}
+
+// answers tells whether the peer's machine answered a ping at the session's address.
+func (s session) answers() bool {
+	lives := s.ping.Facts[probe.FactLives] == true
+	return s.pinged && (lives || !diagnose.IsBad(s.ping.Status) && diagnose.IsAnswered(s.ping.Status))
+}
+
+// refusal is why a connection to the peer's BGP port failed, "" when it did not or
+// nobody tried.
+func (s session) refusal() string {
+	if !s.ported || !diagnose.IsBad(s.port.Status) {
+		return ""
+	}
+	return diagnose.ReasonOf(s.port)
+}
+
+// elsewhere tells whether the peer says that nothing listens on its port at an address
+// this node could reach.
+func (s session) elsewhere() bool {
+	return len(s.listens) > 0 && !slices.ContainsFunc(s.listens, func(r diagnose.Finding) bool {
+		return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening), func(at string) bool {
+			listener, err := netip.ParseAddrPort(at)
+			peer := s.Facts.Str(bgp.FactPeer)
+			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() &&
+				listener.Addr().Is6() == (diagnose.FamilyOf(s.Finding) == 6))
+		})
+	})
+}
+
+// instead says where the peer listens, where that is no address this node could reach.
+func (s session) instead() string {
+	at := diagnose.ListOf(s.listens[0], probe.FactListening)
+	if len(at) == 0 {
+		return diagnose.NodeOf(s.Finding) + ": " + s.listens[0].Saw
+	}
+	return fmt.Sprintf("nothing on %s for %s, only %s", diagnose.NodeOf(s.Finding), s.Facts.Str(bgp.FactPeer),
+		strings.Join(at, ", "))
+}
+
+// askPeer is the fix at a peer that is no node, such as a switch.
+var askPeer = &probe.Fix{
+	Says: "{peer} is no node of this cluster: ask its operator whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
+	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
+		"ssh {node} ip route get {peer}"},
+	Radius: evidence.OnlyReads,
+}
+
+// where is what to do at the other end: nil for the rule's own fix, which is for a node.
+func (s session) where() *probe.Fix {
+	if diagnose.NodeOf(s.Finding) == "" {
+		return askPeer
+	}
+	return nil
+}
+
+// perSession makes one case for each session that is down and fits.
+func perSession(f diagnose.Findings, fits func(session, *diagnose.Case) bool) []diagnose.Case {
+	var out []diagnose.Case
+	for _, s := range downSessions(f) {
+		peer, node := s.Facts.Str(bgp.FactPeer), diagnose.NodeOf(s.Finding)
+		c := diagnose.Case{About: s.Target, Peer: cmp.Or(node, peer), Family: diagnose.FamilyOf(s.Finding),
+			Args: map[string]diagnose.Arg{"peer": diagnose.AddressArg(peer)}}
+		if node != "" {
+			c.Args["other"] = diagnose.NodeArg(node)
+		}
+		if fits(s, &c) {
+			c.Covers = evidence.PathFollows(f, diagnose.FamilyOf(s.Finding), node) // which is slow where there are thousands
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// bgpFiltered is port 179 dropped on the way.
+var bgpFiltered = &diagnose.Rule{
+	ID: "bgp-filtered", Layer: diagnose.LayerPeers, TracedBy: firewall.PacketDrops.ID, Title: "BGP packets (TCP 179) are dropped between two nodes",
+	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named; and a run looks where on this node the connections die (packet-drops). Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
+	Fix: probe.Fix{
+		Says: "Allow TCP port 179 between the nodes in both directions, in the cloud's security group or in the firewall of a host.",
+		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",
+			"ssh {node} sudo iptables-save | grep -n -e 179"},
+		Radius: "the check commands only read; a rule that opens 179 lets the hosts it names speak BGP to this node",
+	},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return perSession(f, func(s session, c *diagnose.Case) bool {
+			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[probe.FactPassword] == true ||
+				diagnose.ReasonOf(s.Finding) == "password" || s.forPassword(f) {
+				return false
+			}
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), append(diagnose.Hints([]diagnose.Finding{s.ping}),
+				diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)...)
+			if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
+				c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
+			}
+			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
+			shutBy(f, s, c)
+			return true
+		})
+	},
+}
+
+// openOutput is the fix of a node that keeps its own packets.
+var openOutput = &probe.Fix{
+	Says: "See which rule of {node} refuses what leaves it, a policy of Calico's for the host among them; let TCP port {port} to {peer} out, and write that into what made the rule.",
+	Manifest: []string{
+		"ssh {node} sudo nft list ruleset | grep -n -i -e 'hook output' -e drop -e reject",
+		"ssh {node} sudo {iptables}-save | grep -n -e OUTPUT -e cali-to-host-endpoint",
+		"kubectl get hostendpoints.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org",
+		"ssh {node} sudo {iptables} -I OUTPUT -p tcp --dport {port} -d {peer} -j ACCEPT   # until a reload or a reboot",
+	},
+	Radius: "the check commands only read; the last command lets this node speak to that one port of that one peer",
+}
+
+// bgpRejected is a firewall that says no.
+var bgpRejected = &diagnose.Rule{
+	ID: "bgp-rejected", Layer: diagnose.LayerPeers, Title: "a firewall rejects BGP (TCP 179)",
+	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
+	Fix: probe.Fix{
+		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
+		Manifest: []string{"ssh {other} systemctl is-active firewalld ufw nftables",
+			"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w -e 179 -e reject -e REJECT"},
+		OnlyIf: []probe.Conditional{{If: "it is firewalld", Manifest: []string{
+			"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"}}},
+		Radius: "reading changes nothing; that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
+	},
+	RuledOut: []string{bgp.BirdSocket.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-filtered", "bgp-restart-hold"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return perSession(f, func(s session, c *diagnose.Case) bool {
+			lives := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.OK })
+			switch reason := s.refusal(); {
+			case reason == "denied":
+				c.For = append(diagnose.Proves([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
+				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
+				port, _ := s.port.Facts.Num(probe.FactPort)
+				c.Args["port"], c.Args["iptables"] = diagnose.NumberArg(port), diagnose.OwnArg(map[bool]string{true: "ip6tables",
+					false: "iptables"}[c.Family == 6])
+				c.Fix = openOutput
+				return true
+			case reason == "rejected":
+				c.For = diagnose.Proves([]diagnose.Finding{s.port})
+			case reason == "host-unreachable" && s.answers():
+				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Hints([]diagnose.Finding{s.ping})...)
+			case reason == "refused" && len(lives) > 0 && !s.elsewhere():
+				// No answer shows who sent the reset, and BIRD may have started in between.
+				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows(lives, s.listens)...)
+			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
+				c.For = append(diagnose.Suggests(s.outside),
+					diagnose.Suggests([]diagnose.Finding{s.port})...) // either sees one half of it
+				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
+				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other",
+					s.outside[0].Node)
+				c.Args["other"] = diagnose.NodeArg(f.Node)
+				return true
+			case reason == "timeout" && diagnose.ReasonOf(s.Finding) == "host-unreachable" && s.answers():
+				c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
+					diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
+				c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
+				c.Fix = s.where()
+				return true
+			default:
+				return false
+			}
+			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
+			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
+			c.Fix = s.where()
+			shutBy(f, s, c)
+			return true
+		})
+	},
+}
+
+// peerBirdDead is a peer whose machine lives and whose BIRD does not.
+var peerBirdDead = &diagnose.Rule{
+	ID: "peer-bird-dead", Layer: diagnose.LayerPeers, Symptom: true,
+	Title: "the peer refuses BGP connections: nothing listens there",
+	Doc:   `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
+	Fix: probe.Fix{
+		Says: "Start BIRD on {other}: nothing there listens on port 179. Run calico-probe there for the reason: a calico-node that does not start, or a listenPort that differs.",
+		Manifest: []string{"calico-probe run --node {other}",
+			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
+		Radius: evidence.OnlyReads,
+	},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return perSession(f, func(s session, c *diagnose.Case) bool {
+			said := s.refusal()
+			if !s.ported {
+				said = diagnose.ReasonOf(s.Finding)
+			}
+			if said != "refused" {
+				return false
+			}
+			dead := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.Fail })
+			if s.ported {
+				c.For = diagnose.Suggests([]diagnose.Finding{s.port})
+			}
+			c.For = append(c.For, diagnose.Clues(map[bool]int{true: 0, false: diagnose.Strong}[s.ported],
+				[]diagnose.Finding{s.Finding})...)
+			c.For = append(c.For, diagnose.Hints(dead)...)
+			c.Fix = s.where()
+			if len(dead) == 0 && !s.elsewhere() {
+				c.Against = diagnose.Suggests(diagnose.Keep(s.theirBirds,
+					func(r diagnose.Finding) bool { return r.Status == probe.OK }))
+			}
+			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
+			switch {
+			case len(dead) == 0 && s.elsewhere():
+				c.For = append(c.For, diagnose.Shows(s.listens)...)
+				c.Says += " (" + s.instead() + ")"
+			case len(dead) > 0:
+				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
+					dead[0].Saw)
+			}
+			return true
+		})
+	},
+}
+
+// bgpWrongAS is a disagreement about AS numbers.
+var bgpWrongAS = &diagnose.Rule{
+	ID: "bgp-wrong-as", Layer: diagnose.LayerPeers, Title: "the two ends of a BGP session expect different AS numbers",
+	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
+	Fix: probe.Fix{
+		Says: "Compare the numbers and set the wrong one right; all nodes of a mesh share one unless they were given their own.",
+		Manifest: []string{
+			`kubectl get nodes -o custom-columns='NAME:.metadata.name,AS:.metadata.annotations.projectcalico\.org/ASNumber'`,
+			"kubectl get bgpconfigurations.crd.projectcalico.org,bgppeers.crd.projectcalico.org -o yaml | grep -n -e 'name:' -e asNumber -e peerIP",
+		},
+		Radius: "the check commands only read; a changed number restarts the sessions of every node it is for",
+	},
+	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
+	Explains: []string{"bgp-restart-hold"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return perSession(f, func(s session, c *diagnose.Case) bool {
+			theirs := diagnose.Keep(s.there, func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) == "bad-as" })
+			who := "{node} and " + s.Target + " do not agree about an AS number"
+			switch {
+			case diagnose.ReasonOf(s.Finding) == "bad-as":
+				c.For = append(diagnose.Proves([]diagnose.Finding{s.Finding}), diagnose.Shows(s.there)...)
+			case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
+				c.For = append(diagnose.Proves(theirs), diagnose.Shows([]diagnose.Finding{s.Finding})...)
+				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
+				return true
+			default:
+				return false
+			}
+			if s.Facts[bgp.FactHeard] == true {
+				who = s.Target + " expects another AS number of {node} than it has"
+				for _, theirs := range s.there {
+					if as := theirs.Facts.Str(bgp.FactASNumber); as != "" {
+						who += " (it expects " + as + ")"
+						break
+					}
+				}
+			}
+			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(bgp.FactASNumber))
+			return true
+		})
+	},
+}
+
+// bgpUnknownPeer is a peer that does not know this node.
+var bgpUnknownPeer = &diagnose.Rule{
+	ID: "bgp-unknown-peer", Layer: diagnose.LayerPeers, Title: "the BGP peer has no entry for this node's address",
+	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
+	Fix: probe.Fix{
+		Says: "Give {other} a peer with the address that {node} registered: the mesh of nodes, or a BGPPeer. Where the API has one, its BIRD lacks it: restart calico-node there.",
+		Manifest: []string{"calico-probe run --node {other} --checks bgp  # the peers that its BIRD has, and those it lacks",
+			"kubectl get bgppeers.crd.projectcalico.org -o wide",
+			`kubectl get nodes -o custom-columns='NAME:.metadata.name,BGP:.metadata.annotations.projectcalico\.org/IPv4Address'`},
+		Radius: evidence.OnlyReads,
+	},
+	RuledOut: []string{link.NodePing.ID},
+	Explains: []string{"bgp-restart-hold"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return perSession(f, func(s session, c *diagnose.Case) bool {
+			taken := s.ported && !diagnose.IsBad(s.port.Status) && diagnose.IsAnswered(s.port.Status)
+			closed := diagnose.ReasonOf(s.Finding) == "closed" && taken
+			if diagnose.ReasonOf(s.Finding) != "unknown-peer" && !closed {
+				return false
+			}
+			c.For = diagnose.Suggests([]diagnose.Finding{s.Finding})
+			if taken {
+				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.port})...)
+			}
+			c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
+			c.Fix = s.where()
+			return true
+		})
+	},
+}

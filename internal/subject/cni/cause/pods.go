@@ -1,0 +1,246 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
+)
+
+// lookAtIPAM shows what there is and who has it.
+var lookAtIPAM = []string{
+	"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled,NODES:.spec.nodeSelector,BLOCKSIZE:.spec.blockSize",
+	"calicoctl ipam show --show-blocks --show-configuration",
+}
+
+// leakedFree gives back what is kept for pods that are gone.
+var leakedFree = probe.Conditional{
+	If: "addresses are kept for pods that are gone; calico-kube-controllers frees them by itself where it runs",
+	Manifest: []string{"calicoctl ipam check --show-problem-ips -o ipam.json  # reads only",
+		"# then \"ipam release\" with that report, as Calico's page on lost addresses has it: the datastore is locked for it, and while it is locked no pod starts anywhere"},
+}
+
+// ipamExhausted is a node for whose new pods there is no address.
+var ipamExhausted = &diagnose.Rule{
+	ID: "ipam-exhausted", Layer: diagnose.LayerCalico, Title: "Calico's IPAM has no free address for this node's pods",
+	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone. The node itself takes one for its VXLAN, IPIP or WireGuard tunnel: without one a start of calico-node ends ("Assigned 0 out of 1 requested IPv4 addresses").
+Told from a plugin that fails in another way by these words; which of them it is, by what the pools, blocks and limits come to.`,
+	Fix: probe.Fix{
+		Says:     "See who has the addresses; give the node more of them, or have those freed that nobody uses.",
+		Manifest: append([]string{evidence.LookAtPods}, lookAtIPAM...),
+		OnlyIf: []probe.Conditional{
+			{If: "the pools are full, and a range is free that nothing else in your network uses",
+				Manifest: []string{"calicoctl create -f pool.yaml  # one more IPPool: a pool's range cannot be changed, another can stand beside it"}},
+			leakedFree,
+		},
+		Radius: "reading changes nothing; one more pool touches no pod that runs",
+	},
+	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
+	Explains: append([]string{"cni-plugin-fails", "calico-ends", "tunnel-device"}, evidence.AfterLog...),
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		told := slices.DeleteFunc(evidence.WaitingPods(f, facts.StartsAddresses),
+			func(r diagnose.Finding) bool { return lacksFamily(f, r) })
+		reckoned := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnsaid),
+			func(r diagnose.Finding) bool { return r.Facts.Str(facts.Short) != "" })
+		own := append(evidence.LogLines(f, logs.SaysTunnelAddress), evidence.Writes(f, logs.SaysTunnelAddress)...)
+		switch {
+		case len(own) > 0:
+			return []diagnose.Case{tunnelUnaddressed(f, own, told)}
+		case len(told) > 0 && hasRoom(f, told[0]):
+			return []diagnose.Case{addressesGone(told[0], diagnose.Hints(told))}
+		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
+			return []diagnose.Case{addressesGone(told[0], diagnose.Proves(told))}
+		case len(told) > 0:
+			return []diagnose.Case{addressesGone(told[0], evidence.Said(told))}
+		case len(reckoned) > 0:
+			return []diagnose.Case{addressesGone(reckoned[0], diagnose.Suggests(reckoned))}
+		}
+		return nil
+	},
+}
+
+// tunnelUnaddressed is the case of calico-node itself, which gets no address for the node's tunnel.
+func tunnelUnaddressed(f diagnose.Findings, own, told []diagnose.Finding) diagnose.Case {
+	c := diagnose.Case{For: slices.Concat(evidence.Written(f, own), diagnose.Hints(told)),
+		Covers: slices.Concat(diagnose.Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID), evidence.PodsUnconnected),
+		Says:   "Calico's IPAM has no address for the tunnel of {node} itself: " + evidence.QuotedLine(own[0])}
+	if len(evidence.LogLines(f)) > 0 { // the start ends over it
+		c.Covers = slices.Concat(c.Covers, evidence.CalicoDown, evidence.NotStarted)
+	}
+	return c
+}
+
+// addressesGone says why there are none, and what to do about that.
+func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
+	n, _ := r.Facts.Num(facts.Pods)
+	c := diagnose.Case{For: shows, Covers: evidence.PodsUnconnected}
+	pools := strings.Join(diagnose.ListOf(r, facts.Pools), ", ")
+	blocks, _ := r.Facts.Num(facts.Blocks)
+	limit, _ := r.Facts.Num(facts.BlockLimit)
+	why := "IPAM has no address for them: " + r.Facts.Str(facts.Message)
+	switch r.Facts.Str(facts.Short) {
+	case facts.ShortNoPool:
+		if len(diagnose.ListOf(r, facts.OtherPools)) > 0 { // the family is a guess that the CNI configuration refutes
+			break
+		}
+		why = "no enabled IP pool is for this node"
+		if unfit := diagnose.ListOf(r, facts.UnfitPools); len(unfit) > 0 {
+			why += ": " + strings.Join(unfit, ", ")
+		}
+		c.Fix = &probe.Fix{
+			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",
+			Manifest: append([]string{"kubectl get node {node} --show-labels", evidence.LookAtPods}, lookAtIPAM...),
+			Radius:   "reading changes nothing; a pool that is enabled for a node touches no pod that runs",
+		}
+	case facts.ShortFull:
+		why = fmt.Sprintf("every address of %s is given away", pools)
+		if reserved, _ := r.Facts.Num(facts.Reserved); reserved > 0 {
+			why += fmt.Sprintf(", or reserved (%.0f)", reserved)
+		}
+	case facts.ShortLimit:
+		why = fmt.Sprintf("the node has %.0f blocks of addresses, all given away, and may have no more than %.0f", blocks, limit)
+		c.Fix = &probe.Fix{
+			Says:     "Raise the limit, or have fewer pods on this node.",
+			Manifest: append([]string{evidence.LookAtPods}, lookAtIPAM...),
+			OnlyIf: []probe.Conditional{leakedFree, {If: "one node shall have more blocks; 40 is an example",
+				Manifest: []string{"calicoctl ipam configure --strictaffinity=true --max-blocks-per-host=40  # from v3.31 on a limit of your own takes strict affinity"}}},
+			Radius: "the limit holds for every node, and with strict affinity no node borrows an address of another's block any more; no pod that runs is touched",
+		}
+	case facts.ShortStrict, facts.ShortNoBlocks:
+		elsewhere, _ := r.Facts.Num(facts.FreeElsewhere)
+		why = fmt.Sprintf("its own blocks are full and it gets no other; %.0f free addresses are in blocks of other nodes", elsewhere)
+		if r.Facts.Str(facts.Short) == facts.ShortStrict {
+			why += ", from which none may be borrowed (strictAffinity)"
+		}
+	}
+	if leaked, _ := r.Facts.Num(facts.Leaked); leaked > 0 {
+		why += fmt.Sprintf("; %.0f are kept for pods that are gone", leaked)
+	}
+	if borrowed, _ := r.Facts.Num(facts.Borrowed); borrowed > 0 {
+		why += fmt.Sprintf("; pods on other nodes have borrowed %.0f of its own", borrowed)
+	}
+	c.Says = fmt.Sprintf("%s on {node} get no address: %s", evidence.CountOf(n, "new pod"), why)
+	return c
+}
+
+// rightPool is the fix of an annotation that asks for a pool which is not there.
+var rightPool = &probe.Fix{
+	Says: "Name a pool that is there, by its range as JSON ([\"10.200.0.0/16\"]), or make and enable the pool; then make the pod anew.",
+	Manifest: []string{"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled",
+		"kubectl get namespace {of} -o jsonpath='{.metadata.annotations}'",
+		"kubectl -n {of} get pods -o jsonpath='{.items[*].metadata.annotations}'"},
+	Radius: evidence.OnlyReads,
+}
+
+// letExecute is the fix of plugins that may not be executed.
+var letExecute = &probe.Fix{
+	Says:     "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
+	Manifest: []string{"ssh {node} findmnt -T {file} -o TARGET,SOURCE,OPTIONS", "ssh {node} ls -lZ {file}"},
+	Radius:   evidence.OnlyReads,
+}
+
+// newKubeconfig is the fix of a CA that is another one's.
+var newKubeconfig = &probe.Fix{
+	Says: "Have calico-node write the file anew: it does so at its start, with the CA that it is given itself. Where that is the old one too, the cluster's CA was changed and its pods have not been started since.",
+	Manifest: []string{
+		"ssh {node} sudo grep -o 'certificate-authority-data: .*' /etc/cni/net.d/calico-kubeconfig | cut -d' ' -f2 | base64 -d | openssl x509 -noout -subject -dates",
+		"kubectl -n {namespace} get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout -subject -dates",
+	},
+	OnlyIf: []probe.Conditional{{If: "the two differ", Manifest: []string{evidence.RestartCalico}}},
+	Radius: "reading changes nothing; " + evidence.RestartRadius,
+}
+
+// newToken is the fix of a token that the API server refuses.
+var newToken = &probe.Fix{
+	Says: "Have calico-node write the file anew: it does so at its start, with a token that the API server has just given it. One that is refused before its time is over was changed, is another cluster's, or its ServiceAccount or the API server's signing key was made anew.",
+	Manifest: []string{"ssh {node} sudo ls -l --full-time /etc/cni/net.d/calico-kubeconfig",
+		"kubectl -n {namespace} get serviceaccounts -o wide | grep calico"},
+	OnlyIf: []probe.Conditional{{If: "calico-node itself is well", Manifest: []string{evidence.RestartCalico}}},
+	Radius: "reading changes nothing; " + evidence.RestartRadius,
+}
+
+// rightsOfPlugin is the fix of an account of the CNI plugin's that may not read or write what it needs.
+var rightsOfPlugin = &probe.Fix{
+	Says: "Give the account its role back: apply the ClusterRole and the ClusterRoleBinding of the manifest of the Calico that runs; the operator does so by itself.",
+	Manifest: []string{"kubectl auth can-i get clusterinformations.crd.projectcalico.org --as system:serviceaccount:{of}:{account}",
+		"kubectl get clusterrolebindings -o wide | grep -e calico-cni-plugin -e calico-node"},
+	Radius: evidence.OnlyReads,
+}
+
+// cniPluginFails is a CNI plugin that says what it lacks.
+var cniPluginFails = &diagnose.Rule{
+	ID: "cni-plugin-fails", Layer: diagnose.LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods on the node",
+	Doc: `For each new pod the runtime starts the CNI plugins of /etc/cni/net.d, and they say why they fail; the kubelet puts it into an event of the pod ("failed to setup network for sandbox ..."). Calico's plugin needs its file calico-kubeconfig and a token in it, the API server, the file /var/lib/calico/nodename, ClusterInformation ready, and an address. Pods that run are well.
+It is quoted as it is where no other cause explains it.`,
+	Fix: probe.Fix{
+		Says:     "Provide what the quoted message says the plugin lacks: its kubeconfig and token, the API server, the nodename file, or an address.",
+		Manifest: []string{evidence.LookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
+		Radius:   evidence.OnlyReads,
+	},
+	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, cni.CNINodename.ID, facts.CheckDatastoreReady},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		groups := evidence.WaitingPods(f, facts.StartsCNI)
+		out := evidence.QuotedPods(groups, "get no network from the CNI plugin")
+		if len(out) == 0 {
+			return networkRefused(f)
+		}
+		switch groups[0].Facts.Str(facts.Obstacle) {
+		case facts.ObstacleNotExecutable:
+			file := groups[0].Facts.Str(facts.ObstacleAt)
+			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: %s may not be executed: its folder is mounted noexec, or its mode forbids it", file)
+			out[0].Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file)}
+			out[0].Fix = letExecute
+		case facts.ObstacleAuthority:
+			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
+				groups[0].Facts.Str(facts.Message)
+			out[0].Fix = newKubeconfig
+		case facts.ObstacleRights:
+			namespace, account, _ := strings.Cut(groups[0].Facts.Str(facts.ObstacleAt), ":")
+			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's account %s/%s lacks a right, or its ClusterRoleBinding: %s",
+				namespace, account, groups[0].Facts.Str(facts.Message))
+			out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+				"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")}
+			out[0].Fix = rightsOfPlugin
+		case facts.ObstacleToken:
+			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
+				groups[0].Facts.Str(facts.Message)
+			out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // which tells its time alone
+			out[0].Fix = newToken
+		case facts.ObstaclePool:
+			pod := groups[0].Facts.Str(facts.Pod)
+			namespace, _, _ := strings.Cut(pod, "/")
+			out[0].Says = fmt.Sprintf("pod %s gets no address: its annotation cni.projectcalico.org/ipv4pools or ipv6pools, or its "+
+				"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
+			out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE")}
+			out[0].Fix = rightPool
+		case "":
+			out[0].Says += diff.NetworkDiffers(f)
+		}
+		return out
+	},
+}
+
+// networkRefused is the case of a runtime that reads Calico's configuration and says that its network does not work,
+// such as for a version that it does not know.
+func networkRefused(f diagnose.Findings) []diagnose.Case {
+	says := evidence.NotReadyNetwork(f)
+	if len(says) == 0 || len(f.Failed(cni.CNIConfig.ID)) > 0 || len(diagnose.Good(f, cni.CNIConfig.ID)) == 0 {
+		return nil
+	}
+	return []diagnose.Case{{
+		Says: "the runtime of {node} reads Calico's network configuration and does not get along with it: " + says[0].Saw +
+			diff.NetworkDiffers(f),
+		For: append(diagnose.Suggests(says[:1]), diagnose.Shows(evidence.KubeletSaid(f, facts.UnreadyNetwork))...),
+		Covers: append(diagnose.Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, facts.CheckNodeReady,
+			facts.CheckNodeTaints),
+			evidence.PodsUnconnected...),
+	}}
+}

@@ -1,0 +1,99 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
+)
+
+// accountGone is a token of an account that is not there any more.
+var accountGone = &diagnose.Rule{
+	ID: "account-gone", Layer: diagnose.LayerDatastore,
+	Title: "the service account behind Calico's token was deleted or recreated",
+	Doc: `A token holds the ID of its ServiceAccount. When the account is deleted, the API server refuses the token within seconds, long before it expires; an account that is made again under the same name has another ID, and the old token stays refused. Of the account calico-cni-plugin that means: no new pod gets a network ("error getting ClusterInformation: connection is unauthorized: Unauthorized"), while calico-node is Ready. It makes a new token some hours later, if the account is there by then. Of calico-node's own account: Felix, confd and the start are refused, until the kubelet gives the pod another token, within the hour.
+Told from an expired token by its dates, from a missing right by "Unauthorized" in place of "forbidden"; by the ID in the token, which is not the account's.`,
+	Fix: probe.Fix{
+		Says:     "See that the account is there: it is in the manifest, chart or operator of the version that runs. Then have calico-node make a token of it, by starting it anew.",
+		Manifest: evidence.AccountsMade,
+		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes accounts anew by itself, unless it does not run"},
+		OnlyIf: []probe.Conditional{
+			{If: "the account is there again", Manifest: []string{evidence.RestartCalico}},
+		},
+		Radius: "an account that is put back takes nothing away; " + evidence.RestartRadius,
+	},
+	RuledOut: []string{host.NodeClock.ID, datastore.DatastoreLatency.ID},
+	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired",
+		"cni-token-unrenewed", "next-start-refused", "calico-forbidden"}, evidence.AfterLog...),
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
+	},
+}
+
+// cniAccountGone is the case of the CNI plugin's account: it is not there, or its ID is not that of the token.
+func cniAccountGone(f diagnose.Findings) []diagnose.Case {
+	of := f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountCNI)
+	if len(of) == 0 {
+		return nil
+	}
+	name, uid := of[0].Facts.Str(facts.Account), of[0].Facts.Str(facts.AccountUID)
+	subject := "system:serviceaccount:" + name
+	tokens := diagnose.Keep(f.Of(cni.CNIToken.ID),
+		func(r diagnose.Finding) bool { return r.Facts.Str(cni.FactSubject) != "" })
+	if len(tokens) > 0 && tokens[0].Facts.Str(cni.FactSubject) != subject {
+		return nil // another account's
+	}
+	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
+		evidence.PodsUnconnected...)}
+	if diagnose.ReasonOf(of[0]) == facts.AccountGone {
+		if len(tokens) == 0 { // so it is by Calico's version alone that it has this account
+			c.For = append(diagnose.Suggests(of), diagnose.Hints(evidence.WaitingPods(f, facts.StartsCNI))...)
+		}
+		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s is gone, of which the CNI plugin has its token", name)
+		c.For = append(c.For, diagnose.Shows(tokens)...)
+		return []diagnose.Case{c}
+	}
+	had := ""
+	if len(tokens) > 0 {
+		had = tokens[0].Facts.Str(cni.FactAccountUID)
+	}
+	if uid == "" || had == "" || uid == had {
+		return nil
+	}
+	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and made again", name)
+	c.For = append(diagnose.Proves(tokens), diagnose.Shows(of)...)
+	return []diagnose.Case{c}
+}
+
+// nodeAccountGone is the case of calico-node's own account.
+func nodeAccountGone(f diagnose.Findings) []diagnose.Case {
+	of := diagnose.Keep(f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountNode),
+		func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
+	if len(of) == 0 {
+		return nil
+	}
+	name := of[0].Facts.Str(facts.Account)
+	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
+		evidence.CalicoDown...),
+		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
+	if diagnose.ReasonOf(of[0]) == facts.AccountRemade {
+		refused := diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
+			return diagnose.IsBad(r.Status) && r.Facts.Str(logs.FactSignature) == logs.SaysUnauthorized
+		})
+		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
+			name, strings.TrimSuffix(of[0].Saw, "."))
+		c.For = append(diagnose.Hints(of), diagnose.Suggests(refused)...)
+		if len(refused) > 0 {
+			c.Covers = append(c.Covers, diagnose.Covers(logs.CalicoLog.ID)...)
+		}
+	}
+	return []diagnose.Case{c}
+}

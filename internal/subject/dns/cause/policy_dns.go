@@ -1,0 +1,179 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// policyWithoutDNS is a policy that lets pods out to others and not to the cluster's DNS.
+var policyWithoutDNS = &diagnose.Rule{
+	ID: "policy-without-dns", Layer: diagnose.LayerPaths, Title: "a network policy blocks pods' DNS queries (egress)",
+	Doc: `From the first policy with egress on, a pod sends only what some policy allows, and asking for names has to be allowed too, by UDP: a rule with port 53 and no protocol is about TCP. Such pods wait for names and say that a database or a service cannot be reached; every other pod on the node, and the node itself, resolves the same names (projectcalico/calico#2199, kubernetes/website#38267).
+Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, or to nothing, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
+	Fix: probe.Fix{
+		Says:     "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
+		Manifest: listPolicies,
+		OnlyIf:   allowDNS("/spec/egress/-", dnsRule),
+		Radius:   withDNSRule,
+	},
+	RuledOut: []string{dns.DNSCluster.ID, facts.CheckDNSService},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		var out []diagnose.Case
+		for _, r := range f.Of(facts.CheckDNSPolicies) {
+			pods := diagnose.ListOf(r, facts.NamedPods)
+			if r.Facts.Str(facts.Policy) == "" || len(pods) == 0 || r.Facts[facts.DNSClosed] == true {
+				continue
+			}
+			out = append(out, keptFromDNS(f, r, pods))
+		}
+		return out
+	},
+}
+
+// keptFromDNS is the case of a policy that keeps some pods from the DNS. Where a rule of it denies the DNS, or was
+// written for it and misses it, it is not meant.
+func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnose.Case {
+	policy, how := r.Facts.Str(facts.Policy), r.Facts.Str(facts.DNSKept)
+	namespace, pod, _ := strings.Cut(pods[0], "/")
+	name, ofKubernetes := strings.CutPrefix(policy, "NetworkPolicy "+namespace+"/")
+	port := 53.0
+	if n, ok := r.Facts.Num(facts.DNSPort); ok {
+		port = n
+	}
+	says, weight := "%s lets pods of {node} out to others and not to the cluster's DNS: %s", diagnose.Hint
+	switch how {
+	case "denied":
+		says, weight = "%s denies pods of {node} the cluster's DNS by a rule of its own: %s", diagnose.Strong
+	case "missed":
+		says, weight = "the DNS rule of %s does not reach the cluster's DNS by UDP, for pods of {node}: %s", diagnose.Strong
+	case "shut":
+		says = "%s does not let pods of {node} in to the cluster's DNS: %s"
+	case "nowhere":
+		says = "%s allows pods of {node} some egress and none to cluster DNS: %s"
+	case "noegress":
+		says = "%s denies pods of {node} all egress, cluster DNS included: %s"
+	}
+	c := diagnose.Case{
+		About: policy, Says: fmt.Sprintf(says, policy, strings.Join(pods[:min(len(pods), 3)], ", ")),
+		Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+			"pod":    diagnose.CheckedArg(pod, diagnose.IsName(pod), "POD"),
+			"policy": diagnose.CheckedArg(name, ofKubernetes && diagnose.IsName(name), "POLICY"),
+			"port":   diagnose.NumberArg(port)},
+		For: diagnose.Clues(weight, []diagnose.Finding{r}),
+	}
+	switch how {
+	case "denied":
+		c.Fix = deniedDNSFix
+	case "noegress":
+		c.Fix = noEgressFix
+	}
+	if set := r.Facts.Str(facts.BySet); set != "" {
+		c.Says = fmt.Sprintf("%s has the cluster's DNS, and %s denies it to pods of {node}: %s", set, policy,
+			strings.Join(pods[:min(len(pods), 3)], ", "))
+	}
+	lost := unresolvedIn(f, pods)
+	switch resolved := diagnose.Keep(f.Of(dns.DNSCluster.ID), func(d diagnose.Finding) bool {
+		return d.Status == probe.OK && slices.Contains(pods, d.From) && strings.HasSuffix(d.Target, " udp")
+	}); {
+	case len(lost) > 0:
+		c.For = append(c.For, diagnose.Hints(lost)...)
+		c.Covers = append(evidence.NotItsOwn(f, lost), diagnose.Covers(dns.DNSExternal.ID)...)
+	case len(resolved) > 0:
+		c.Against = diagnose.Suggests(resolved[:1])
+	}
+	return c
+}
+
+// listPolicies shows the policies, and which name server a pod uses.
+var listPolicies = []string{
+	"kubectl get networkpolicies.networking.k8s.io -A",
+	"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A",
+	"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # the name server it uses",
+}
+
+const withDNSRule = "reading changes nothing; with the rule every pod that this policy selects may query cluster DNS"
+
+// dnsRule is the rule of a NetworkPolicy that lets its pods out to the cluster's DNS.
+const dnsRule = `{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}`
+
+// allowDNS adds that rule to a policy of Kubernetes', whose egress has rules, or has none.
+func allowDNS(path, value string) []probe.Conditional {
+	return []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and those pods need names",
+		Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"` +
+			path + `","value":` + value + `}]'`}}}
+}
+
+// noEgressFix is for a policy whose pods send nothing.
+var noEgressFix = &probe.Fix{
+	Says:     "If those pods need names, allow cluster DNS in that policy. If they are meant to send nothing, nothing is wrong.",
+	Manifest: listPolicies,
+	OnlyIf:   allowDNS("/spec/egress", "["+dnsRule+"]"),
+	Radius:   withDNSRule,
+}
+
+// deniedDNSFix is for a rule that denies the DNS among others.
+var deniedDNSFix = &probe.Fix{
+	Says: "Allow the cluster's DNS in a rule before the one that denies it, or take the networks of pods and Services out of that rule, or out of the network set that it selects.",
+	Manifest: []string{
+		"kubectl get globalnetworkpolicies.crd.projectcalico.org,networkpolicies.crd.projectcalico.org -A -o yaml",
+		"kubectl get globalnetworksets.crd.projectcalico.org,networksets.crd.projectcalico.org -A -o yaml",
+		"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # whom it asks",
+	},
+	Radius: "reading changes nothing; a changed policy or network set holds for every pod that it selects, at once",
+}
+
+// dnsClosed is a policy that keeps everybody from the cluster's DNS.
+var dnsClosed = &diagnose.Rule{
+	ID: "dns-closed-by-policy", Layer: diagnose.LayerPaths,
+	Title: "a network policy blocks queries to the cluster DNS (ingress)",
+	Doc: `From the first policy with ingress on, the pods of the cluster's DNS receive only what some policy allows. Questions for names are sent by UDP: a rule with port 53 and no protocol is about TCP, and a hardening guide's policy that allows TCP 53 and the metrics alone closes the DNS to every pod of the cluster. The node that runs a server of the DNS still gets answers from it, since Calico lets a node through to its own pods.
+Told from a DNS that is down by its answers over TCP or to its own node, and by the policies themselves, which are evaluated in Calico's order.`,
+	Fix: probe.Fix{
+		Says: "Let UDP and TCP of the DNS port in: by a rule in that policy, or by a policy of its own that selects the pods of the DNS.",
+		Manifest: []string{"kubectl get networkpolicies.networking.k8s.io -n {namespace} -o yaml",
+			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
+		OnlyIf: []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and the cluster's pods are to resolve names",
+			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/ingress/-","value":{"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
+		Radius: "reading changes nothing; with the rule every pod and node may send questions to the pods that this policy selects",
+	},
+	RuledOut: []string{facts.CheckDNSService, service.KubeProxyHealth.ID},
+	Explains: []string{"policy-forbids", "dns-down", "policy-without-dns"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
+			policy := r.Facts.Str(facts.Policy)
+			namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
+			port, _ := r.Facts.Num(facts.DNSPort)
+			says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
+			if pods := diagnose.ListOf(r, facts.NamedPods); len(pods) > 0 {
+				says = "%s selects the cluster's DNS pods and blocks UDP %.0f from the pods on {node} that query them"
+			}
+			return []diagnose.Case{{
+				About: policy,
+				Says:  fmt.Sprintf(says, policy, port),
+				Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+					"policy": diagnose.CheckedArg(name, diagnose.IsName(name), "POLICY"), "port": diagnose.NumberArg(port)},
+				For:    append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(f.Bad(dns.DNSCluster.ID))...),
+				Covers: diagnose.Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
+			}}
+		}
+		return nil
+	},
+}
+
+// unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from
+// the same server.
+func unresolvedIn(f diagnose.Findings, pods []string) []diagnose.Finding {
+	return diagnose.Keep(f.Bad(dns.DNSCluster.ID), func(d diagnose.Finding) bool {
+		return slices.Contains(pods, d.From) && slices.ContainsFunc(f.Of(dns.DNSCluster.ID), func(o diagnose.Finding) bool {
+			return o.From == "" && o.Target == d.Target && o.Status == probe.OK
+		})
+	})
+}

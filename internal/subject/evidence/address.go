@@ -1,0 +1,180 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// SetMethod is the fix of every wrong address.
+var SetMethod = probe.Fix{
+	Says: "Tell Calico how to find the right address: {method}{since}.",
+	Manifest: []string{
+		"kubectl get nodes -o custom-columns='NODE:.metadata.name,INTERNAL:.status.addresses[?(@.type==\"InternalIP\")].address,IPV4:.metadata.annotations.projectcalico\\.org/IPv4Address,IPV6:.metadata.annotations.projectcalico\\.org/IPv6Address'",
+		"kubectl -n {namespace} set env daemonset/{daemonset} {variable}={method}",
+		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
+	},
+	Operator: []string{
+		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{{setting}}}}}'`,
+		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
+	},
+	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
+}
+
+// MethodToSet replaces, in commands, a method that a node alone reports: the shell stops unless METHOD is set.
+const MethodToSet = `"${METHOD:?first set it}"`
+
+// MethodFor is the setting that picks the InternalIP: of those that were tried on the
+// node the one that needs no change when nodes are added.
+func MethodFor(family int, internal string, auto diagnose.Finding) map[string]diagnose.Arg {
+	args := map[string]diagnose.Arg{"variable": diagnose.OwnArg("IP_AUTODETECTION_METHOD"),
+		"field": diagnose.OwnArg("nodeAddressAutodetectionV4")}
+	if family == 6 {
+		args = map[string]diagnose.Arg{"variable": diagnose.OwnArg("IP6_AUTODETECTION_METHOD"),
+			"field": diagnose.OwnArg("nodeAddressAutodetectionV6")}
+	}
+	best := ""
+	tried := diagnose.TextsOf(auto, link.FactAlternatives)
+	for _, kind := range []string{"kubernetes-internal-ip", "cidr=", "can-reach=", "interface="} {
+		for method, picked := range tried {
+			if strings.HasPrefix(method, kind) && settable(method) &&
+				(picked == internal || strings.HasPrefix(picked, internal+" ")) &&
+				(best == "" || strings.HasPrefix(best, kind) && method < best) {
+				best = method
+			}
+		}
+	}
+	args["since"] = diagnose.OwnArg("")
+	if best == "" { // nobody looked at the node
+		best = "kubernetes-internal-ip"
+		args["since"] = diagnose.OwnArg(" (from Calico v3.22; before, can-reach= with the address of another node)")
+	}
+	name, _, _ := strings.Cut(best, "=")
+	// What the node tried is its word alone, and the setting is for all nodes.
+	args["method"] = diagnose.NodesWord(best, MethodToSet)
+	if name == "kubernetes-internal-ip" {
+		args["method"] = diagnose.OwnArg(best)
+	}
+	// The operator refuses an Installation with two methods for a family.
+	var fields []string
+	for _, field := range []string{"firstFound", "kubernetes", "interface", "skipInterface", "canReach", "cidrs"} {
+		set := "null"
+		switch {
+		case name == "kubernetes-internal-ip" && field == "kubernetes":
+			set = `"NodeInternalIP"`
+		case name == "cidr" && field == "cidrs":
+			set = `["VALUE"]`
+		case name == "can-reach" && field == "canReach", name == "interface" && field == "interface":
+			set = `"VALUE"`
+		}
+		fields = append(fields, `"`+field+`":`+set)
+	}
+	args["setting"] = diagnose.OwnArg(strings.Join(fields, ","))
+	return args
+}
+
+// settable tells whether a method is one that this program tries on a node, with nothing in
+// its value that a shell or JSON would take for its own.
+func settable(method string) bool {
+	name, value, _ := strings.Cut(method, "=")
+	switch name {
+	case "kubernetes-internal-ip":
+		return value == ""
+	case "cidr":
+		return diagnose.IsBlock(value)
+	case "can-reach":
+		return diagnose.AddressArg(value).Typed() == value
+	case "interface":
+		device, whole := strings.CutSuffix(strings.TrimPrefix(value, "^"), "$")
+		return whole && diagnose.IsWord(device)
+	}
+	return false
+}
+
+// AllElsewhere are registrations that are no InternalIP, as those of the other nodes, where that network does not work:
+// no session is up over it, and another node answers at its InternalIP.
+func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
+	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
+		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
+		return r.Status == probe.Info && r.Facts.Str(probe.FactReason) == "" && registered != "" && internal != "" &&
+			registered != internal && len(Alive(f, diagnose.FamilyOf(r))) > 0
+	})
+}
+
+// Alive are the answers to a ping of nodes at another address than that of their session, where every session of the
+// family is down.
+func Alive(f diagnose.Findings, family int) []diagnose.Finding {
+	var out []diagnose.Finding
+	for _, s := range f.Of(bgp.BGPSession.ID) {
+		peer := s.Facts.Str(bgp.FactPeer)
+		if diagnose.FamilyOf(s) != family || peer == "" {
+			continue
+		}
+		if !diagnose.IsBad(s.Status) {
+			return nil
+		}
+		name := diagnose.NodeOf(s)
+		out = append(out, diagnose.Keep(f.Of(link.NodePing.ID), func(r diagnose.Finding) bool {
+			return name != "" && r.Status == probe.OK && diagnose.FamilyOf(r) == family && diagnose.NodeOf(r) == name &&
+				r.Target != name+" "+peer
+		})...)
+	}
+	return out
+}
+
+// WrongAddresses are the registrations of a family, of this node and of others, that lead sessions elsewhere.
+func WrongAddresses(f diagnose.Findings, family int) []diagnose.Finding {
+	return diagnose.Keep(append(AllElsewhere(f), f.Bad(facts.CheckIPRegistered)...), func(r diagnose.Finding) bool {
+		reason := r.Facts.Str(probe.FactReason)
+		return diagnose.FamilyOf(r) == family &&
+			(r.Status == probe.Info || reason == facts.ReasonOutside || reason == facts.ReasonPeer)
+	})
+}
+
+func Addressless(r diagnose.Finding) bool {
+	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
+}
+
+// DetectedTwice adds that Calico's detection picks the address here as well, as it did on the other node: on machines
+// whose first NIC is alike, as VirtualBox makes them.
+func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
+	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
+	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may be the other's own
+		return
+	}
+	internal, _, _ := strings.Cut(diagnose.TextsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")
+	if internal == "" || internal == address {
+		return
+	}
+	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(link.FactMethod))
+	c.For = append(c.For, diagnose.Suggests(picks[:1])...)
+	c.Fix = &SetMethod
+	maps.Copy(c.Args, MethodFor(c.Family, internal, picks[0]))
+	c.Covers = slices.Concat(c.Covers, CalicoDown, diagnose.Covers(facts.CheckIPRegistered))
+}
+
+// DropRejectingRule is for a rule that looks into no table.
+var DropRejectingRule = &probe.Fix{
+	Says: "Remove the rule from what makes it (a script, a VPN, netplan, NetworkManager), then delete it.",
+	Manifest: []string{"ssh {node} ip rule",
+		"ssh {node} 'grep -rn -i -e routing-policy -e unreachable -e blackhole -e prohibit /etc/netplan /etc/systemd/network /etc/NetworkManager /etc/network'"},
+	OnlyIf: []probe.Conditional{{If: "nothing needs the rule", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}}},
+	Radius: "without the rule the kernel routes packets from those addresses again, at once",
+}
+
+// OldNode tells whether a Node that nobody reports for is registered with the address that is this node's InternalIP.
+func OldNode(f diagnose.Findings, peer, address string) bool {
+	return slices.ContainsFunc(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken),
+		func(r diagnose.Finding) bool {
+			return r.Facts.Str(probe.FactNode) == peer && r.Facts.Str(facts.Internal) == address &&
+				r.Facts.Str(probe.FactNodeState) == probe.NodeSilent
+		})
+}

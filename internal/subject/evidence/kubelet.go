@@ -1,0 +1,156 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/runtime"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/logs"
+)
+
+// KubeletGone is what a kubelet that does not run leaves behind.
+var KubeletGone = append(AboutService(logs.ServiceKubelet), diagnose.Covers(facts.CheckNodeReady, facts.CheckNodeLease,
+	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
+	kubelet.KubeletHealth.ID)...)
+
+// Askers are the nodes that findings come from.
+func Askers(fs []diagnose.Finding) []string {
+	var out []string
+	for _, r := range fs {
+		if !slices.Contains(out, r.Node) {
+			out = append(out, r.Node)
+		}
+	}
+	return out
+}
+
+// NotPlaced are the access methods that failed for a reason, those among them that
+// got a probe there and no word from it. What was not tried for that reason shows no
+// more than the one that was.
+func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
+	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
+		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
+	return slices.DeleteFunc(tried, func(r diagnose.Finding) bool { return r.Status == probe.Skip })
+}
+
+// SilentExec tells whether a finding is of the way that goes into a running container.
+// That no word came of it may be the API server's line, the kubelet or the runtime.
+func SilentExec(r diagnose.Finding) bool { return r.Way == "exec" }
+
+// Since says for how long the kubelet has been silent, "" where the lease has not
+// run out.
+func Since(f diagnose.Findings) string {
+	for _, r := range f.Failed(facts.CheckNodeLease) {
+		if age, ok := r.Facts.Num(facts.Age); ok {
+			return " for " + diagnose.Lasting(age)
+		}
+	}
+	return ""
+}
+
+// Witnesses are what neighbours say that got no answer at all from this node, and what those
+// say that got one.
+func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
+	all := FromOutside(f, AnyPort)
+	heard = slices.Concat(all.Open, all.Refused)
+	return diagnose.Keep(all.Silent, func(r diagnose.Finding) bool { return !slices.Contains(Askers(heard), r.Node) }),
+		heard
+}
+
+// kubeletSays is what the kubelet answered on its own ports, on the node.
+type kubeletSays struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
+
+func KubeletHere(f diagnose.Findings) kubeletSays {
+	var k kubeletSays
+	for _, r := range f.Of(kubelet.KubeletHealth.ID) {
+		_, answered := r.Facts.Num(probe.FactCode)
+		switch {
+		case r.Target == kubelet.TargetCertificate, r.Target == kubelet.TargetAuthority, r.Target == kubelet.TargetState:
+		case r.Status == probe.OK:
+			k.Ok = append(k.Ok, r)
+		case r.Status != probe.Fail:
+		case answered:
+			k.Ill = append(k.Ill, r)
+		case diagnose.ReasonOf(r) == "refused":
+			k.Refused = append(k.Refused, r)
+		default:
+			k.Silent = append(k.Silent, r)
+		}
+	}
+	return k
+}
+
+func (k kubeletSays) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
+
+// Dead is when every port refuses: one alone may be turned off.
+func (k kubeletSays) Dead() bool {
+	return len(k.Refused) > 0 && len(k.Ok)+len(k.Silent)+len(k.Ill) == 0
+}
+
+const (
+	KubeletPort = 10250
+	AnyPort     = 0
+)
+
+// Reached is what neighbours got from this node.
+type Reached struct{ Open, Refused, Silent []diagnose.Finding }
+
+func FromOutside(f diagnose.Findings, port float64) Reached {
+	var out Reached
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+		if asked, _ := r.Facts.Num(probe.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != AnyPort &&
+			asked != port {
+			continue
+		}
+		switch {
+		case r.Status == probe.OK:
+			out.Open = append(out.Open, r)
+		case r.Status != probe.Fail:
+		case probe.SomebodyAnswered(diagnose.ReasonOf(r)):
+			out.Refused = append(out.Refused, r)
+		default:
+			out.Silent = append(out.Silent, r)
+		}
+	}
+	return out
+}
+
+// AboutService is what daemon-log says of a service.
+func AboutService(names ...string) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, name := range names {
+		out = append(out, diagnose.Cover{Check: logs.DaemonLog.ID, About: name})
+	}
+	return out
+}
+
+// EndWeight is how much a line weighs with which a service ended that was seen not to answer.
+func EndWeight(line diagnose.Finding, down bool) int {
+	switch {
+	case !down:
+		return diagnose.Hint
+	case line.Facts.Str(logs.FactSignature) == "", line.Facts[logs.FactByTag] == true:
+		return diagnose.Strong
+	}
+	return diagnose.Proof
+}
+
+// ShownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
+func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
+	seen := map[string][]diagnose.Finding{
+		logs.SaysSwapOn:       f.Failed(host.NodeSwap.ID),
+		logs.SaysCertificate:  f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.SaysNoKubeconfig: f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.SaysDiskFull:     f.Failed(host.NodeDisk.ID),
+		logs.SaysReadOnly:     f.Failed(host.NodeDisk.ID),
+		logs.SaysNoRuntime: slices.Concat(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.CRIHealth.ID),
+			f.Failed(runtime.DockerHealth.ID)),
+	}
+	return len(seen[line.Facts.Str(logs.FactSignature)]) > 0
+}

@@ -1,0 +1,142 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// ReasonUnseen is the reason of a neighbour-reach result of a node that no other node tested.
+const ReasonUnseen = "unseen"
+
+// Unseen returns why no other node tested this one, "" where one did or none was to.
+func Unseen(f diagnose.Findings) string {
+	for _, r := range f.With(link.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
+		return r.Saw
+	}
+	return ""
+}
+
+// Unreached returns the results of other nodes that cannot reach this one: its kubelet, a pod on it, or a NodePort at
+// its address. Left out is what such a node cannot reach elsewhere either, and what it has no route for.
+func Unreached(f diagnose.Findings) []diagnose.Finding {
+	f = f.Indexed() // others can give many results
+	var out []diagnose.Finding
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+		port, _ := r.Facts.Num(probe.FactPort)
+		pod := strings.HasPrefix(r.Target, f.Node+" pod ")
+		if failsToReach(f, r) && (pod || port == KubeletPort && len(third(f, r, probe.Fail)) == 0) {
+			out = append(out, r)
+		}
+	}
+	for _, r := range f.Elsewhere(service.ServiceNodePort.ID) {
+		if failsToReach(f, r) && len(sameService(f, r)) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// failsToReach reports whether another node failed to reach this one, for a reason that is not its own.
+func failsToReach(f diagnose.Findings, r diagnose.Finding) bool {
+	return r.Status == probe.Fail && diagnose.NodeOf(r) == f.Node && diagnose.ReasonOf(r) != NoWay
+}
+
+// reachedBy reports whether another node reaches the same. Then one of the two is wrong, or lies.
+func reachedBy(f diagnose.Findings, r diagnose.Finding) bool {
+	return slices.ContainsFunc(f.Elsewhere(r.Check), func(o diagnose.Finding) bool {
+		return o.Node != r.Node && o.Target == r.Target && o.Status == probe.OK
+	})
+}
+
+// third returns the results of the same node about the kubelet of a third node that have a status.
+func third(f diagnose.Findings, r diagnose.Finding, status probe.Status) []diagnose.Finding {
+	return diagnose.Keep(f.At(r.Node).Of(r.Check), func(o diagnose.Finding) bool {
+		return o.Facts[link.FactReference] == true && o.Status == status && diagnose.FamilyOf(o) == diagnose.FamilyOf(r)
+	})
+}
+
+// sameService returns the good results of the same node about the same NodePort service at other nodes.
+func sameService(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
+	service, _, _ := strings.Cut(r.Target, " ")
+	return diagnose.Keep(f.At(r.Node).Of(r.Check), func(o diagnose.Finding) bool {
+		return o.Status == probe.OK && diagnose.NodeOf(o) != f.Node && strings.HasPrefix(o.Target, service+" ") &&
+			diagnose.FamilyOf(o) == diagnose.FamilyOf(r)
+	})
+}
+
+// What of a node others cannot reach, as the target of its own neighbour-reach result.
+const (
+	ClosedKubelet = "kubelet"
+	ClosedPods    = "pods"
+	ClosedPorts   = "node-ports"
+)
+
+// Closed sorts what Unreached returns.
+func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
+	out := map[string][]diagnose.Finding{}
+	for _, r := range unreached {
+		kind := ClosedKubelet
+		switch {
+		case r.Check == service.ServiceNodePort.ID:
+			kind = ClosedPorts
+		case strings.Contains(r.Target, " pod "):
+			kind = ClosedPods
+		}
+		out[kind] = append(out[kind], r)
+	}
+	return out
+}
+
+// Closes has what of a node is closed to others where a check fails: a cause of that explains both.
+var Closes = map[string]diagnose.Cover{
+	service.ServiceNodePort.ID: closed(ClosedPorts), service.ServiceClusterIP.ID: closed(ClosedPorts),
+	pod.PodPing.ID: closed(ClosedPods), pod.PodTCP.ID: closed(ClosedPods), kubelet.KubeletHealth.ID: closed(ClosedKubelet),
+}
+
+// closed is what other nodes say of a kind of place.
+func closed(kind string) diagnose.Cover {
+	return diagnose.Cover{Check: link.NeighbourReach.ID, About: kind}
+}
+
+// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and
+// the program behind a NodePort may be a tenant's. A network may close kubelets to other nodes: that is a warning, and
+// only where a node of the same role is open or, with no such node to compare with, the witness has the same role.
+func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameRole bool) probe.Status {
+	f = f.Indexed()
+	switch {
+	case slices.ContainsFunc(unreached, func(r diagnose.Finding) bool { return reachedBy(f, r) }):
+		return probe.Warn
+	case kind == ClosedPods && len(Askers(unreached)) > 1:
+		return probe.Fail
+	case kind == ClosedKubelet && !sameRole &&
+		!slices.ContainsFunc(unreached, func(r diagnose.Finding) bool { return len(third(f, r, probe.OK)) > 0 }):
+		return probe.Info
+	}
+	return probe.Warn
+}
+
+// Places names what other nodes cannot reach of this one, each with who cannot and why.
+func Places(f diagnose.Findings, unreached []diagnose.Finding) string {
+	var out []string
+	for _, r := range unreached {
+		place := strings.TrimPrefix(r.Target, f.Node+" ") + " from " + r.Node
+		if why := diagnose.ReasonOf(r); why != "" {
+			place += " (" + why + ")"
+		}
+		if !slices.Contains(out, place) {
+			out = append(out, place)
+		}
+	}
+	if more := len(out) - MostNamed; more > 0 {
+		out = append(out[:MostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}

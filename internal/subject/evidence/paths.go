@@ -1,0 +1,227 @@
+package evidence
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/dns"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/internal/subject/service"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// NoWay is the reason of what cannot leave because no route covers it.
+const NoWay = "net-unreachable"
+
+// DiedAs are the answers of packet-drops about this node that name a place of one of some kinds, but for those that a
+// route of table local explains.
+func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
+	return diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
+		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(firewall.FactPlaceKind)) && !SourceTaken(f, r)
+	})
+}
+
+// AtReversePath reports whether packets died in Calico's own check of the reverse path. That rule is right: it drops
+// packets whose source the kernel would not send to by the interface that they came in by.
+func AtReversePath(r diagnose.Finding) bool {
+	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
+		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
+}
+
+// SourceTaken reports whether packets died because of a route or a routing rule that is known to take the pod that sent
+// them. The kernel then finds their source elsewhere: it drops them, or Calico's check of the reverse path does.
+func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
+	kind := r.Facts.Str(firewall.FactPlaceKind)
+	if !AtReversePath(r) && kind != firewall.PlaceRoute && kind != firewall.PlaceRPFilter {
+		return false
+	}
+	return slices.ContainsFunc(f.Failed(route.RouteSpecial.ID),
+		func(special diagnose.Finding) bool { return Takes(special, r) }) ||
+		slices.ContainsFunc(f.Failed(route.RouteRules.ID), func(rule diagnose.Finding) bool {
+			return rule.Facts.Str(probe.FactRule) != "" && diagnose.FamilyOf(rule) == diagnose.FamilyOf(r)
+		})
+}
+
+// Takes reports whether a route of table local takes the pod that a packet came from.
+func Takes(special, r diagnose.Finding) bool {
+	return r.From != "" && special.Facts.Str(route.FactRouteType) == "local" &&
+		slices.ContainsFunc(diagnose.ListOf(special, route.FactMeant), func(target string) bool {
+			return strings.HasPrefix(target, r.From+" ")
+		})
+}
+
+const MostNamed = 4 // differences that the cause's sentence has
+
+// StateSays is a result of node-state with what of it is meant.
+func StateSays(r diagnose.Finding, text string) diagnose.Finding {
+	r.Saw = text
+	return r
+}
+
+// PathChecks are those that need packets to pass between nodes or their pods.
+var PathChecks = []string{
+	bgp.BGPSession.ID, bgp.BGPPort.ID, route.RouteBlocks.ID, route.RouteCanReach.ID, link.NodePing.ID,
+	link.NodeNeighbours.ID,
+	pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+	service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+	firewall.PacketDrops.ID,
+}
+
+// PathFollows are the bad results that a broken path leaves behind: in one family, and
+// where a peer is named of that peer, and of the services that may be behind it. What
+// is refused was reached, and what is on the node itself needs no path.
+func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, check := range PathChecks {
+		for _, r := range f.Bad(check) {
+			of := diagnose.NodeOf(r)
+			switch {
+			case family != 0 && diagnose.FamilyOf(r) != 0 && diagnose.FamilyOf(r) != family:
+			case check == link.NodeNeighbours.ID && of == "": // the table itself
+			case of == f.Node && check != service.ServiceNodePort.ID:
+			case peer != "" && of != "" && of != peer && of != f.Node:
+			case check != bgp.BGPSession.ID && check != bgp.BGPPort.ID &&
+				(diagnose.ReasonOf(r) == "refused" || diagnose.ReasonOf(r) == "rejected"):
+			default:
+				out = append(out, diagnose.Cover{Check: check, About: r.Target})
+			}
+		}
+	}
+	return append(append(out, unseenFromOutside(f, peer)...), Unready(f)...)
+}
+
+// unseenFromOutside is what other nodes, or one of them, do not reach of this node: a broken path is so both ways.
+func unseenFromOutside(f diagnose.Findings, peer string) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, r := range f.Bad(link.NeighbourReach.ID) {
+		summary := r.Target == "pods" || r.Target == "node-ports"
+		if summary && (peer == "" || strings.Contains(r.Saw+" ", " from "+peer+" ")) {
+			out = append(out, diagnose.Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
+}
+
+// FollowsFrom reports whether a fault of another node may explain a bad answer of a node, as far as both can see.
+func FollowsFrom(peer, node string, r probe.Result) bool {
+	f := diagnose.Findings{Node: node, All: []diagnose.Finding{{Node: node, Result: r}}}
+	return len(PathFollows(f, 0, peer)) > 0
+}
+
+// Unready is calico-node's pod running and not ready, as it is without sessions. One
+// that waits or crashes has another reason.
+func Unready(f diagnose.Findings) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, r := range f.Bad(facts.CheckCalicoPod) {
+		if r.Facts.Str(facts.APIReason) == "" {
+			out = append(out, diagnose.Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
+}
+
+// OverPods are the bad results of pods on other nodes, and of what is behind services.
+func OverPods(f diagnose.Findings) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, service.ServiceClusterIP.ID,
+		service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID} {
+		for _, r := range f.Bad(check) {
+			if (diagnose.NodeOf(r) != f.Node || check == service.ServiceNodePort.ID) && diagnose.ReasonOf(r) != "refused" &&
+				diagnose.ReasonOf(r) != "rejected" {
+				out = append(out, diagnose.Cover{Check: check, About: r.Target})
+			}
+		}
+	}
+	return out
+}
+
+// LostPaths are the symptoms of packets that the kernel of this node loses.
+var LostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unreachable", "bgp-filtered", "bgp-waits",
+	"tunnel-filtered", "tunnel-peers", "service-path-broken", "dns-down", "dns-no-upstream"}
+
+// What goes over the network, by whose packets it is.
+var (
+	PodPaths     = []string{pod.PodPing.ID, pod.PodTCP.ID}
+	ServicePaths = []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID}
+	NodePaths    = []string{link.NodePing.ID, bgp.BGPSession.ID}
+	ApiPaths     = []string{datastore.DatastoreLatency.ID}
+	AllPaths     = slices.Concat(PodPaths, ServicePaths, NodePaths, ApiPaths)
+)
+
+// BadPaths are the bad answers of some checks, of both families or one.
+func BadPaths(f diagnose.Findings, family int, of []string) []diagnose.Finding {
+	var out []diagnose.Finding
+	for _, check := range of {
+		out = append(out, diagnose.Keep(f.Bad(check), func(r diagnose.Finding) bool {
+			return family == 0 || diagnose.FamilyOf(r) == 0 || diagnose.FamilyOf(r) == family
+		})...)
+	}
+	return out
+}
+
+// Refusing is a rule of a firewall, as node-state has it, that drops or rejects: family, table, chain, the rule.
+var Refusing = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*\b(?:drop|reject))$`)
+
+// LostTowards are the bad results of what this node sends to another node and its pods, by checks that answer for
+// packets alone.
+func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
+	var out []diagnose.Finding
+	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID, pod.PodMTU.ID, link.NodePing.ID,
+		bgp.BGPPort.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID} {
+		out = append(out, diagnose.Keep(f.Bad(check), func(r diagnose.Finding) bool {
+			return diagnose.NodeOf(r) == node && (check != dns.DNSCluster.ID || diagnose.ReasonOf(r) == "timeout")
+		})...)
+	}
+	return out
+}
+
+// Pinged sorts the nodes that were pinged into those that answer nothing and others.
+func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diagnose.Finding) {
+	seen = map[string][]diagnose.Finding{}
+	var order []string
+	for _, r := range f.Of(link.NodePing.ID) {
+		if node := diagnose.NodeOf(r); node != "" && r.From == "" && diagnose.IsAnswered(r.Status) {
+			if len(seen[node]) == 0 {
+				order = append(order, node)
+			}
+			seen[node] = append(seen[node], r)
+		}
+	}
+	for _, node := range order {
+		if slices.ContainsFunc(seen[node], func(r diagnose.Finding) bool {
+			return Arrived(r) ||
+				r.Facts[probe.FactLives] == true
+		}) {
+			lives = append(lives, node)
+		} else {
+			silent = append(silent, node)
+		}
+	}
+	return silent, lives, seen
+}
+
+// Arrived tells whether any packet of a ping came back.
+func Arrived(r diagnose.Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
+
+// PodsOn are the pings from this node to pods of another one in a family: those that nobody answered, and those
+// that came back.
+func PodsOn(f diagnose.Findings, node string, family int) (lost, answer []diagnose.Finding) {
+	for _, r := range f.Of(pod.PodPing.ID) {
+		switch {
+		case r.From != "" || diagnose.NodeOf(r) != node || diagnose.FamilyOf(r) != family:
+		case r.Status == probe.Fail && diagnose.ReasonOf(r) == "":
+			lost = append(lost, r)
+		case r.Status == probe.OK:
+			answer = append(answer, r)
+		}
+	}
+	return lost, answer
+}

@@ -1,0 +1,209 @@
+package cause
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// lookAt is a fix that only reads.
+func lookAt(says string, commands ...string) probe.Fix {
+	return probe.Fix{Says: says, Manifest: commands, Radius: evidence.OnlyReads}
+}
+
+// place is where packets die, in words, and to how many targets.
+func place(died []diagnose.Finding) string {
+	text := died[0].Facts.Str(firewall.FactPlace)
+	if in := died[0].Facts.Str(probe.FactPlaceIn); in != probe.InNode {
+		text = "in " + in + ": " + text
+	}
+	return text
+}
+
+// bySamePlace are groups of deaths at one place each.
+func bySamePlace(died []diagnose.Finding) [][]diagnose.Finding {
+	var out [][]diagnose.Finding
+	for _, r := range died {
+		i := slices.IndexFunc(out, func(of []diagnose.Finding) bool { return place(of) == place([]diagnose.Finding{r}) })
+		if i < 0 {
+			out = append(out, []diagnose.Finding{r})
+			continue
+		}
+		out[i] = append(out[i], r)
+	}
+	return out
+}
+
+// diedCase is the case of one place.
+func diedCase(f diagnose.Findings, died []diagnose.Finding, weight int, says string) diagnose.Case {
+	c := diagnose.Case{About: wordOf(died[0]), Family: diagnose.FamilyOf(died[0]), Says: says,
+		For: diagnose.Clues(weight, died)}
+	for _, r := range died {
+		c.Covers = append(c.Covers, diagnose.Cover{Check: firewall.PacketDrops.ID, About: r.Target})
+		if node := diagnose.NodeOf(r); node != "" && node != f.Node {
+			c.Covers = append(c.Covers, evidence.PathFollows(f, diagnose.FamilyOf(r), node)...)
+		}
+		for _, lost := range evidence.BadPaths(f, diagnose.FamilyOf(r), evidence.AllPaths) {
+			if lost.Target == r.Target {
+				c.Covers = append(c.Covers, diagnose.Cover{Check: lost.Check, About: lost.Target})
+			}
+			if lost.Target == r.Target && lost.From == r.From {
+				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{lost})...)
+			}
+		}
+	}
+	return c
+}
+
+// wordOf tells cases of one rule apart: the chain that drops, or the target.
+func wordOf(r diagnose.Finding) string {
+	if chain := r.Facts.Str(firewall.FactRuleChain); chain != "" {
+		return strings.TrimSpace(r.Facts.Str(firewall.FactRuleTable) + " " + chain)
+	}
+	return r.Target
+}
+
+// ruleDrops is projectcalico/calico#1923: "which rule dropped it?"
+var ruleDrops = &diagnose.Rule{
+	ID: "rule-drops", Layer: diagnose.LayerKernel, Title: "a firewall rule on this node drops the packets",
+	Doc: `A rule of nftables or of iptables that is no policy of Calico's drops or rejects what is sent to another node or a pod, or the answers: of a hardening script, ufw, firewalld, docker, fail2ban or an agent; or one of Calico's own that is no policy, such as for an interface that it does not know or for packets that belong to no connection (but for its check of the reverse path). The rule is named because its own counter grew by as many packets as were lost, burst by burst, and not in the pauses between (docs/drops.md).
+Told from a fault of the other node and of the network between by that counter, and from a policy by the chain.`,
+	Fix: lookAt("See who made the rule, and change it there; a rule that is only deleted comes back with what made it.",
+		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain}",
+		"ssh {node} systemctl is-active ufw firewalld nftables fail2ban docker"),
+	RuledOut: []string{link.NodeUplink.ID, route.RouteBlocks.ID},
+	Explains: evidence.LostPaths,
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		died := slices.DeleteFunc(evidence.DiedAs(f, firewall.PlaceRule, firewall.PlaceCalico), evidence.AtReversePath)
+		died = append(died, diagnose.Keep(evidence.DiedAs(f, firewall.PlaceChainPolicy),
+			func(r diagnose.Finding) bool { return !inForward(r) })...)
+		var out []diagnose.Case
+		for _, of := range bySamePlace(died) {
+			says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
+			c := diedCase(f, of, diagnose.Proof, says)
+			chain := of[0].Facts.Str(firewall.FactRuleChain)
+			c.Args = map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN")}
+			out = append(out, inPod(c, of, ruleOfPod))
+		}
+		return out
+	},
+}
+
+// countInPod shows what is dropped in a pod's own network, which commands on the node do not show.
+const countInPod = "calico-probe shell --node {node} -c 'in {itsnamespace}/{itspod} drops'"
+
+// The fixes where packets die in a pod's own network.
+var (
+	ruleOfPod = lookAt("See which container of the pod made the rule, as an init container or a sidecar that may change its network "+
+		"does, and change it there.", "kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
+	placeOfPod = lookAt("Correct the pod's own network, where its packets are dropped: a container with NET_ADMIN or the CNI plugin sets its routes, rules and queues.",
+		"kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
+)
+
+// inPod has a case bring the fix for a pod, where it is in a pod that packets die.
+func inPod(c diagnose.Case, died []diagnose.Finding, fix probe.Fix) diagnose.Case {
+	in := died[0].Facts.Str(probe.FactPlaceIn)
+	if in == probe.InNode {
+		return c
+	}
+	namespace, pod, _ := strings.Cut(in, "/")
+	args := map[string]diagnose.Arg{"itsnamespace": diagnose.NamespaceArg(namespace), "itspod": diagnose.PodArg(pod)}
+	maps.Copy(args, c.Args)
+	c.Fix, c.Args = &fix, args
+	return c
+}
+
+// inForward tells whether a rule sees what is forwarded.
+func inForward(r diagnose.Finding) bool { return r.Facts.Str(firewall.FactRuleHook) == "forward" }
+
+// targetsOf names what packets were sent to.
+func targetsOf(died []diagnose.Finding) string {
+	var out []string
+	for _, r := range died {
+		if !slices.Contains(out, r.Target) {
+			out = append(out, r.Target)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// sourceUnexpected is the kernel's check of sources.
+var sourceUnexpected = &diagnose.Rule{
+	ID: "source-unexpected", Layer: diagnose.LayerKernel,
+	Title: "a reverse-path check drops the packets: their source is routed elsewhere",
+	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always. Calico has a rule of its own for the same check of what pods send (cali-PREROUTING of table raw): where that counts them, the rule is right, and a second route or a routing rule for the pod's address is wrong.
+Told from a firewall by the counter, and from a packet that never came by the same.`,
+	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
+		"ssh {node} 'ip route get {address}; ip rule; ip -br addr'",
+		"ssh {node} 'grep -H . /proc/sys/net/ipv4/conf/*/rp_filter'"),
+	RuledOut: []string{firewall.NodeFirewall.ID},
+	Explains: evidence.LostPaths,
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		var out []diagnose.Case
+		for _, of := range bySamePlace(evidence.DiedAs(f, firewall.PlaceRPFilter)) {
+			says := fmt.Sprintf("the kernel of {node} drops packets to %s or their answers: %s", targetsOf(of), place(of))
+			c := diedCase(f, of, diagnose.Proof, says)
+			_, address, _ := strings.Cut(of[0].Target, " ")
+			c.Args = map[string]diagnose.Arg{"address": diagnose.AddressArg(address)}
+			out = append(out, inPod(c, of, placeOfPod))
+		}
+		for _, of := range bySamePlace(diagnose.Keep(evidence.DiedAs(f, firewall.PlaceCalico), evidence.AtReversePath)) {
+			says := fmt.Sprintf("Calico's reverse-path check on {node} drops packets from %s to %s: the kernel does not send to that source by the interface they came in by",
+				cmp.Or(of[0].From, "a pod"), targetsOf(of))
+			c := diedCase(f, of, diagnose.Strong, says) // which route or routing rule is wrong was not seen
+			c.Fix = routeOfSource
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// routeOfSource is for a source that Calico's check refuses.
+var routeOfSource = &probe.Fix{
+	Says: "Find the routing rule or the second route that sends packets for that pod past its cali interface, and remove it. Leave Calico's rule as it is.",
+	Manifest: []string{"ssh {node} 'ip rule; ip route show table all | grep -v -w cache'",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}"},
+	Radius: "removing a routing rule or a route changes the way of all packets it is for, at once",
+}
+
+// vague are kinds of place that another node, or what is behind the place, may be the reason of.
+var vague = []string{firewall.PlaceNeighbour, firewall.PlaceLink, firewall.PlaceInterface, firewall.PlaceOther,
+	firewall.PlaceFirewall, firewall.PlaceMAC}
+
+// droppedHere is every other place.
+var droppedHere = &diagnose.Rule{
+	ID: "dropped-here", Layer: diagnose.LayerPaths, Residual: true,
+	Title: "this node drops the packets; its counters show where",
+	Doc: `The counters of this node grew by as many packets as were lost to a target, burst by burst, and not in the pauses between; or the kernel says itself what it does with them. So they die here, and not on the other node or between: in a queue or by a filter (tc), by IPsec, for want of a route or of a neighbour's MAC address, for their size, by a wrong checksum, in the queue of a socket that listens. What else is known of the place is said by causes of its own; this one is for places that none of them knows.
+docs/drops.md has each place, and what was seen of it.`,
+	Fix: lookAt("Find the setting behind the counter that is named: a tc qdisc or filter for a queue, a missing or odd route, an IPsec policy, the MTU, or the backlog of a listening socket.",
+		"ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'", "ssh {node} 'ip route show table all; ip xfrm policy; ss -ltn'",
+		"calico-probe shell --node {node} -c drops"),
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
+			firewall.PlaceConntrack, firewall.PlaceChainPolicy}
+		died := diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
+			kind := r.Facts.Str(firewall.FactPlaceKind)
+			return r.Node == f.Node && diagnose.IsBad(r.Status) && !slices.Contains(known, kind) && !evidence.SourceTaken(f, r)
+		})
+		var out []diagnose.Case
+		for _, of := range bySamePlace(died) {
+			weight := diagnose.Proof
+			if slices.Contains(vague, of[0].Facts.Str(firewall.FactPlaceKind)) {
+				weight = diagnose.Hint
+			}
+			says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+			out = append(out, inPod(diedCase(f, of, weight, says), of, placeOfPod))
+		}
+		return out
+	},
+}

@@ -1,0 +1,137 @@
+package cause
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// evictionThreshold is a kubelet that calls a node short of what it has.
+var evictionThreshold = &diagnose.Rule{
+	ID: "eviction-threshold", Layer: diagnose.LayerMachine,
+	Title: "the kubelet reports memory or disk pressure, but the node has plenty",
+	Doc: `The kubelet sets MemoryPressure or DiskPressure when less is available than its own threshold (evictionHard, evictionSoft, --eviction-hard): then it evicts pods and takes no new ones without a toleration. With a threshold that is too high for the machine, as one of a larger machine or a percentage with a slip, that happens while memory and disks are free. A list in the configuration replaces the whole default, it is not merged.
+Told from a node that is short by what the probe itself measures there: more than a fifth is free.`,
+	Fix: probe.Fix{
+		Says:     "See the kubelet's thresholds, and set them to what the machine can keep free.",
+		Manifest: []string{"ssh {node} 'sudo grep -n -A8 -i eviction /var/lib/kubelet/config.yaml; ps -o args= -C kubelet | tr \" \" \"\\n\" | grep -i eviction'", "kubectl describe node {node} | grep -A12 -e Conditions -e Allocatable"},
+		OnlyIf: []probe.Conditional{{If: "the threshold was put right",
+			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
+		Radius: "reading changes nothing; a kubelet that starts anew leaves its pods running, and the condition ends some minutes after",
+	},
+	Explains: []string{"memory-short", "disk-full", "node-differs"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		var out []diagnose.Case
+		for condition, roomy := range map[string]func(diagnose.Findings) []diagnose.Finding{
+			"MemoryPressure": plentyOfMemory, "DiskPressure": plentyOfDisk,
+		} {
+			pressure, room := diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About(condition)), roomy(f)
+			if len(pressure) == 0 || len(room) == 0 {
+				continue
+			}
+			c := diagnose.Case{
+				About: condition, For: append(diagnose.Shows(pressure), diagnose.Hints(room[:1])...),
+				Covers: diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
+				Says:   "the kubelet of {node} says " + condition + " and there is room: " + room[0].Saw,
+			}
+			if set, of := thresholds(f, condition, room); len(set) > 0 {
+				c.Says += "; it is to keep more free than that: " + strings.Join(set, ", ")
+				c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(of, strings.Join(set, ", ")),
+					Weight: diagnose.Strong})
+			} else {
+				c.Says += "; the condition stays for five minutes after it was true"
+			}
+			out = append(out, c)
+		}
+		slices.SortFunc(out, func(a, b diagnose.Case) int { return strings.Compare(a.About, b.About) })
+		return out
+	},
+}
+
+// plenty is how many percent that are free nobody calls short.
+const plenty = 20
+
+func plentyOfMemory(f diagnose.Findings) []diagnose.Finding {
+	return diagnose.Keep(f.Of(host.NodeMemory.ID), func(r diagnose.Finding) bool {
+		free, known := r.Facts.Num(host.FactAvailable)
+		total, _ := r.Facts.Num(host.FactTotal)
+		return r.Target == "" && !diagnose.IsBad(r.Status) && known && total > 0 && 100*free > plenty*total
+	})
+}
+
+// plentyOfDisk are the file systems, where each has room.
+func plentyOfDisk(f diagnose.Findings) []diagnose.Finding {
+	roomy := func(r diagnose.Finding) bool {
+		free, known := r.Facts.Num(host.FactFree)
+		inodes, counted := r.Facts.Num(host.FactFreeInodes)
+		return known && counted && free > plenty && inodes > plenty
+	}
+	all := diagnose.Keep(f.Of(host.NodeDisk.ID), func(r diagnose.Finding) bool {
+		_,
+			server := r.Facts[host.FactMounts]
+		return !server
+	})
+	if slices.ContainsFunc(all, func(r diagnose.Finding) bool { return !roomy(r) }) {
+		return nil
+	}
+	return all
+}
+
+// thresholds are those of the kubelet's configuration that a condition follows from with what is free, and the
+// result of node-state that has them.
+func thresholds(f diagnose.Findings, condition string, room []diagnose.Finding) (set []string, of diagnose.Finding) {
+	at := diff.StateOf(f)[nodestate.AreaKubelet]
+	if at == nil {
+		return nil, diagnose.Finding{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(at.Values)) {
+		_, signal, isThreshold := strings.Cut(name, "eviction")
+		value := at.Values[name]
+		more := func(r diagnose.Finding) bool { return above(condition, signal, value, r) }
+		if isThreshold && len(set) < evidence.MostNamed && slices.ContainsFunc(room, more) {
+			set, of = append(set, diff.BrieflyTo(name)+" "+diff.BrieflyTo(value)), at.Of[name]
+		}
+	}
+	return set, of
+}
+
+// bytesOf reads a number of bytes as the kubelet's configuration has it: 100Mi, 1G, 1000000.
+func bytesOf(text string) (float64, bool) {
+	units := map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+	digits := strings.TrimRight(text, "kMGTKi")
+	n, err := strconv.ParseFloat(digits, 64)
+	unit, known := units[text[len(digits):]]
+	return n * unit, known && err == nil
+}
+
+// above tells whether a threshold ("98%", "100Mi") of a signal is more than a result says is free.
+func above(condition, signal, threshold string, r diagnose.Finding) bool {
+	free, _ := r.Facts.Num(host.FactFree)
+	switch {
+	case condition == "MemoryPressure" && strings.HasSuffix(signal, ".memory.available"):
+		available, _ := r.Facts.Num(host.FactAvailable)
+		total, _ := r.Facts.Num(host.FactTotal)
+		if wanted, known := bytesOf(threshold); known {
+			return wanted > available
+		}
+		free = 100 * available / total
+	case condition == "DiskPressure" && strings.HasSuffix(signal, "fs.available"):
+	case condition == "DiskPressure" && strings.HasSuffix(signal, "fs.inodesFree"):
+		free, _ = r.Facts.Num(host.FactFreeInodes)
+	default:
+		return false
+	}
+	percent, isPercent := strings.CutSuffix(threshold, "%")
+	wanted, err := strconv.ParseFloat(percent, 64)
+	return isPercent && err == nil && wanted > free
+}

@@ -1,0 +1,22 @@
+package cause
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestKubeletDeadFixes wants the branches of a dead kubelet to be the fixes of swap-on and kubelet-certificate.
+func TestKubeletDeadFixes(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, c := range whyKubeletDead.OnlyIf {
+		all = append(all, c.Manifest...)
+	}
+	of := kubeletCertificate.Fix
+	want := slices.Concat(swapOn.Fix.Manifest, of.Manifest[:1], of.OnlyIf[0].Manifest)
+	for _, command := range want {
+		if !slices.Contains(all, command) {
+			t.Errorf("kubelet-dead lacks %q", command)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package cause
+
+import (
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// registeredElsewhere are the registrations of this node outside the network of the nodes, alone or like the others.
+func registeredElsewhere(f diagnose.Findings) []diagnose.Finding {
+	return append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), evidence.AllElsewhere(f)...)
+}
+
+// togetherElsewhere adds to a case that all nodes are registered so, where they are. That network may also be
+// meant, and broken: this is no proof.
+func togetherElsewhere(f diagnose.Findings, reg diagnose.Finding, c *diagnose.Case) {
+	if reg.Status != probe.Info {
+		return
+	}
+	c.For = append(c.For, diagnose.Shows(evidence.Alive(f, diagnose.FamilyOf(reg))[:1])...)
+	c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up there"
+}

@@ -1,0 +1,74 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/cni"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
+var mtuNodeSmall = &diagnose.Rule{
+	ID: "mtu-node-small", Layer: diagnose.LayerKernel, Title: "full-size packets do not reach the node",
+	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. A new pod stays in ContainerCreating although the runtime works, because the kubelet gets no ConfigMap or Secret, or calico-node no answer. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
+Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
+A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs.`,
+	Fix: probe.Fix{
+		Says: "Compare the MTU of both nodes' interfaces, and set the one that differs to the others' value, in what configures it at boot. Where they are equal, check the network between them.",
+		Manifest: []string{
+			"ssh {node} ip -o link",
+			"ssh {other} ip -o link",
+			"ssh {node} 'grep -rn -i mtu /etc/netplan /etc/systemd/network /etc/network /etc/NetworkManager/system-connections'",
+		},
+		OnlyIf: []probe.Conditional{{If: "an interface of {node} has a smaller MTU than that of {other} (until the next boot; put in the names that the first two commands show)",
+			Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU"}}},
+		Radius: "reading changes nothing; a new MTU holds for packets from now on, connections stay",
+	},
+	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck",
+		"kubelet-silent", "api-cut-off", "api-slow"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		hangs := slices.Concat(evidence.NotPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
+			f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
+		if len(evidence.KubeletSaid(f, facts.UnreadyRuntime,
+			facts.UnreadyPLEG)) == 0 { // the kubelet may only wait for the API
+			hangs = slices.Concat(hangs, evidence.NotPlaced(f, facts.ReasonRuntime), evidence.NotPlaced(f, facts.ReasonKubelet))
+		}
+		var out []diagnose.Case
+		for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+			passes, lost := r.Facts.Num(probe.FactPasses)
+			promised, _ := r.Facts.Num(probe.FactPromised)
+			smaller := diagnose.Keep(f.Of(link.NodeUplink.ID), func(own diagnose.Finding) bool {
+				mtu, known := own.Facts.Num(probe.FactLinkMTU)
+				return known && mtu < promised && diagnose.FamilyOf(own) == diagnose.FamilyOf(r)
+			})
+			if !lost || diagnose.NodeOf(r) != f.Node || len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
+				continue
+			}
+			says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
+				r.Node, passes, promised)
+			if len(smaller) > 0 {
+				mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
+				says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
+					smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
+			}
+			out = append(out, diagnose.Case{
+				Family: diagnose.FamilyOf(r), About: diagnose.FamilyName(diagnose.FamilyOf(r)), Says: says, Fault: true,
+				For: slices.Concat(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(smaller),
+					diagnose.Shows(hangs[:min(1, len(hangs))]),
+					diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
+				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
+				Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
+					link.NeighbourReach.ID),
+			})
+			break
+		}
+		return out
+	},
+}

@@ -1,0 +1,143 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+var differsFix = probe.Fix{
+	Says: "Look at both nodes, find out which of them is as it was meant, and put the other one back.",
+	Manifest: []string{"calico-probe run --node {node} --checks node-state -o json",
+		"calico-probe run --node {other} --checks node-state -o json"},
+	Radius: "looking touches nothing",
+}
+
+// nodeDiffers is what an engineer would ask at last: what is different here?
+var nodeDiffers = &diagnose.Rule{
+	ID: "node-differs", Layer: diagnose.LayerKernel, Compares: true, Residual: true,
+	Title: "the node differs from a healthy one in a setting that can break this",
+	Doc: `What fails here works on a baseline node, no cause that is proven explains it, and the kernel or a configuration here is not as it is there, in something that can touch what fails: a route, a firewall's rule, an IPsec policy, a setting of the kernel, the kubelet or the runtime, calico-node's environment. Such things are left behind by hand, by tools that harden nodes, by other networks and VPNs, and by configuration management that did not come to all nodes.
+It is a comparison and no proof: of two nodes that differ in much, what fails may have another reason. One to three differences that break such things by themselves make it medium; more, or only those that nodes that work may have too, make it low. What differs on the two nodes by nature (names, addresses, sizes, versions) is not counted.
+Told from a cause that knows the fault by that: such a cause is named first.`,
+	Fix: differsFix,
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		named, concerned := telling(f)
+		if len(named) == 0 {
+			return nil
+		}
+		weight := diagnose.Hint
+		if named[0].Rank == diff.Breaks && deeds(named) <= diff.MostTelling {
+			weight = diagnose.Strong
+		}
+		var texts []string
+		c := diagnose.Case{Covers: concerned, Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(named[0].Other)}}
+		for i, d := range named {
+			if i == evidence.MostNamed {
+				texts = append(texts, fmt.Sprintf("and %d more", len(named)-i))
+				break
+			}
+			texts = append(texts, d.Text(f.Node))
+			w := 0
+			if i == 0 {
+				w = weight
+			}
+			c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(d.Result, d.Text(f.Node)), Weight: w})
+		}
+		c.Says = fmt.Sprintf("what fails on {node} works on %s, and the two are set differently: %s", named[0].Other, strings.Join(texts, "; "))
+		c.Fix = putBack(named)
+		return []diagnose.Case{c}
+	},
+}
+
+// deeds is how many things somebody did: a list of rules, routes or policies is one.
+func deeds(all []diff.Difference) int {
+	seen := map[string]bool{}
+	for _, d := range all {
+		switch d.Area {
+		case nodestate.AreaRoutes, nodestate.AreaNeighbours, nodestate.AreaRules, nodestate.AreaIPsec, nodestate.AreaFirewall,
+			nodestate.AreaQueues:
+			seen[d.Area] = true
+		default:
+			seen[d.Area+" "+d.Name] = true
+		}
+	}
+	return len(seen)
+}
+
+// telling are the differences that can touch what is bad on the node and works on a baseline node, the likeliest
+// first: those that break such things by themselves, where there are any. With them comes what they would explain.
+func telling(f diagnose.Findings) (named []diff.Difference, concerned []diagnose.Cover) {
+	works := diff.WorksThere(f)
+	for _, d := range diff.Differences(f) {
+		if d.Touches(works) && d.Rank < diff.Hardly && (len(named) == 0 || d.Rank == named[0].Rank) {
+			named = append(named, d)
+		}
+	}
+	for _, d := range named {
+		for _, id := range d.Concerns {
+			if len(f.Bad(id)) > 0 && !diff.BadThere(f, id) && !slices.Contains(concerned, diagnose.Cover{Check: id}) {
+				concerned = append(concerned, diagnose.Cover{Check: id})
+			}
+		}
+	}
+	return named, concerned
+}
+
+// areaFixes are the commands that show an area on a node, and what puts it back, by area.
+var areaFixes = map[string]struct{ look, back, when string }{
+	nodestate.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
+		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and what changed it is gone: Felix sets it anew when it starts; other settings go back with sysctl -w"},
+	nodestate.AreaRoutes:     {"ssh {one} 'ip route show table all; ip -6 route show table all' | grep -v -e bird -e 'proto kernel'", "ssh {node} sudo ip route del ROUTE  # as the first command shows it", "nothing on {node} needs that route"},
+	nodestate.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "nobody meant that entry"},
+	nodestate.AreaRules:      {"ssh {one} 'ip rule; ip -6 rule'", "ssh {node} sudo ip rule del pref NUMBER  # as the first command shows it", "nothing on {node} needs that rule"},
+	nodestate.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; else narrow it in the VPN's configuration"},
+	nodestate.AreaFirewall: {"ssh {one} 'sudo nft list ruleset; sudo iptables-save -t raw; sudo iptables-save -t filter' | grep -v -e cali -e KUBE | head -100",
+		"ssh {node} sudo nft delete rule FAMILY TABLE CHAIN handle NUMBER  # nft -a list ruleset shows it", "that rule is not meant, and what writes it was changed first"},
+	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root", "nothing on {node} needs it"},
+	nodestate.AreaKubelet: {"ssh {one} 'sudo cat /var/lib/kubelet/config.yaml; ps -o args= -C kubelet'",
+		"ssh {node} sudo systemctl restart {kubelet}", "its configuration on {node} is put right; pods that run keep what they were started with"},
+	nodestate.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
+	nodestate.AreaContainerd: {"ssh {one} 'sudo grep -v -i -e auth -e password /etc/containerd/config.toml'",
+		"ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
+	nodestate.AreaProxy:  {"kubectl -n kube-system get cm kube-proxy -o yaml; kubectl -n kube-system get pods -o wide | grep kube-proxy", "", ""},
+	nodestate.AreaLimits: {"ssh {one} 'for p in kubelet containerd; do pgrep -o -x $p | while read n; do grep -e files -e processes /proc/$n/limits; done; systemctl cat $p | grep -i limit; done'", "", ""},
+	nodestate.AreaPaths: {"ssh {one} 'ls -ld /run/xtables.lock /var/run/calico /var/lib/calico; ls -l /opt/cni/bin /etc/cni/net.d; findmnt -T /opt/cni/bin'",
+		"ssh {node} sudo rmdir /run/xtables.lock", "it is an empty folder on {node}: what starts next makes it a file"},
+	nodestate.AreaProcesses: {"ssh {one} 'systemctl list-units --type=service --state=running'", "", ""},
+	nodestate.AreaCalico: {"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list",
+		"kubectl -n {namespace} rollout restart ds/{daemonset}", "the DaemonSet has what is meant, and the pod on {node} is older than that"},
+	nodestate.AreaResolver:   {"ssh {one} cat /etc/resolv.conf", "", ""},
+	nodestate.AreaInterfaces: {"ssh {one} ip -d link", "", ""},
+	nodestate.AreaSystem:     {"ssh {one} 'uname -r; cat /proc/cmdline; grep -rn . /etc/modprobe.d'", "", ""},
+}
+
+// putBack is how to look at the areas that differ, on both nodes, and how to put each back.
+func putBack(named []diff.Difference) *probe.Fix {
+	fix := differsFix
+	fix.Manifest = nil
+	fix.Radius = "reading changes nothing; what is put back touches {node} alone, but for a restart of the DaemonSet"
+	var areas []string
+	for _, d := range named {
+		known := areaFixes[d.Area]
+		if slices.Contains(areas, d.Area) || len(areas) == diff.MostTelling {
+			continue
+		}
+		areas = append(areas, d.Area)
+		for _, node := range []string{"{node}", "{other}"} {
+			if command := strings.ReplaceAll(known.look, "{one}", node); !slices.Contains(fix.Manifest, command) {
+				fix.Manifest = append(fix.Manifest, command)
+			}
+		}
+		if known.back != "" {
+			fix.OnlyIf = append(fix.OnlyIf, probe.Conditional{If: known.when, Manifest: []string{known.back}})
+		}
+	}
+	return &fix
+}

@@ -1,0 +1,101 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// peerDiffers is node-differs seen from the other end of the path.
+var peerDiffers = &diagnose.Rule{
+	ID: "peer-differs", Layer: diagnose.LayerPeers, Compares: true, Residual: true,
+	Title: "the other node has a kernel setting that differs and can break this",
+	Doc: `What this node sends to one other node, or to its pods, is lost, and the kernel of that node has something that this node's kernel does not have and that loses packets: a routing rule or route, a permanent neighbour entry, an IPsec policy, a filter, limit or program on an interface, a firewall rule that rewrites or redirects packets. A path has two ends, and the end that loses packets need not be the end that notices.
+It is a comparison and no proof: whether the setting concerns those packets is not worked out. It has medium confidence where there are at most three such settings.
+A firewall rule that drops or rejects has its own cause, peer-firewall.`,
+	Fix:      differsFix,
+	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		found := diff.Differences(f)
+		var out []diagnose.Case
+		for _, node := range f.Others() {
+			lost := evidence.LostTowards(f, node)
+			theirs := theirOwn(found, node)
+			if len(lost) == 0 || len(theirs) == 0 {
+				continue
+			}
+			out = append(out, setThere(f, node, theirs, lost))
+		}
+		return out
+	},
+}
+
+// theirOwn are the differences that only the other node has and that lose packets without anything else, but for the
+// firewall's rules that peer-firewall names.
+func theirOwn(all []diff.Difference, node string) []diff.Difference {
+	var out []diff.Difference
+	for _, d := range all {
+		if d.Other != node || d.In || !d.InOther || d.Area == nodestate.AreaFirewall &&
+			evidence.Refusing.MatchString(d.Name) {
+			continue
+		}
+		swapped := d
+		swapped.In, swapped.InOther, swapped.Here, swapped.There = true, false, d.There, ""
+		if rank, concerned, _ := diff.Matters(swapped); rank == diff.Breaks && slices.Contains(concerned, pod.PodTCP.ID) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// setThere is the case of the settings of one other node.
+func setThere(f diagnose.Findings, node string, theirs []diff.Difference, lost []diagnose.Finding) diagnose.Case {
+	weight := diagnose.Hint
+	if deeds(theirs) <= diff.MostTelling {
+		weight = diagnose.Strong
+	}
+	var texts []string
+	var shows []diagnose.Finding
+	for _, d := range theirs[:min(len(theirs), evidence.MostNamed)] {
+		texts = append(texts, strings.TrimPrefix(d.Text(f.Node), "only on "+node+": "))
+		shows = append(shows, evidence.StateSays(d.With, d.Text(f.Node)))
+	}
+	if more := len(theirs) - evidence.MostNamed; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	c := diagnose.Case{About: node, Peer: node,
+		Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and %s has what {node} does not have: %s", node, node,
+			strings.Join(texts, "; ")),
+		For:  append(diagnose.Clues(weight, lost), diagnose.Shows(shows)...),
+		Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}
+	c.Fix = putBackThere(theirs)
+	for _, r := range lost {
+		c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
+	}
+	c.Covers = append(c.Covers, evidence.PathFollows(f, 0, node)...)
+	return c
+}
+
+// putBackThere is how to look at what differs, and how to put it back on the other node.
+func putBackThere(theirs []diff.Difference) *probe.Fix {
+	fix := putBack(theirs)
+	swap := strings.NewReplacer("{node}", "{other}", "{other}", "{node}")
+	fix.Says = "Find out what made the setting on {other}, and take it back there if it is not meant."
+	fix.Radius = "reading changes nothing; what is put back touches {other} alone"
+	for i := range fix.OnlyIf {
+		fix.OnlyIf[i].If = swap.Replace(fix.OnlyIf[i].If)
+		for j, command := range fix.OnlyIf[i].Manifest {
+			fix.OnlyIf[i].Manifest[j] = swap.Replace(command)
+		}
+	}
+	return fix
+}

@@ -1,0 +1,285 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
+)
+
+// Difference is one item of the node's state that is another on a baseline node.
+type Difference struct {
+	Area, Name   string
+	Here, There  string // values, "" where the item is not there or has none
+	In, InOther  bool   // whether the item is there
+	Other        string // the baseline node
+	order        int    // among those of a rank
+	Rank         int    // how likely it matters: 1 breaks things by itself, 3 hardly ever
+	Concerns     []string
+	Result, With diagnose.Finding // the results that say so
+}
+
+// nodeItems are the items of a node's areas, each with the result that has it. An area that was not read is not there.
+type nodeItems map[string]*areaItems
+
+type areaItems struct {
+	Values map[string]string
+	Of     map[string]diagnose.Finding
+	first  diagnose.Finding
+	cut    bool
+}
+
+// StateOf reads what node-state said on the node in question.
+func StateOf(f diagnose.Findings) nodeItems {
+	out := nodeItems{}
+	for _, r := range f.Of(nodestate.NodeState.ID) {
+		all, known := r.Facts[nodestate.FactItems].(map[string]any)
+		name := r.Facts.Str(nodestate.FactArea)
+		if _, is := areaWords[name]; !known || !is {
+			continue
+		}
+		if out[name] == nil {
+			out[name] = &areaItems{Values: map[string]string{}, Of: map[string]diagnose.Finding{}, first: r}
+		}
+		at := out[name]
+		if left, _ := r.Facts.Num(nodestate.FactLeftOut); left > 0 || r.Cut {
+			at.cut = true
+		}
+		for _, item := range slices.Sorted(maps.Keys(all)) {
+			if len(at.Values) >= mostItems { // a node may say anything
+				at.cut = true
+				break
+			}
+			text, _ := all[item].(string)
+			at.Values[item], at.Of[item] = text, r
+		}
+	}
+	return out
+}
+
+// mostItems is how many items of an area are compared; node-state gives fewer.
+const mostItems = 500
+
+// Differences are those between the node and every baseline node that was asked too, those that matter most
+// first. What is as here on one of these is none.
+func Differences(f diagnose.Findings) []Difference {
+	mine := StateOf(f)
+	var out []Difference
+	compared := 0
+	for _, node := range f.Others() {
+		theirs := StateOf(f.At(node))
+		if len(mine) == 0 || len(theirs) == 0 {
+			continue
+		}
+		found := between(mine, theirs, node)
+		if compared++; compared == 1 {
+			out = found
+			continue
+		}
+		again := map[[2]string]bool{}
+		for _, d := range found {
+			again[[2]string{d.Area, d.Name}] = true
+		}
+		out = slices.DeleteFunc(out, func(d Difference) bool {
+			return theirs[d.Area] != nil && !again[[2]string{d.Area, d.Name}]
+		})
+	}
+	out = saidOnce(out)
+	slices.SortStableFunc(out, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.order, b.order), cmp.Compare(a.Area, b.Area),
+			cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func between(mine, theirs nodeItems, node string) []Difference {
+	var out []Difference
+	for area, here := range mine {
+		there := theirs[area]
+		if there == nil {
+			continue
+		}
+		names := map[string]bool{}
+		for name := range here.Values {
+			names[name] = true
+		}
+		for name := range there.Values {
+			names[name] = true
+		}
+		for name := range names {
+			d := Difference{Area: area, Name: name, Other: node, Result: here.first, With: there.first}
+			d.Here, d.In = here.Values[name]
+			d.There, d.InOther = there.Values[name]
+			if d.In && d.InOther && d.Here == d.There || !isComparable(d, here, there) {
+				continue
+			}
+			if d.In {
+				d.Result = here.Of[name]
+			}
+			if d.InOther {
+				d.With = there.Of[name]
+			}
+			d.Rank, d.Concerns, d.order = Matters(d)
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// onBoth are the areas of which an item says something only where both nodes have it: another kernel has other
+// settings, and a process that is not seen has no limits.
+var onBoth = []string{nodestate.AreaSystem, nodestate.AreaSysctls, nodestate.AreaLimits, nodestate.AreaResolver}
+
+// isComparable tells whether that an item is on one node alone says something: not where the other node's area was cut,
+// nor where nothing like it was read there.
+func isComparable(d Difference, here, there *areaItems) bool {
+	if d.In && d.InOther {
+		return true
+	}
+	without := there
+	if !d.In {
+		without = here
+	}
+	switch {
+	case without.cut, slices.Contains(onBoth, d.Area):
+		return false
+	case d.Area == nodestate.AreaKubelet, d.Area == nodestate.AreaProxy:
+		return hasKind(without.Values, strings.HasPrefix(d.Name, "--"))
+	case d.Area == nodestate.AreaPaths:
+		file, _, isSetting := strings.Cut(d.Name, " ")
+		if isSetting { // of a file that is on both, which says more than that it is on one alone
+			_, known := without.Values[file]
+			return known
+		}
+		folder := d.Name[:max(strings.LastIndex(d.Name, "/"), 0)]
+		state, known := without.Values[folder]
+		return known && state != "missing" && (folder == pluginFolder || folder == networkFolder)
+	}
+	return true
+}
+
+// hasKind tells whether a configuration has any flag, or anything that is none.
+func hasKind(values map[string]string, flag bool) bool {
+	for name := range values {
+		if strings.HasPrefix(name, "--") == flag {
+			return true
+		}
+	}
+	return false
+}
+
+// Folders whose files node-state lists.
+const (
+	pluginFolder  = "/opt/cni/bin"
+	networkFolder = "/etc/cni/net.d"
+)
+
+// saidOnce leaves out what the runtime says of itself where its file says it too, and a chain of which a rule is said.
+func saidOnce(all []Difference) []Difference {
+	last := func(d Difference) string {
+		name := d.Name[strings.LastIndex(d.Name, ".")+1:]
+		return strings.TrimSuffix(strings.ToLower(strings.ReplaceAll(name, "_", "")), "s")
+	}
+	chains, inFile := map[string]bool{}, map[string]bool{}
+	for _, d := range all {
+		switch chain, _, isRule := strings.Cut(d.Name, ": "); {
+		case d.Area == nodestate.AreaFirewall && isRule:
+			chains[chain] = true
+		case d.Area == nodestate.AreaContainerd:
+			inFile[last(d)] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(d Difference) bool {
+		switch d.Area {
+		case nodestate.AreaFirewall:
+			return chains[d.Name] && !strings.Contains(d.Here+d.There, "policy drop")
+		case nodestate.AreaRuntime:
+			return inFile[last(d)]
+		}
+		return false
+	})
+}
+
+// Touches tells whether the difference can touch one of some checks.
+func (d Difference) Touches(ids []string) bool {
+	return slices.ContainsFunc(d.Concerns, func(id string) bool { return slices.Contains(ids, id) })
+}
+
+// areaWords is how an area is called before the name of an item.
+var areaWords = map[string]string{
+	nodestate.AreaSystem: "", nodestate.AreaSysctls: "sysctl", nodestate.AreaInterfaces: "interface",
+	nodestate.AreaRoutes:     "route",
+	nodestate.AreaNeighbours: "neighbour entry", nodestate.AreaRules: "ip rule", nodestate.AreaIPsec: "xfrm policy",
+	nodestate.AreaFirewall: "firewall", nodestate.AreaQueues: "tc", nodestate.AreaKubelet: "kubelet's",
+	nodestate.AreaRuntime: "the runtime's", nodestate.AreaContainerd: "containerd's file:",
+	nodestate.AreaProxy:  "kube-proxy's",
+	nodestate.AreaLimits: "limit:", nodestate.AreaPaths: "", nodestate.AreaProcesses: "process",
+	nodestate.AreaCalico: "calico-node's environment:", nodestate.AreaResolver: "resolv.conf",
+}
+
+// Text says the difference in one line, as the node in question is called.
+func (d Difference) Text(node string) string {
+	what := strings.TrimSpace(areaWords[d.Area] + " " + BrieflyTo(d.Name))
+	value := func(v string) string { return BrieflyTo(cmp.Or(v, `""`)) }
+	with := func(v string) string {
+		if v == "" || v == "runs" || v == "there" {
+			return what
+		}
+		return what + ": " + value(v)
+	}
+	switch {
+	case d.In && d.InOther:
+		return fmt.Sprintf("%s: %s here, %s on %s", what, value(d.Here), value(d.There), d.Other)
+	case d.In:
+		return fmt.Sprintf("only on %s: %s", node, with(d.Here))
+	default:
+		return fmt.Sprintf("only on %s: %s", d.Other, with(d.There))
+	}
+}
+
+// widthItem is how much of a name or a value of an item is shown.
+const widthItem = 80
+
+func BrieflyTo(text string) string {
+	text = diagnose.WithoutBraces(text)
+	if short := []rune(text); len(short) > widthItem {
+		return string(short[:widthItem]) + "…"
+	}
+	return text
+}
+
+// mostDifferences is how many of them a comparison shows.
+const mostDifferences = 5
+
+// StateLines are the differences as a comparison shows them, where something is bad: those that may matter, and
+// that the systems are not the same, once.
+func StateLines(f diagnose.Findings) []string {
+	if len(f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })) == 0 {
+		return nil
+	}
+	var lines, system []string
+	rest, works := 0, WorksThere(f)
+	all := Differences(f)
+	slices.SortStableFunc(all, func(a, b Difference) int { return diagnose.Last(!a.Touches(works), !b.Touches(works)) })
+	for _, d := range all {
+		switch {
+		case d.Area == nodestate.AreaSystem && (d.Name == "kernel" || d.Name == "os"):
+			system = append(system, fmt.Sprintf("%s here, %s on %s", d.Here, d.There, d.Other))
+		case len(lines) < mostDifferences && d.Rank < Hardly:
+			lines = append(lines, "differs: "+d.Text(f.Node))
+		default:
+			rest++
+		}
+	}
+	if len(system) > 0 {
+		lines = append(lines, "differs: system "+strings.Join(system, "; "))
+	}
+	if rest > 0 {
+		lines = append(lines, fmt.Sprintf("%d more differences are in node-state with -o json", rest))
+	}
+	return lines
+}

@@ -1,0 +1,147 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/datastore"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/route"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// mainRule gives the kernel its own rule back: one that is not marked as the kernel's, networkd would delete again.
+const mainRule = "sudo ip -{dead} rule add pref 32766 lookup main protocol kernel"
+
+// networkdRules are the commands for who deletes rules, and for its end.
+var networkdRules = probe.Conditional{
+	If: "systemd-networkd runs, and is not told to leave the rules of others alone: else it deletes them at its next start",
+	Manifest: []string{
+		"ssh {node} 'systemctl is-active systemd-networkd; systemd-analyze cat-config systemd/networkd.conf | grep -i ManageForeign'",
+		`ssh {node} 'sudo mkdir -p /etc/systemd/networkd.conf.d; printf "[Network]\nManageForeignRoutingPolicyRules=no\n" | sudo tee /etc/systemd/networkd.conf.d/rules.conf'`,
+	},
+}
+
+const ruleRadius = "reading changes nothing; the rule is the kernel's own and is there on every machine; the file makes " +
+	"networkd leave alone rules that it has not made, from its next start on"
+
+// familyCutOff is a node of which one IP family is dead, as its neighbours see it.
+var familyCutOff = &diagnose.Rule{
+	ID: "family-cut-off", Layer: diagnose.LayerKernel, Open: true, Title: "the node is reachable over one IP family only",
+	Doc: `From the same neighbours the node answers pings and takes connections at its address of one family, and gives no answer at all at that of the other. So the machine, its link and its daemons are well, and what serves that family is not: no way back for the answers (a main routing table without routes, or no rule that leads to it, as where something deleted rule 32766), or a firewall of that family alone. Where it is the family that the API server is asked by, the kubelet is silent and the node NotReady.
+Told from a node that is off, and from a kubelet that ended, by the answers of the other family; from an address that is gone (address-unanswered) by the link, where somebody answers for it. Only where no probe got onto the node: inside more is known.`,
+	Fix: probe.Fix{
+		Says: "Log in by the family that answers ('kubectl get node -o yaml' has both addresses), and see whether routes, routing rules and firewall of the other are there.",
+		Manifest: []string{"ssh {node} 'ip -{dead} addr; ip -{dead} rule; ip -{dead} route show table main'",
+			"ssh {node} 'sudo nft list ruleset | grep -n -e drop -e reject; sudo iptables-save -c; sudo ip6tables-save -c'"},
+		OnlyIf: []probe.Conditional{{If: "no rule leads to the table main", Manifest: []string{"ssh {node} " + mainRule}},
+			networkdRules},
+		Radius: ruleRadius,
+	},
+	Explains: []string{"kubelet-cut-off", "kubelet-silent", "kubelet-frozen", "kubelet-dead", "node-unreachable",
+		"kubelet-port-blocked"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		if len(f.Failed(facts.CheckNodeLease)) == 0 || len(diagnose.Good(f, probe.CheckPlaced)) > 0 { // inside more is known
+			return nil
+		}
+		for _, family := range []int{4, 6} {
+			dead, alive := bySelf(f, family), bySelf(f, 4+6-family)
+			by := evidence.Askers(alive.Open)
+			dead.Silent = diagnose.Keep(dead.Silent, func(r diagnose.Finding) bool { return slices.Contains(by, r.Node) })
+			if len(dead.Open)+len(dead.Refused)+len(alive.Silent) > 0 || len(dead.Silent) < 2 || len(alive.Open) < 2 ||
+				slices.ContainsFunc(dead.Silent, evidence.Addressless) {
+				continue
+			}
+			c := diagnose.Case{
+				About: diagnose.FamilyName(family), Family: family,
+				Says: fmt.Sprintf("{node} answers %s by %s, and not at all by %s: its routes, its routing rules or its "+
+					"firewall of that family", strings.Join(by, ", "), diagnose.FamilyName(4+6-family), diagnose.FamilyName(family)),
+				For: append(diagnose.Suggests(dead.Silent), diagnose.Hints(alive.Open)...), Covers: evidence.KubeletGone,
+				Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(family))},
+			}
+			if slices.ContainsFunc(dead.Silent, resolves) {
+				c.Says += "; the link is well, for its address is found there"
+			}
+			return []diagnose.Case{c}
+		}
+		return nil
+	},
+}
+
+// mainRuleMissing is a machine whose kernel is not told any more to look into its main routing table.
+var mainRuleMissing = &diagnose.Rule{
+	ID: "main-rule-missing", Layer: diagnose.LayerKernel,
+	Title: "no routing rule selects table main, so that IP family is not routed",
+	Doc: `The kernel finds its routing tables by rules ("ip rule"), and makes those for the tables local (0) and main (32766) itself. Whatever deletes the second, as a network daemon that takes all rules for its own, or "ip rule flush", takes every route away at once: "Network is unreachable" for all that the node or its pods send, and no answer to anybody, while addresses and routes look as they should.
+Told from routes that are gone by the main table, which has them, and by the kernel's answer for one of them.`,
+	Fix: probe.Fix{
+		Says: "Give the kernel its rule back, by the machine's console or its address of the other family, and find out who deleted it.",
+		Manifest: []string{"ssh {node} 'ip -{dead} rule'",
+			"ssh {node} " + mainRule},
+		OnlyIf: []probe.Conditional{networkdRules},
+		Radius: ruleRadius,
+	},
+	RuledOut: []string{link.NodeUplink.ID},
+	Explains: []string{"family-cut-off", "kubelet-cut-off", "api-cut-off", "kube-proxy-cut-off", "default-route-missing",
+		"bgp-waits", "pod-route-missing", "route-not-in-kernel"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		var out []diagnose.Case
+		for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
+			c := diagnose.Case{About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r),
+				Says: "on {node} " + r.Saw,
+				For:  diagnose.Proves([]diagnose.Finding{r}),
+				Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(diagnose.FamilyOf(r)))}}
+			if len(diagnose.Good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
+				c.Covers = slices.Concat(evidence.KubeletGone, evidence.WithoutDatastore)
+			}
+			for _, one := range f.Where(func(o diagnose.Finding) bool {
+				family := diagnose.FamilyOf(o)
+				return diagnose.IsBad(o.Status) && (family == diagnose.FamilyOf(r) &&
+					!probe.SomebodyAnswered(diagnose.ReasonOf(o)) ||
+					family == 0 && diagnose.ReasonOf(o) == evidence.NoWay)
+			}) {
+				c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// resolves and addressless tell whether a neighbour found the hardware address that an address has on the link, or
+// none: then see address-unanswered.
+func resolves(r diagnose.Finding) bool { return r.Facts.Str(link.FactNeighbour) == "reachable" }
+
+// bySelf is what neighbours got from the node's own addresses of a family: pings too. What the neighbour itself has no
+// way for says nothing of the node, nor does the ssh port, where perhaps nobody listens.
+func bySelf(f diagnose.Findings, family int) evidence.Reached {
+	var out evidence.Reached
+	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
+		if diagnose.FamilyOf(r) != family || !ofAddress(r) || !strings.HasPrefix(r.Target, f.Node+" ") {
+			continue
+		}
+		received, _ := r.Facts.Num(probe.FactReceived)
+		switch {
+		case r.Status == probe.OK, received > 0:
+			out.Open = append(out.Open, r)
+		case r.Status == probe.Skip, r.Status == probe.Unknown, diagnose.ReasonOf(r) == evidence.NoWay:
+		case probe.SomebodyAnswered(diagnose.ReasonOf(r)):
+			out.Refused = append(out.Refused, r)
+		case r.Facts[probe.FactPort] != float64(sshPort):
+			out.Silent = append(out.Silent, r)
+		}
+	}
+	return out
+}
+
+const sshPort = 22
+
+// ofAddress tells whether a result is about an address of the node, NODE ADDRESS icmp or tcp PORT, and not about a pod.
+func ofAddress(r diagnose.Finding) bool {
+	words := strings.Fields(r.Target)
+	return len(words) > 2 && slices.Contains([]string{"icmp", "tcp"}, words[2])
+}
