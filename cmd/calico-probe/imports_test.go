@@ -29,7 +29,8 @@ func TestImportsRunForward(t *testing.T) {
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for pkg, forbidden := range map[string][]string{
 		// What is on the node, and what asks there.
-		"internal/subject/suite/ask": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/client-go",
+		"internal/subject/suite/ask": {in + "cluster", own + "injector", in + "report", in + "diagnose",
+			in + "subject/evidence", "k8s.io/client-go",
 			"k8s.io/apimachinery"},
 		"internal/subject/suite": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/",
 			own + "probe/reach", own + "probe/criconn"},
@@ -47,7 +48,7 @@ func TestImportsRunForward(t *testing.T) {
 		"injector":         {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},
 		// What is made of answers.
 		"internal/report":   {in + "cluster", own + "injector", in + "diagnose", own + "probe/", "k8s.io/"},
-		"internal/diagnose": {in + "cluster", own + "injector", in + "report", "k8s.io/"},
+		"internal/diagnose": {in + "subject", in + "cluster", own + "injector", in + "report", "k8s.io/"},
 		// The client: one examination, a session of several, and the command line above both.
 		"internal/examine": {in + "session", in + "preflight", in + "output", in + "runbook", in + "alerts",
 			"github.com/spf13/cobra",
