@@ -71,7 +71,7 @@ func byExec(c *Client) Open {
 // by itself; two do so for a reason they share, and so does one of those that hung before.
 func endsExec(pe *PlacementError, silent int, again bool) bool {
 	if pe.Waited {
-		return silent > 1 || again
+		return silent >= maxSilent || again
 	}
 	return pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC
 }
@@ -84,7 +84,10 @@ func NoExecTarget(node string, calico *corev1.Pod) string {
 
 // maxExecTargets is how many containers are tried. One without a shell answers within a second; after two
 // that do not answer, no more are tried.
-const maxExecTargets = 6
+const (
+	maxExecTargets = 6
+	maxSilent      = 2
+)
 
 // minMemoryLimit is the least memory limit of a container that the probe is uploaded into: its file may be
 // in memory, and it needs as much again to run. The container must not be killed for it.

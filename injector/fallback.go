@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,20 +21,26 @@ type Fallback struct {
 	Silent bool
 	// Start is how long to wait for a probe to start, 0 = what suits method and node.
 	Start time.Duration
-	// Options says what one method is to put on the node; Start and Idle are filled in here.
-	Options func(method string) Options
-	// Alive reports whether the node shows any sign of life. It is called when no method worked, before a
-	// method that was given up early is tried again with its full time.
+	// Options says what an attempt is to put on the node; Start and Idle are filled in here. It is called before each.
+	Options func(Try) Options
+	// Alive reports whether the node has shown any sign of life since the first method was tried. It is called when no
+	// method worked, before a method that was given up early is tried again with its full time.
 	Alive func() bool
 	// Fatal returns the error that ends the run where no other method can help, else nil.
 	Fatal func(error) error
 
-	Trying func(method string)            // is called before each attempt
 	Failed func(method string, err error) // is called after each attempt that put no probe there
 
 	tried    int // how many of Methods
 	before   []attempt
 	failures []Failure
+}
+
+// Try is an attempt that begins.
+type Try struct {
+	Method  string
+	After   []Failure     // the methods that did not work before it
+	GivesUp time.Duration // how long a node that does not react at all is waited for
 }
 
 // Placed is a probe that runs on the node.
@@ -109,8 +116,7 @@ func (f *Fallback) next() (m Method, left bool) {
 // try makes one attempt; nil = it failed.
 func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, error) {
 	began := time.Now()
-	f.Trying(m.Name)
-	opts := f.Options(m.Name)
+	opts := f.Options(Try{Method: m.Name, After: f.failures, GivesUp: limits.silence(m)})
 	opts.Start, opts.Idle, opts.Again = limits.start, limits.idle, m.again
 	if m.again { // what the first attempt made may still be ending
 		opts.Run = NewRunID()
@@ -222,6 +228,21 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		break
 	}
 	return l
+}
+
+// silence is how long a method waits where nothing at all happens.
+func (l limits) silence(m Method) time.Duration {
+	switch {
+	case m.needs() == needsLogin:
+		return connectLimit
+	case l.idle > 0:
+		return min(l.idle, l.start)
+	case m.needs() != needsExec:
+		return l.start
+	case m.again:
+		return cmp.Or(l.start, replyLimit)
+	}
+	return maxSilent * cmp.Or(l.start, replyLimit)
 }
 
 func usualLimits(m Method, others, silent bool) limits {

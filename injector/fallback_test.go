@@ -85,6 +85,28 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
+// TestSilence wants it said how long a node that does not react is waited for.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		m      Method
+		silent bool
+		want   time.Duration
+	}{
+		{Method{Name: MethodPod}, false, idleUsual},
+		{Method{Name: MethodPod}, true, startDoubted},
+		{Method{Name: MethodPod, again: true}, false, StartUsual},
+		{Method{Name: MethodExec}, false, maxSilent * replyLimit},
+		{Method{Name: MethodExec}, true, maxSilent * startExec},
+		{Method{Name: MethodExec, again: true}, true, startSilent},
+		{Method{Name: MethodSSH}, true, connectLimit},
+	} {
+		if got := limitsOf(c.m, true, nil, c.silent).silence(c.m); got != c.want {
+			t.Errorf("%s, again %v, silent %v: %v, want %v", c.m.Name, c.m.again, c.silent, got, c.want)
+		}
+	}
+}
+
 // TestOnceMore wants a node that is only slow given its time, and one that hangs not waited
 // for: what tells them apart is whether what runs there can be entered.
 func TestOnceMore(t *testing.T) {

@@ -111,7 +111,7 @@ func notTheNode(o Options, id string) *PlacementError {
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
-		"BatchMode=yes", "ConnectTimeout=10", "LogLevel=ERROR",
+		"BatchMode=yes", fmt.Sprintf("ConnectTimeout=%.0f", connectLimit.Seconds()), "LogLevel=ERROR",
 		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
 		"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
@@ -209,7 +209,7 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	case code == own && has("Connection refused"):
 		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; another port or a jump host goes into a file for --ssh-config", to)
 	case code == own && has("timed out"):
-		return refuse(facts.ReasonReach, "ssh to %s: no answer within 10s: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to, connectLimit)
 	case code == own && has("No route to host", "Network is unreachable"):
 		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; a jump host goes into a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
@@ -221,6 +221,9 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	}
 	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.output))
 }
+
+// connectLimit is how long ssh waits for a connection.
+const connectLimit = 10 * time.Second
 
 // accepting is the command by which a person sees a host key and accepts it. The destination is quoted: it
 // may come from the Node object, which the kubelet writes.

@@ -32,10 +32,25 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 	return &injector.Fallback{
 		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Fatal: r.client.wrongNamespace,
 		Silent:  snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap)),
-		Options: func(method string) injector.Options { return r.Placement(method, snap) },
-		Trying:  func(method string) { r.client.Progress("%s: putting a probe on %s", method, r.Node) },
+		Options: func(t injector.Try) injector.Options { return r.trying(t, snap) },
 		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, cluster.Explain(err)) },
 	}
+}
+
+// trying is what an attempt is to put on the node. A person who waits reads for what, and until when.
+func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
+	opts, after, until := r.Placement(t.Method, snap), "", ""
+	for _, f := range t.After {
+		if f.Skip == "" {
+			after = " after " + f.Method + " failed"
+		}
+	}
+	if t.GivesUp > 0 {
+		until = fmt.Sprintf(" (gives up by %v)", (time.Since(r.client.began) + t.GivesUp).Round(time.Second))
+	}
+	opts.Progress = func(text string) { r.client.Progress("%s: %s%s", t.Method, text, until) }
+	opts.Progress("putting a probe on " + r.Node + after)
+	return opts
 }
 
 // Place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
