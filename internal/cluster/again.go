@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The kubelet looks at its containers once a second, and then tells the API server.
@@ -38,6 +39,32 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Unrenewed is the snapshot with the time of now, where the kubelet has not renewed its lease since and was due to; nil
+// where it did, as a node that is only slow does, and where that cannot be read.
+func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
+	before := s.lease.Value
+	if before == nil || before.Spec.RenewTime == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
+	defer cancel()
+	lease, err := c.kube.CoordinationV1().Leases(before.Namespace).Get(ctx, before.Name, metav1.GetOptions{})
+	if err != nil || lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.Equal(before.Spec.RenewTime) {
+		return nil
+	}
+	every := leaseOver / leaseRenewals
+	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
+		every = time.Duration(*seconds) * time.Second / leaseRenewals
+	}
+	now := *s
+	now.Read = time.Now()
+	now.Now = s.Now.Add(now.Read.Sub(s.Read))
+	if now.Now.Sub(lease.Spec.RenewTime.Time) <= every+tellingTakes {
+		return nil
+	}
+	return &now
 }
 
 // sameContainers tells whether two readings of a pod, nil where there is none, say the same of its containers.

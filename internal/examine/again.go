@@ -15,16 +15,18 @@ import (
 // aboutCalico are the checks that the API answers of calico-node's containers.
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
-// lookAgain asks the API once more how calico-node does, where the node says that Felix is gone and the API had
-// said that all is well: it ended in between, and the kubelet tells why a second or two later. What is bad then is
-// reported too.
+// lookAgain reports what the API says by now where that matters: of a kubelet that has stopped to renew its lease, and
+// how calico-node does, where the node says that Felix is gone and the API had said that all is well: it ended in
+// between, and the kubelet tells why a second or two later.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
+	if r.unrenewed != nil {
+		if err := r.answerAgain(ctx, r.unrenewed, []string{facts.CheckNodeLease}); err != nil {
+			return err
+		}
+	}
 	if snap == nil || ctx.Err() != nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
 		return nil
 	}
-	asked := slices.DeleteFunc(slices.Clone(aboutCalico), func(id string) bool {
-		return !slices.Contains(CheckIDs(r.picked), id)
-	})
 	r.client.Progress("nothing listens at Felix's port, and the API says that calico-node does well: asking the API again")
 	now, err := client.Again(ctx, snap)
 	if err != nil {
@@ -33,6 +35,14 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	if now == nil {
 		return nil
 	}
+	return r.answerAgain(ctx, now, aboutCalico)
+}
+
+// answerAgain runs some checks of the run over a later snapshot, and reports what is bad by now and was not before.
+func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, asked []string) error {
+	asked = slices.DeleteFunc(slices.Clone(asked), func(id string) bool {
+		return !slices.Contains(CheckIDs(r.picked), id)
+	})
 	before := slices.Clone(r.Seen.All)
 	return r.answerAPI(ctx, now, asked, func(ev probe.Event) error {
 		known := func(f diagnose.Finding) bool {

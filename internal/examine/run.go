@@ -52,6 +52,8 @@ type Run struct {
 	followed []*probe.Check // those of picked that only the causes found so far wanted
 	about    string         // the node that the proof of encapsulation is to be made with, "" = any
 
+	unrenewed *cluster.Snapshot // that the kubelet has let its lease get old, nil = that was not seen
+
 	view     *view      // from outside, nil = none
 	compared comparison // with baseline nodes, nil = they are not asked yet
 }
@@ -320,10 +322,14 @@ func (r *Run) askPlan(
 	return false, r.Add(method, Unanswered(err))
 }
 
-// alive reports whether it is worth giving the node more time. One that gives its baseline nodes no answer is not slow,
-// and need not be waited for.
+// alive reports whether it is worth giving the node more time. One whose kubelet has stopped to renew its lease, or that
+// gives its baseline nodes no answer, is not slow, and need not be waited for.
 func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
 	r.compare(ctx, client, snap)
+	if r.unrenewed = client.Unrenewed(ctx, snap); r.unrenewed != nil {
+		r.client.Progress("the kubelet has not renewed its lease since: no access method is tried again")
+		return false
+	}
 	return r.compared == nil || !r.compared.heardNothing(cluster.KubeletSilent(snap))
 }
 

@@ -156,7 +156,7 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 	Explains: []string{"kubelet-silent"},
 	Match: func(f diagnose.Findings) []diagnose.Case {
 		here, there := evidence.KubeletHere(f), evidence.FromOutside(f, evidence.KubeletPort)
-		lease := f.Failed(facts.CheckNodeLease)
+		lease, over := f.Bad(facts.CheckNodeLease), f.Failed(facts.CheckNodeLease)
 		contradicted, _ := evidence.Witnesses(f)
 		lives, mute := kubeletLives(f), speaks(there.Open, false)
 		c := diagnose.Case{Covers: evidence.KubeletGone}
@@ -166,14 +166,14 @@ Told from a kubelet that is well and cut off from the API by any answer of it: o
 				return nil
 			}
 			c.Says = "the kubelet on {node} accepts connections and answers no request: it is frozen" + evidence.Since(f)
-			c.For = slices.Concat(diagnose.Proves(here.Silent), diagnose.Hints(lease),
+			c.For = slices.Concat(diagnose.Proves(here.Silent), diagnose.Hints(over),
 				diagnose.Suggests(evidence.NotPlaced(f, facts.ReasonKubelet)))
 			c.Against = slices.Concat(diagnose.Suggests(diagnose.Good(f, facts.CheckNodeLease)),
 				diagnose.Hints(f.Failed(host.NodeLoad.ID)))
 		case len(here.Ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.Ill[0].Saw
 			c.For = diagnose.Suggests(here.Ill)
-		case here.Answered() || len(there.Open) == 0 || len(lease) == 0 || len(lives) > 0:
+		case here.Answered() || len(there.Open) == 0 || len(over)+min(len(lease), len(mute)) == 0 || len(lives) > 0:
 			return nil
 		case len(mute) > 0:
 			c.Says = "the kubelet's port on {node} accepts connections and answers no request" + saying(mute) +

@@ -351,7 +351,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 				facts.UnreadyRuntime, facts.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
 		idle, alive := evidence.NotPlaced(f, facts.ReasonKubelet), diagnose.Good(f, facts.CheckNodeLease)
-		if len(alive) == 0 {
+		if len(alive) == 0 || len(f.Bad(facts.CheckNodeLease)) > 0 { // it was late when it was read again
 			idle = nil
 		}
 		if saidWhy(f) {
