@@ -37,12 +37,15 @@ func Explain(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		manifests, whose := "calico-probe manifests", ""
-		if who := whoLacks.FindStringSubmatch(err.Error()); who != nil {
-			manifests, whose = manifests+probe.UserFlag(who[1]), " to "+who[1]
+		why, manifests, whose := Forbidden(err), "calico-probe manifests", ""
+		if who := Refused(err.Error()); who != "" {
+			manifests, whose = manifests+probe.UserFlag(who), " to "+who
+			if right := cannot.FindAllString(err.Error(), -1); len(right) == 1 { // which is all that the API server said
+				why = lacking(err)
+			}
 		}
-		return fmt.Sprintf("%s; 'calico-probe preflight' says what else is missing, and '%s' prints what to grant%s",
-			Forbidden(err), manifests, whose)
+		return fmt.Sprintf("%s; '%s' prints what to grant%s, and 'calico-probe preflight' names what else is missing",
+			why, manifests, whose)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
@@ -65,18 +68,30 @@ func Forbidden(err error) string {
 	return lacking(err) + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
 
-// whoLacks is how the API server names whom it refuses; nothing but a plain name is put into a command.
+// Refused is the user that the API server refuses something, by its text; "" = it names none. Nothing but a plain name
+// is put into a command.
+func Refused(text string) string {
+	if who := whoLacks.FindStringSubmatch(text); who != nil {
+		return who[1]
+	}
+	return ""
+}
+
 var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 
-// cannot is how the API server names a right that somebody lacks.
-var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"`)
+// cannot is how the API server names a right that a user lacks.
+var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)" in API group "[\w.-]*"( in the namespace "([\w.-]+)")?`)
 
-// lacking names the right for want of which the API server refuses.
+// lacking names the right that the API server refuses.
 func lacking(err error) string {
-	if right := cannot.FindStringSubmatch(err.Error()); right != nil {
+	switch right := cannot.FindStringSubmatch(err.Error()); {
+	case right == nil:
+		return "no right to do this"
+	case right[4] != "":
+		return "no right to " + right[1] + " " + right[2] + " in namespace " + right[4]
+	default:
 		return "no right to " + right[1] + " " + right[2]
 	}
-	return "no right to do this"
 }
 
 // because names a network error in words.

@@ -50,7 +50,19 @@ func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	}
 	opts.Progress = func(text string) { r.client.Progress("%s: %s%s", t.Method, text, until) }
 	opts.Progress("putting a probe on " + r.Node + after)
+	if t.Method == injector.MethodSSH && opts.Destination != "" && r.opts.Via == ViaAuto && lacksRights(t.After) {
+		r.client.Note("you lack the permission to start a probe on %s: trying ssh to %s for up to %v; "+
+			"--via pod,ephemeral,exec leaves it out", r.Node, opts.Destination, t.GivesUp)
+	}
 	return opts
+}
+
+// lacksRights reports whether access methods failed, each because the user lacks a right.
+func lacksRights(failed []injector.Failure) bool {
+	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f injector.Failure) bool {
+		pe, is := errors.AsType[*injector.PlacementError](f.Err)
+		return f.Skip == "" && (!is || pe.Reason != facts.ReasonRBAC)
+	})
 }
 
 // Place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
@@ -274,6 +286,9 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	res = res.With(probe.FactReason, string(pe.Reason))
 	if pe.Answered {
 		res = res.With(facts.Answered, true)
+	}
+	if who := cluster.Refused(pe.Text); who != "" {
+		res = res.With(facts.LacksUser, who)
 	}
 	if said := pe.Sandbox; said != nil {
 		res = said.On(res.With(facts.Starts, said.Starts).With(facts.Message, probe.Quoted(said.Message)))

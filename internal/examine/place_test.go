@@ -468,3 +468,32 @@ func TestInterruptedPlacing(t *testing.T) {
 		}
 	}
 }
+
+// TestTryingSSHForRights wants it said at once that ssh is tried because rights are missing, and not otherwise.
+func TestTryingSSHForRights(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}, Status: corev1.NodeStatus{
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}}}
+	refused := func(reason facts.Reason) injector.Failure {
+		return injector.Failure{Method: injector.MethodPod, Err: &injector.PlacementError{Reason: reason}}
+	}
+	for name, c := range map[string]struct {
+		via    string
+		failed []injector.Failure
+		want   string
+	}{
+		"no rights": {ViaAuto, []injector.Failure{refused(facts.ReasonRBAC), {Skip: "not tried"}},
+			"calico-probe: you lack the permission to start a probe on node-b: trying ssh to 10.0.0.7 for up to 10s; " +
+				"--via pod,ephemeral,exec leaves it out\n"},
+		"asked for":      {"pod,ssh", []injector.Failure{refused(facts.ReasonRBAC)}, ""},
+		"kubelet silent": {ViaAuto, []injector.Failure{refused(facts.ReasonRBAC), refused(facts.ReasonKubelet)}, ""},
+	} {
+		var said strings.Builder
+		r := newTestRun(Options{Node: "node-b", Via: c.via}, &said, nil)
+		r.trying(injector.Try{Method: injector.MethodSSH, After: c.failed, GivesUp: 10 * time.Second},
+			&cluster.Snapshot{Node: node})
+		if said.String() != c.want {
+			t.Errorf("%s: %q", name, &said)
+		}
+	}
+}

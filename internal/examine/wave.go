@@ -59,11 +59,20 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 		refused = append(refused, err)
 	}
 	if len(refused) == len(spaces) {
-		return nil, refused[0]
+		return nil, granting(refused[0])
 	}
 	common.Node = "fleet"
 	w.pods, err = writer.StartWave(ctx, common)
 	return w, err
+}
+
+// granting adds to a refusal what to grant, where a right is what is missing.
+func granting(err error) error {
+	pe, is := errors.AsType[*injector.PlacementError](err)
+	if !is || pe.Reason != facts.ReasonRBAC {
+		return err
+	}
+	return pe.And("'calico-probe manifests --ways pod" + probe.UserFlag(cluster.Refused(pe.Text)) + "' prints what to grant")
 }
 
 // Close removes what was created.

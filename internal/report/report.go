@@ -34,7 +34,7 @@ type ExitCode struct {
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitHealthy, "healthy, or warnings only"},
-		{ExitTool, "the tool itself failed, an output could not be written, or the API cannot be reached"},
+		{ExitTool, "the tool itself failed, an output could not be written, or the API cannot be reached or refuses"},
 		{ExitUsage, "wrong usage, or no such node"},
 		{ExitFault, "a fault was found"},
 		{ExitWarnings, "only warnings, with --fail-on warn"},

@@ -86,6 +86,7 @@ const (
 	Lacks          probe.Fact = "lacks"           // list of rights, VERB RESOURCE, or of kinds
 	OfPlugin       probe.Fact = "of_plugin"       // true: of the CNI plugin's account
 	LacksRight     probe.Fact = "lacks_right"     // the right that the API server refuses the user, in words
+	LacksUser      probe.Fact = "lacks_user"      // the user of the API whom the API server refuses a right
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
 	Later          probe.Fact = "later"           // whether it bites only at the next start
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone

@@ -117,7 +117,7 @@ func TestNoRightToCreatePods(t *testing.T) {
 	d.want(t, "probe-placed", probe.Unknown, "pods", "reader", "; nor in namespace calico-probe, which 'calico-probe manifests' prints: no right there either")
 
 	a = call(t, "run", "--node", "node-a", "--via", "api", "--as", "nobody-at-all")
-	if a.exit != 1 || !strings.Contains(a.stderr, "error: no right to list nodes: ") || !strings.Contains(a.stderr, "'calico-probe preflight'") || strings.Count(a.stderr, "\n") != 1 {
+	if a.exit != 1 || !strings.Contains(a.stderr, "error: no right to list nodes; ") || !strings.Contains(a.stderr, "'calico-probe preflight'") || strings.Count(a.stderr, "\n") != 1 {
 		t.Errorf("no rights at all: exit %d\n%s", a.exit, a.stderr)
 	}
 }

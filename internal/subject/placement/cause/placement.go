@@ -73,9 +73,9 @@ var probeRights = &diagnose.Rule{
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "you may grant it to the user who runs it again, without -n",
-				Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
+				Manifest: []string{"calico-probe manifests --ways pod{whom} | kubectl apply -f -"}},
 		},
-		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
+		Radius: "a user who may create pods in a namespace that admits the probe gets root on nodes: grant it temporarily",
 	},
 	Match: keptOff(facts.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
 }
@@ -128,7 +128,13 @@ func keptOff(why facts.Reason, says string) func(diagnose.Findings) []diagnose.C
 		}
 		return []diagnose.Case{{
 			Says: says + ": " + refused[0].Saw, For: diagnose.Clues(weight, refused),
-			Args: map[string]diagnose.Arg{"tried": diagnose.NamespaceArg(refused[0].Facts.Str(probe.FactNamespace))},
+			Args: map[string]diagnose.Arg{"tried": diagnose.NamespaceArg(refused[0].Facts.Str(probe.FactNamespace)),
+				"whom": granteeArg(refused[0].Facts.Str(facts.LacksUser))},
 		}}
 	}
+}
+
+// granteeArg is the flag that grants rights to a user of the API.
+func granteeArg(user string) diagnose.Arg {
+	return diagnose.CheckedArg(probe.UserFlag(user), user != "" && diagnose.IsWord(user), " --user=YOU")
 }
