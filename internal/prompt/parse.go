@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,17 +19,34 @@ type Line struct {
 // or ;, # begins a comment, and what follows | goes to the local shell as it is, up to the
 // end of the line or a ; outside quotes.
 func Parse(text string) ([]Line, error) {
-	p := parser{runes: []rune(text), pipe: -1}
-	if err := p.readAll(); err != nil {
-		return nil, err
+	lines, _, err := parse(text)
+	return lines, err
+}
+
+// parse is Parse, and where the commands are: the line of the text that each begins on. In a text of several lines, an
+// error has the number of its own.
+func parse(text string) (lines []Line, at []int, err error) {
+	p := parser{runes: []rune(text), pipe: -1, number: 1}
+	err = p.readAll()
+	switch {
+	case err != nil:
+	case p.quote != 0:
+		err = errors.New("a quote is not closed")
+	default:
+		err = p.endLine()
 	}
-	if p.quote != 0 {
-		return nil, errors.New("a quote is not closed")
+	if err != nil {
+		return nil, nil, inLine(text, p.number, err)
 	}
-	if err := p.endLine(); err != nil {
-		return nil, err
+	return p.lines, p.numbers, nil
+}
+
+// inLine puts the number of the line that an error is about before it, where the text has several.
+func inLine(text string, number int, err error) error {
+	if !strings.Contains(strings.TrimSpace(text), "\n") {
+		return err
 	}
-	return p.lines, nil
+	return fmt.Errorf("line %d: %w", number, err)
 }
 
 // parser is a text that is being read, rune by rune.
@@ -36,6 +54,9 @@ type parser struct {
 	runes []rune
 	at    int
 	lines []Line // that have ended
+
+	number  int   // of the line of the text that the command begins on
+	numbers []int // the same of those that have ended
 
 	line  Line
 	start int // where it begins
@@ -129,8 +150,9 @@ func (p *parser) endLine() error {
 		}
 	}
 	if len(p.line.Words) > 0 {
-		p.lines = append(p.lines, p.line)
+		p.lines, p.numbers = append(p.lines, p.line), append(p.numbers, p.number)
 	}
+	p.number += strings.Count(string(p.runes[p.start:min(p.at+1, len(p.runes))]), "\n")
 	p.line, p.pipe, p.start, p.mute = Line{}, -1, p.at+1, false
 	return nil
 }

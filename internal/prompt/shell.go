@@ -152,17 +152,17 @@ func (s *Shell) Check(text string) error {
 }
 
 func (s *Shell) checked(text string) ([]Line, error) {
-	lines, err := Parse(text)
+	lines, at, err := parse(text)
 	if err != nil {
 		return nil, UsageError{err}
 	}
-	for _, l := range lines {
+	for i, l := range lines {
 		c, err := s.Find(l)
-		if err != nil {
-			return nil, UsageError{fmt.Errorf("%s: %w", l.Text, err)}
+		if err == nil && c.takesTerminal(l.Words[1:]) {
+			err = fmt.Errorf("%s takes a terminal: it cannot be used in a script", c.Name)
 		}
-		if c.takesTerminal(l.Words[1:]) {
-			return nil, Usagef("%s: %s takes a terminal: it cannot be used in a script", l.Text, c.Name)
+		if err != nil {
+			return nil, UsageError{inLine(text, at[i], fmt.Errorf("%s: %w", l.Text, err))}
 		}
 	}
 	return lines, nil

@@ -383,3 +383,20 @@ func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 		t.Errorf("%q, %v", lines, err)
 	}
 }
+
+// TestLineNumbers wants a mistake in a script of several lines found by its number.
+func TestLineNumbers(t *testing.T) {
+	t.Parallel()
+	s := &Shell{Commands: []*Command{{Name: "ping"}}}
+	for text, want := range map[string]string{
+		"pong\n":                          `pong: `,
+		"# a comment\n\nping; ping\npong": `line 4: pong: `,
+		"ping\nping |\nping":              `line 2: | stands between`,
+		"ping\nping\n\"ping":              `line 3: a quote is not closed`,
+		"ping\nping >f":                   `line 2: > means nothing here`,
+	} {
+		if err := s.Check(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

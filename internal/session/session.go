@@ -101,7 +101,7 @@ func (c *Session) Run(ctx context.Context) error {
 	s.Commands = c.completed(slices.Insert(all, len(all)-1, s.Help()))
 	if !interactive {
 		if err := s.Check(script); err != nil { // before anything is put anywhere
-			return usage(err)
+			return usage(fmt.Errorf("%w; nothing was run", err))
 		}
 		if lines, _ := prompt.Parse(script); len(lines) == 0 {
 			return ui.BadUsage("there is no command to run: give some with -c, or on stdin")
