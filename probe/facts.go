@@ -63,6 +63,7 @@ const (
 	FactPlaceIn    Fact = "place_in"   // the network namespace in which packets die: InNode, or a pod
 	FactRules      Fact = "rules"      // count of rules of others
 	FactSent       Fact = "sent"       // packets
+	FactServersOn  Fact = "servers_on" // the node that all servers of a service run on, none of which is ready
 	// true: no connection was tried, as the two have a session
 	FactSessionUp Fact = "session_up"
 	FactSocket    Fact = "socket" // path on the node

@@ -24,13 +24,13 @@ import (
 // shownKeys is how many labels of a selector are quoted.
 const shownKeys = 4
 
-// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, and
-// which of the Empty words that is, "" where it is not known.
-func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why string) {
+// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, which of the Empty words
+// that is, "" where it is not known, and the node that all of them run on, "" = they run on several, or there are none.
+func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {
 		return says + ": it has no selector, and no EndpointSlice that somebody made for it has a ready address",
-			facts.EmptyNoSelector
+			facts.EmptyNoSelector, ""
 	}
 	pods, podErr := c.kube.CoreV1().Pods(svc.Namespace).List(ctx, cached)
 	if podErr != nil {
@@ -46,7 +46,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 	if len(selected) > 0 {
 		now, _ := c.clock.Now()
 		text, why := unserving(svc, selected, now)
-		return says + ": " + text, why
+		return says + ": " + text, why, soleNode(selected)
 	}
 	sets, setErr := c.kube.AppsV1().Deployments(svc.Namespace).List(ctx, cached)
 	if setErr == nil {
@@ -54,18 +54,27 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why s
 			if wanted.Matches(labels.Set(d.Spec.Template.Labels)) {
 				now, _ := c.clock.Now()
 				text, why := unmade(&d, now)
-				return says + ": " + text, why
+				return says + ": " + text, why, ""
 			}
 		}
 	}
 	if podErr != nil {
-		return says, ""
+		return says, "", ""
 	}
 	says += fmt.Sprintf(": no pod of the namespace has the labels of its selector, %s", shown(svc.Spec.Selector, svc.Spec.Selector))
 	if p := nearest(svc, there); p != nil {
-		return says + fmt.Sprintf("; pod %s has %s", nameOf(p), shown(p.Labels, svc.Spec.Selector)), facts.EmptySelector
+		return says + fmt.Sprintf("; pod %s has %s", nameOf(p), shown(p.Labels, svc.Spec.Selector)), facts.EmptySelector, ""
 	}
-	return says, facts.EmptyAbsent
+	return says, facts.EmptyAbsent, ""
+}
+
+// soleNode is the node that all of some pods run on, "" = there is no such node.
+func soleNode(pods []corev1.Pod) string {
+	on := pods[0].Spec.NodeName
+	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != on }) {
+		return ""
+	}
+	return on
 }
 
 // unmade is why a Deployment has no pod.

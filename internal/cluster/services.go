@@ -73,8 +73,11 @@ func (c *Client) readDNS(ctx context.Context) (clusterDNS, error) {
 	svc := &list.Items[0]
 	out, err := c.readService(ctx, probe.KindDNS, svc)
 	if err == nil && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
-		says, why := c.whyEmpty(ctx, svc)
+		says, why, on := c.whyEmpty(ctx, svc)
 		empty := map[string]string{probe.AttrEmpty: says, probe.AttrEmptyFor: why}
+		if on != "" {
+			empty[probe.AttrServersOn] = on
+		}
 		for i := range out {
 			out[i].Attrs = empty
 		}

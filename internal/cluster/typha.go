@@ -50,7 +50,7 @@ func (c *Client) readTypha(ctx context.Context, env environment) (out typha, err
 	// Felix looks up the endpoints itself and never uses the service's address.
 	out.targets = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
 	if err == nil && len(out.targets) == 0 {
-		out.why, _ = c.whyEmpty(ctx, svc)
+		out.why, _, _ = c.whyEmpty(ctx, svc)
 		err = fmt.Errorf("%w %s", errNoTypha, at)
 	}
 	return out, err

@@ -211,24 +211,41 @@ func (f *folding) foldPaths() {
 	}
 }
 
-// unserving is the node at fault on which the servers run that a cause misses, by the API's word for each bad answer
-// that it rests on; "" = none. A Service loses the endpoints of a node whose kubelet is silent.
+// unserving is the node at fault on which the servers run that a cause misses, by each bad answer that it rests on;
+// "" = none. A Service loses the endpoints of a node whose kubelet is silent.
 func (f *folding) unserving(n judged, c probe.Cause) string {
 	of := ""
 	for _, clue := range c.For {
 		if clue.Node != "" || !bad(clue.Status) {
 			continue
 		}
-		_, after, known := strings.Cut(clue.Saw, " has no ready endpoint: it selects ")
-		_, after, _ = strings.Cut(after, " on ")
-		name, _, _ := strings.Cut(after, " ")
+		r := n.answer(clue)
+		if r == nil {
+			return ""
+		}
+		name := r.Facts.Str(probe.FactServersOn)
 		b, is := f.blamed[name]
-		if !known || !is || name == n.name || of != "" && of != name || surer(c.Confidence, b.confidence) {
+		if !is || name == n.name || of != "" && of != name || surer(c.Confidence, b.confidence) {
 			return ""
 		}
 		of = name
 	}
 	return of
+}
+
+// answer is the bad answer of this node that a clue is, nil = it was not kept.
+func (n judged) answer(clue probe.Clue) *probe.Result {
+	at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
+		target := r.Target
+		if r.From != "" {
+			target = strings.TrimSpace(target + " from " + r.From)
+		}
+		return r.Check == clue.Check && target == clue.Target && r.Saw == clue.Saw
+	})
+	if at < 0 {
+		return nil
+	}
+	return &n.bad[at]
 }
 
 // explained is the lost peer whose cause explains all that is bad of a cause's evidence on this node, "" = none.
@@ -238,17 +255,11 @@ func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) 
 		if clue.Node != "" || !bad(clue.Status) {
 			continue
 		}
-		at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
-			target := r.Target
-			if r.From != "" {
-				target = strings.TrimSpace(target + " from " + r.From)
-			}
-			return r.Check == clue.Check && target == clue.Target && r.Saw == clue.Saw
-		})
-		if at < 0 {
+		r := n.answer(clue)
+		if r == nil {
 			return ""
 		}
-		peer := n.followsFrom(n.bad[at], lost, proven)
+		peer := n.followsFrom(*r, lost, proven)
 		if peer == "" {
 			return ""
 		}

@@ -79,6 +79,9 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 		return r
 	}
 	r.Saw += "; " + why
+	if on := t.Attrs[probe.AttrServersOn]; on != "" {
+		r = r.With(probe.FactServersOn, on)
+	}
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
