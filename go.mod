@@ -5,6 +5,7 @@ go 1.26.6
 require (
 	cel.dev/cel-go v0.33.2
 	charm.land/bubbletea/v2 v2.1.1
+	github.com/DataDog/datadog-agent/pkg/template v0.85.4
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/cilium/ebpf v0.22.0

@@ -65,9 +65,6 @@ const (
 	letterFail  = 'x'
 )
 
-// Grid is the matrix as it stands on the page.
-func (m *Matrix) Grid() grid { return m.grid }
-
 // draw makes the grid.
 func (m *Matrix) draw(nodes []Node) []group {
 	groups := m.groups(nodes)
@@ -179,8 +176,8 @@ func (c *cell) middle() {
 	c.times = nil
 }
 
-// Class is its colour: how much of it fails.
-func (c cell) Class() string {
+// colour is how much of it fails, as a class.
+func (c cell) colour() string {
 	switch {
 	case c.Tried == 0:
 		return "none"

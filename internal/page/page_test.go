@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	standard "html/template"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"golang.org/x/net/html"
 )
 
@@ -122,6 +125,42 @@ func hold(t testing.TB, said string, want []string) {
 	}
 	if strings.Contains(got, "\nreboot") {
 		t.Errorf("%q makes a line of its own", said)
+	}
+	uncleaned, err := draw(filled(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := standard.Must(standard.New("page.html").Funcs(functions).ParseFS(pages, "*.html"))
+	same(t, original, templates, uncleaned)
+}
+
+// same wants html/template and the copy of it to write the same bytes.
+func same(t testing.TB, original, ours interface{ Execute(io.Writer, any) error }, of any) {
+	t.Helper()
+	var want, got bytes.Buffer
+	if err := original.Execute(&want, of); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Execute(&got, of); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%q is not escaped as html/template does it:\n%s\n%s", of, got.Bytes(), want.Bytes())
+	}
+}
+
+// TestContexts wants a text to be escaped as html/template does it wherever one can be, also where no page has one.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	const text = `<a href="{{.}}" title='{{.}}' data-a={{.}} onclick="f({{.}}, '{{.}}')" style="color: {{.}}">{{.}}</a>` +
+		`<img src="/a?b={{.}}#{{.}}" srcset="{{.}}"><meta content="0;url={{.}}"><title>{{.}}</title><!-- {{.}} -->` +
+		`<script>a = {{.}} / "{{.}}" + /{{.}}/ + ` + "`${ {{.}} }{{.}}`" + `</script><script type="application/json">{{.}}</script>` +
+		`<style>p { color: {{.}}; background: url("{{.}}") }</style><textarea>{{.}}</textarea><p {{.}}="{{.}}">`
+	original, ours := standard.Must(standard.New("").Parse(text)), template.Must(template.New("").Parse(text))
+	for _, said := range append(hostile, "plain", "") {
+		for _, of := range []any{said, []string{said}, map[string]string{said: said}, struct{ Said string }{said}} {
+			same(t, original, ours, of)
+		}
 	}
 }
 
@@ -327,13 +366,13 @@ func TestGrid(t *testing.T) {
 	}
 	nodes, m := make(60, 3)
 	m.draw(nodes)
-	if g := m.Grid(); !slices.Equal(g.Heads, []string{"a", "b", "c"}) || g.Rows[1].Cells[1].String() != "38 of 380 fail" ||
+	if g := m.grid; !slices.Equal(g.Heads, []string{"a", "b", "c"}) || g.Rows[1].Cells[1].String() != "38 of 380 fail" ||
 		g.Rows[0].Cells[0].String() != "ok 2.0 ms" || g.Rows[1].Sum.Failed != 59+19 || g.Dense {
 		t.Errorf("by zone: %+v", g)
 	}
 	nodes, m = make(20, 3)
 	m.draw(nodes)
-	if g := m.Grid(); len(g.Heads) != 20 || g.Heads[0] != "n007" || g.Rows[0].Cells[3].Class() != "bad4" ||
+	if g := m.grid; len(g.Heads) != 20 || g.Heads[0] != "n007" || g.Rows[0].Cells[3].colour() != "bad4" ||
 		g.Rows[0].Cells[0].String() != "" || !g.Dense {
 		t.Errorf("by node: %+v", g)
 	}
@@ -355,7 +394,7 @@ func TestTopology(t *testing.T) {
 	both := &Topology{Sessions: []Session{{A: "a", B: "b", Kind: "IPv4", Up: true}, {A: "b", B: "a", Kind: "IPv4"},
 		{A: "a", B: "b", Kind: "IPv6", Up: true}}}
 	if d := both.Drawn(); d.Up != 1 || d.Down != 1 || len(d.Vertices) != 2 || len(d.Edges) != 1 ||
-		d.Edges[0].Says() != "a and b: 1 of 2 sessions down" {
+		d.Edges[0].says() != "a and b: 1 of 2 sessions down" {
 		t.Errorf("told by both ends: %+v", d)
 	}
 	if (&Topology{Places: []Place{{Name: "a"}}}).Drawn() != nil {
@@ -380,7 +419,7 @@ func TestTopology(t *testing.T) {
 			hubs++
 		case v.Size == 1:
 			alone++
-			if v.Name != "n0077" || v.Class() != "bad" {
+			if v.Name != "n0077" || v.colour() != "bad" {
 				t.Errorf("%+v stands alone", v)
 			}
 		}
@@ -395,7 +434,7 @@ func TestTopology(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	line := Timeline{Total: 10 * time.Second}
+	line := &Timeline{Total: 10 * time.Second}
 	for _, c := range []struct {
 		bar         Bar
 		left, width int
@@ -403,11 +442,11 @@ func TestTimeline(t *testing.T) {
 		{Bar{From: 2 * time.Second, Took: 5 * time.Second}, 200, 500}, {Bar{From: -time.Hour, Took: time.Hour}, 0, 1000},
 		{Bar{From: time.Hour, Took: time.Hour}, 1000, 3}, {Bar{}, 0, 3},
 	} {
-		if l, w := line.Left(c.bar), line.Width(c.bar); l != c.left || w != c.width {
+		if l, w := line.left(c.bar), line.width(c.bar); l != c.left || w != c.width {
 			t.Errorf("%+v: %d, %d", c.bar, l, w)
 		}
 	}
-	if l, w := (Timeline{}).Left(Bar{}), (Timeline{}).Width(Bar{}); l != 0 || w != 0 {
+	if l, w := (&Timeline{}).left(Bar{}), (&Timeline{}).width(Bar{}); l != 0 || w != 0 {
 		t.Error(l, w)
 	}
 }

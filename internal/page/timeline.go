@@ -23,24 +23,24 @@ type Bar struct {
 // wide is how many units the whole time has.
 const wide = 1000
 
-// Left and Width are where a bar stands; what took no time is still seen.
-func (t Timeline) Left(b Bar) int {
+// left and width are where a bar stands; what took no time is still seen.
+func (t *Timeline) left(b Bar) int {
 	if t.Total <= 0 {
 		return 0
 	}
 	return int(float64(min(max(0, b.From), t.Total)) / float64(t.Total) * wide)
 }
 
-// Width is how long it is.
-func (t Timeline) Width(b Bar) int {
+// width is how long it is.
+func (t *Timeline) width(b Bar) int {
 	if t.Total <= 0 {
 		return 0
 	}
-	return max(3, min(int(float64(min(b.Took, t.Total))/float64(t.Total)*wide), wide-t.Left(b)))
+	return max(3, min(int(float64(min(b.Took, t.Total))/float64(t.Total)*wide), wide-t.left(b)))
 }
 
-// Text is what it took, in words.
-func (b Bar) Text() string {
+// took is how long it took, in words.
+func (b Bar) took() string {
 	switch {
 	case b.Took >= time.Second:
 		return fmt.Sprintf("%.1f s", b.Took.Seconds())

@@ -269,24 +269,24 @@ func (d *drawing) place() {
 	}
 }
 
-// Class is the colour of a vertex.
-func (v *vertex) Class() string {
+// colour is the class of a vertex.
+func (v *vertex) colour() string {
 	if v.Down+v.bad > 0 {
 		return "bad"
 	}
 	return "good"
 }
 
-// Radius is larger for more places.
-func (v *vertex) Radius() int {
+// radius is larger for more places.
+func (v *vertex) radius() int {
 	if v.Size == 1 {
 		return 7
 	}
 	return min(16, 8+int(math.Log2(float64(v.Size))))
 }
 
-// Short is the name, as far as there is room.
-func (v *vertex) Short() string {
+// label is the name, as far as there is room.
+func (v *vertex) label() string {
 	const most = 30
 	text := []rune(v.Name)
 	if len(text) <= most {
@@ -295,8 +295,8 @@ func (v *vertex) Short() string {
 	return string(text[:most/2]) + "…" + string(text[len(text)-most/2:])
 }
 
-// Says is what stands below the name.
-func (v *vertex) Says() string {
+// says is what stands below the name.
+func (v *vertex) says() string {
 	text := ""
 	if v.Size > 1 {
 		text = fmt.Sprintf("%d nodes, ", v.Size)
@@ -315,21 +315,21 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Class is the colour of an edge.
-func (e *edge) Class() string {
+// colour is the class of an edge.
+func (e *edge) colour() string {
 	if e.Down > 0 {
 		return "bad"
 	}
 	return "good"
 }
 
-// Width is larger for more sessions.
-func (e *edge) Width() float64 {
+// stroke is larger for more sessions.
+func (e *edge) stroke() float64 {
 	return math.Round(10*min(5, 1.2+math.Log2(float64(e.Up+e.Down))/2)) / 10
 }
 
-// Says is what a reader is told of it.
-func (e *edge) Says() string {
+// says is what a reader is told of it.
+func (e *edge) says() string {
 	text := e.From.Name + " and " + e.To.Name + ": "
 	if total := e.Up + e.Down; e.Down == 0 {
 		return text + plural(total, "session") + " up"
