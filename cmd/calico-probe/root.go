@@ -218,9 +218,6 @@ on it, tests the node directly from there and reports what was seen.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       versions(),
-		Args:          aVerb,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range defaultFlags {
@@ -233,8 +230,7 @@ on it, tests the node directly from there and reports what was seen.`,
 	}
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr with the time since the start, also where it is no terminal")
 	root.PersistentFlags().Var(&ui.Colour, "color", "when to colour: auto, always or never")
-	root.SetVersionTemplate("{{.Version}}")
-	root.Flags().Bool("version", false, "the same as the command version")
+	a.bare(root)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)

@@ -35,6 +35,25 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
+// bare is the program without a verb: its help, or its version. cobra has the flag --version too, but takes what it
+// prints as a template that may call methods, for which the linker keeps those of the whole program.
+func (a *app) bare(root *cobra.Command) {
+	version := root.Flags().Bool("version", false, "the same as the command version")
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if *version {
+			return nil
+		}
+		return aVerb(cmd, args)
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*version {
+			return cmd.Help()
+		}
+		_, err := io.WriteString(a.Out, versions())
+		return err
+	}
+}
+
 // identity is what 'version -o json' says of this program.
 type identity struct {
 	Version  string `json:"version"`
