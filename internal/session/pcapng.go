@@ -6,10 +6,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
-
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
 )
@@ -18,8 +14,7 @@ import (
 // have been checked, get into it: the file is this program's own.
 type Pcapng struct {
 	to     io.Writer
-	filter string // what was captured, in words
-	file   *pcapgo.NgWriter
+	filter string         // what was captured, in words
 	ids    map[string]int // of the interfaces
 	first  map[string]int // of each node
 }
@@ -43,34 +38,41 @@ func (f *Pcapng) Packet(p Captured) error {
 		}
 	}
 	data := append(cooked(p.Packet), p.Data...)
-	info := gopacket.CaptureInfo{Timestamp: p.Time, CaptureLength: len(data), Length: cookedLen + p.Length,
-		InterfaceIndex: id}
-	flags := pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
+	flags := uint32(1) // inbound
 	if p.Direction == capture.Out {
-		flags.Direction = pcapgo.NgEpbFlagDirectionOutbound
+		flags = 2
 	}
-	if err := f.file.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Flags: &flags}); err != nil {
-		return err
-	}
-	return f.file.Flush() // somebody may look on
+	body := littleEndian.AppendUint32(nil, uint32(id))
+	body = moment(body, p.Time)
+	body = littleEndian.AppendUint32(body, uint32(len(data)))
+	body = littleEndian.AppendUint32(body, uint32(cookedLen+p.Length))
+	body = padded(append(body, data...))
+	return f.write(blockPacket, body, option{packetFlags, littleEndian.AppendUint32(nil, flags)})
 }
 
-// add writes what is known of an interface.
+// add writes what is known of an interface, and before the first of them what made the file.
 func (f *Pcapng) add(node, name, clock string) (int, error) {
-	i := pcapgo.NgInterface{Name: name, Comment: clock, Filter: f.filter, OS: "Linux", LinkType: layers.LinkTypeLinuxSLL}
 	id := len(f.ids)
 	f.ids[name] = id
 	if _, known := f.first[node]; !known {
 		f.first[node] = id
 	}
-	if f.file != nil {
-		_, err := f.file.AddInterface(i)
-		return id, err
+	if id == 0 {
+		body := littleEndian.AppendUint32(nil, 0x1a2b3c4d) // in the order of bytes that the file has
+		body = append(body, 1, 0, 0, 0)                    // version 1.0
+		body = littleEndian.AppendUint64(body, ^uint64(0)) // how long it gets is not known
+		if err := f.write(blockSection, body, option{sectionBy, []byte("calico-probe " + probe.Release)}); err != nil {
+			return 0, err
+		}
 	}
-	by := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "calico-probe " + probe.Release}}
-	var err error
-	f.file, err = pcapgo.NewNgWriterInterface(f.to, i, by)
-	return id, err
+	options := []option{{interfaceName, []byte(name)}, {comment, []byte(clock)}}
+	if f.filter != "" {
+		options = append(options, option{interfaceFilter, append([]byte{0}, f.filter...)}) // 0 = in words
+	}
+	options = append(options, option{interfaceOS, []byte("Linux")}, option{interfaceResolution, []byte{9}}) // nanoseconds
+	body := littleEndian.AppendUint32(nil, linkCooked)
+	body = littleEndian.AppendUint32(body, 0) // packets are not cut
+	return id, f.write(blockInterface, body, options...)
 }
 
 // cooked is the header that a packet has in the file.
@@ -87,21 +89,15 @@ func cooked(p capture.Packet) []byte {
 // End writes how many packets a node lacks, at the first of its interfaces. A file has one at least.
 func (f *Pcapng) End(node string, dropped int) error {
 	id, known := f.first[node]
-	if !known && (f.file == nil || dropped > 0) {
+	if !known && (len(f.ids) == 0 || dropped > 0) {
 		var err error
 		if id, err = f.add(node, node, fmt.Sprintf("no packet was seen on %s", node)); err != nil {
 			return err
 		}
 	}
-	if f.file == nil {
+	if dropped == 0 {
 		return nil
 	}
-	if dropped > 0 {
-		stats := pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), PacketsReceived: pcapgo.NgNoValue64,
-			PacketsDropped: uint64(dropped)}
-		if err := f.file.WriteInterfaceStats(id, stats); err != nil {
-			return err
-		}
-	}
-	return f.file.Flush()
+	body := moment(littleEndian.AppendUint32(nil, uint32(id)), time.Now())
+	return f.write(blockStatistics, body, option{statisticsDropped, littleEndian.AppendUint64(nil, uint64(dropped))})
 }
