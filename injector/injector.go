@@ -26,14 +26,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	batch "k8s.io/client-go/kubernetes/typed/batch/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
+// clients are those for the groups of the API in which something is made.
+type clients interface {
+	CoreV1() core.CoreV1Interface
+	BatchV1() batch.BatchV1Interface
+}
+
 // Client writes to a cluster.
 type Client struct {
-	kube   kubernetes.Interface
+	kube   clients
 	config *rest.Config
 	clock  *serverclock.Clock
 }

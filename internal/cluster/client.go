@@ -19,7 +19,7 @@ import (
 
 // Client reads a cluster.
 type Client struct {
-	kube  kubernetes.Interface
+	kube  *kubernetes.Clientset
 	calls dynamic.Interface
 	clock *serverclock.Clock
 
