@@ -73,7 +73,7 @@ func TestClosingCrashes(t *testing.T) {
 func TestSSHCrashes(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
-	err := run(exec.Command("cat"), crashingStream{}, io.Discard, io.Discard)
+	err := run(exec.CommandContext(t.Context(), "cat"), crashingStream{}, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "crashed: boom") {
 		t.Errorf("%v", err)
 	}

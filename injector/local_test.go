@@ -1,0 +1,44 @@
+package injector
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestLocalInterrupted interrupts an upload to this machine as soon as a part of the probe is on it: the shell's trap,
+// which removes that part, must still run.
+func TestLocalInterrupted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no probe runs on this machine")
+	}
+	t.Parallel()
+	filler := make([]byte, 8<<20) // it stays large when packed, so that the upload takes long enough to interrupt
+	_, _ = rand.Read(filler)      // never fails (crypto/rand)
+	o := laden(t, standIn+string(filler))
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	begun := make(chan bool, 1)
+	go func() {
+		defer interrupt()
+		for ctx.Err() == nil {
+			found, err := filepath.Glob("/[rt]*/calico-probe-" + o.Run + "/packed")
+			if err != nil || len(found) > 0 {
+				begun <- err == nil
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		begun <- false
+	}()
+	s, err := Local(ctx, o)
+	interrupt()
+	if !<-begun || !errors.Is(err, context.Canceled) {
+		t.Errorf("not interrupted during the upload: %v, %v", s, err)
+	}
+	eventuallyNoLeft(t, o)
+}
