@@ -2,6 +2,7 @@ package injector
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os/exec"
 	"runtime"
@@ -9,17 +10,31 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Local is the access method for the machine this program runs on: the embedded probe is started there, as over ssh
+// byLocal is the access method for the machine this program runs on: the embedded probe is started there, as over ssh
 // but without a login. Whether the machine is the node is for the caller to know.
-func Local(ctx context.Context, o Options) (*Session, error) {
-	if runtime.GOOS != "linux" {
-		return nil, refuse(facts.ReasonNoNode, "this machine runs %s: no probe runs on it", runtime.GOOS)
+func byLocal(*Client) Open {
+	return func(ctx context.Context, o Options) (*Session, error) {
+		if runtime.GOOS != "linux" {
+			return nil, refuse(facts.ReasonNoNode, "this machine runs %s: no probe runs on it", runtime.GOOS)
+		}
+		shell := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return run(exec.CommandContext(ctx, "sh", "-c", script), in, out, errs)
+		}
+		isTheNode := func(string) *PlacementError { return nil }
+		s, err := upload(ctx, o, MethodLocal, "on this machine", view{root: "/", proc: "/proc"}, shell, isTheNode)
+		if failed, ok := errors.AsType[*uploadError](err); ok {
+			return nil, localFailed(failed)
+		}
+		return s, err
 	}
-	shell := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
-		return run(exec.CommandContext(ctx, "sh", "-c", script), in, out, errs)
+}
+
+// localFailed is why the probe could not be uploaded to this machine.
+func localFailed(failed *uploadError) *PlacementError {
+	if errors.Is(failed.err, errStalled) {
+		return waited(facts.ReasonShell, "the shell of this machine hangs: %v", failed)
 	}
-	isTheNode := func(string) *PlacementError { return nil }
-	return upload(ctx, o, MethodLocal, "on this machine", view{root: "/", proc: "/proc"}, shell, isTheNode)
+	return refuse(facts.ReasonShell, "the shell of this machine cannot receive the probe: %v", failed)
 }
 
 // Here is an access method without anything that is put on the node: serve answers the protocol in this program, and

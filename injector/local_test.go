@@ -6,16 +6,17 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestLocalInterrupted interrupts an upload to this machine as soon as a part of the probe is on it: the shell's trap,
 // which removes that part, must still run.
 func TestLocalInterrupted(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("no probe runs on this machine")
-	}
+	onLinux(t)
 	t.Parallel()
 	filler := make([]byte, 8<<20) // it stays large when packed, so that the upload takes long enough to interrupt
 	_, _ = rand.Read(filler)      // never fails (crypto/rand)
@@ -35,10 +36,28 @@ func TestLocalInterrupted(t *testing.T) {
 		}
 		begun <- false
 	}()
-	s, err := Local(ctx, o)
+	s, err := Opener(MethodLocal, nil)(ctx, o)
 	interrupt()
 	if !<-begun || !errors.Is(err, context.Canceled) {
 		t.Errorf("not interrupted during the upload: %v, %v", s, err)
 	}
 	eventuallyNoLeft(t, o)
+}
+
+// TestLocalWithoutShell has no sh in PATH, so the access method itself must say that it does not work here.
+func TestLocalWithoutShell(t *testing.T) {
+	onLinux(t)
+	t.Setenv("PATH", t.TempDir())
+	_, err := Opener(MethodLocal, nil)(t.Context(), laden(t, standIn))
+	pe, ok := errors.AsType[*PlacementError](err)
+	if !ok || pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "sh") {
+		t.Errorf("%v, want a refusal because there is no shell", err)
+	}
+}
+
+func onLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("no probe runs on this machine")
+	}
 }

@@ -50,7 +50,7 @@ type Access struct {
 	name  string
 	asks  Asked // which decides what checks it can answer
 	needs needs
-	open  func(*Client) Open // nil where it is alone
+	open  func(*Client) Open // nil = it puts no probe on the node
 
 	Pods       bool // what it creates are pods of its own, which have fewer rights than root on the node
 	Stays      bool // what it creates cannot be removed from the pod that it is put into
@@ -68,7 +68,7 @@ func accessMethods() []Access {
 		{name: MethodSSH, asks: usual, needs: needsLogin, open: bySSH, OwnMachine: true},
 		{name: MethodNeighbour, asks: TheAPI | OtherNodes, needs: alone, Pods: true},
 		{name: MethodKubelet, asks: TheAPI | TheKubelet, needs: alone, AsRoot: true},
-		{name: MethodLocal, asks: TheNode, needs: alone, OwnMachine: true},
+		{name: MethodLocal, asks: TheNode, needs: alone, open: byLocal, OwnMachine: true},
 	}
 }
 

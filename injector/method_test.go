@@ -62,7 +62,7 @@ func TestAccessMethodsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range accessMethods() {
-		if m.open == nil { // it is alone, or TestAccessMethodsAreWhole names it
+		if m.open == nil { // it puts no probe there, or TestAccessMethodsAreWhole names it
 			continue
 		}
 		o := Options{Node: "node-a", Run: "1", Namespace: "kube-system", Image: "probe:1", Start: time.Second,

@@ -49,7 +49,7 @@ func upload(
 	}
 	plain, err := unpacked(o.Embedded)
 	if err != nil {
-		return nil, err
+		return nil, refuse(facts.ReasonSupport, "this client's embedded probe is damaged: %v", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	in, stdin := io.Pipe()
@@ -319,11 +319,11 @@ func (u *uploading) refusal(reply string) *PlacementError {
 func unpacked(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, fmt.Errorf("unpacking the embedded probe: %w", err)
+		return nil, fmt.Errorf("unpacking it: %w", err)
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
-		return nil, fmt.Errorf("unpacking the embedded probe: %w", err)
+		return nil, fmt.Errorf("unpacking it: %w", err)
 	}
 	return plain, nil
 }

@@ -119,7 +119,7 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 		o injector.Options) (*injector.Session, error) {
 		o.Arch = runtime.GOARCH
 		o.Embedded = r.client.Probe(o.Arch)
-		return injector.Local(ctx, o)
+		return injector.Opener(injector.MethodLocal, nil)(ctx, o)
 	}}
 	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))
