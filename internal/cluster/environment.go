@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -19,6 +21,17 @@ type environment struct {
 
 // configMaps are the data of those that the environment is from, by name.
 type configMaps map[string]Read[map[string]string]
+
+// maxConfigMaps is how many of them are read: Calico's manifests have two.
+const maxConfigMaps = 5
+
+// named is what was read of a ConfigMap. One that was not read is unknown, not empty.
+func (m configMaps) named(name string) Read[map[string]string] {
+	if config, is := m[name]; is {
+		return config
+	}
+	return Read[map[string]string]{Err: fmt.Errorf("ConfigMap %s was not read: at most %d are", name, maxConfigMaps)}
+}
 
 // readConfigMaps reads the ConfigMaps that calico-node's environment names.
 func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configMaps {
@@ -38,8 +51,8 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 			names = append(names, e.ValueFrom.ConfigMapKeyRef.Name)
 		}
 	}
-	const most = 5 // Calico's manifests have two
-	for _, name := range distinct(names)[:min(len(distinct(names)), most)] {
+	names = distinct(names)
+	for _, name := range names[:min(len(names), maxConfigMaps)] {
 		var config Read[map[string]string]
 		config.read(ctx, func(ctx context.Context) (map[string]string, error) {
 			m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -66,16 +79,18 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 		return env
 	}
 	for _, source := range spec.EnvFrom {
-		switch ref := source.ConfigMapRef; {
-		case ref == nil:
-			env.part = fmt.Errorf("more is set by a Secret")
-		case from[ref.Name].Value != nil:
-			for name, value := range from[ref.Name].Value {
-				env.vars[source.Prefix+name] = Read[string]{Value: value}
-			}
-		case ref.Name == endpointMap:
-		case !apierrors.IsNotFound(from[ref.Name].Err): // one that is not there gives nothing, or the pod would not run
-			env.part = from[ref.Name].Err
+		ref := source.ConfigMapRef
+		if ref == nil {
+			env.part = cmp.Or(env.part, errors.New("more is set by a Secret"))
+			continue
+		}
+		config := from.named(ref.Name)
+		for name, value := range config.Value {
+			env.vars[source.Prefix+name] = Read[string]{Value: value}
+		}
+		// One that is not there gives nothing, or the pod would not run.
+		if config.Err != nil && !apierrors.IsNotFound(config.Err) && ref.Name != endpointMap {
+			env.part = cmp.Or(env.part, config.Err)
 		}
 	}
 	for _, e := range spec.Env {
@@ -113,7 +128,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 	case src.ConfigMapKeyRef != nil:
 		ref := src.ConfigMapKeyRef
 		optional := ref.Optional != nil && *ref.Optional
-		if err := from[ref.Name].Err; err != nil && (!optional || !apierrors.IsNotFound(err)) {
+		if err := from.named(ref.Name).Err; err != nil && (!optional || !apierrors.IsNotFound(err)) {
 			return "", fmt.Errorf("%s: %w", e.Name, err)
 		}
 		return from[ref.Name].Value[ref.Key], nil

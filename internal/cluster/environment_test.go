@@ -96,6 +96,51 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestEnvironmentUnknown holds that a variable is unknown, not unset, where something that may set it was not read.
+func TestEnvironmentUnknown(t *testing.T) {
+	objects := map[string]string{"/api/v1/namespaces/kube-system/configmaps/empty": `{"kind":"ConfigMap"}`}
+	var many []string
+	for i := range maxConfigMaps + 1 {
+		many = append(many, fmt.Sprint("config-", i))
+		objects["/api/v1/namespaces/kube-system/configmaps/"+many[i]] = fmt.Sprintf(
+			`{"kind":"ConfigMap","data":{"KEY_%d":"v"}}`, i)
+	}
+	const secret = "" // in a list of sources
+	for name, c := range map[string]struct {
+		from    []string
+		unknown bool
+	}{
+		"an empty ConfigMap":                 {[]string{"empty"}, false},
+		"an absent ConfigMap":                {[]string{"absent"}, false},
+		"as many ConfigMaps as are read":     {many[1:], false},
+		"one ConfigMap more":                 {many, true},
+		"a Secret":                           {[]string{secret}, true},
+		"a Secret before an empty ConfigMap": {[]string{secret, "empty"}, true},
+	} {
+		pod := calico(3)
+		pod.Namespace = "kube-system"
+		for _, name := range c.from {
+			source := corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{}}
+			if name != secret {
+				source = corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+			}
+			pod.Spec.Containers[0].EnvFrom = append(pod.Spec.Containers[0].EnvFrom, source)
+		}
+		maps := serverOf(t, objects, nil).readConfigMaps(t.Context(), pod)
+		if got, err := environmentOf(pod, maps).get("NONE"); got != "" || (err != nil) != c.unknown {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	last := many[maxConfigMaps]
+	e := corev1.EnvVar{Name: "LAST", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: last}, Key: "KEY_5"}}}
+	if got, err := (environment{}).valueOf(calico(3), e, configMaps{}); got != "" || err == nil ||
+		!strings.Contains(err.Error(), "ConfigMap "+last+" was not read") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestFelixSettings(t *testing.T) {
 	config := func(name, at string, spec map[string]any) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{
