@@ -176,6 +176,9 @@ func renamedTo(s *Snapshot) string {
 }
 
 func nodeTaints(s *Snapshot, report func(probe.Result)) {
+	if err := s.startup.Value.kept.Err; err != nil {
+		defer func() { report(skipDenied(err).On("waiting pods")) }()
+	}
 	status, texts := probe.OK, []string{}
 	for _, t := range s.Node.Spec.Taints {
 		texts = append(texts, t.ToString())

@@ -225,7 +225,16 @@ func unread(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// unreadOf is the same, or says of something of Calico's that it is in an etcd of its own.
+// skipDenied is the result of an optional reading that failed: skipped where the user may not read it, else unknown.
+func skipDenied(err error) probe.Result {
+	r := unread(err)
+	if denied(err) {
+		r.Status = probe.Skip
+	}
+	return r
+}
+
+// unreadOf is the same as unread, or says of something of Calico's that it is in an etcd of its own.
 func unreadOf(what string, err error) probe.Result {
 	if errors.Is(err, errInEtcd) {
 		return probe.Found(probe.Skip, "%s %v", what, err)

@@ -39,7 +39,7 @@ func TestCordon(t *testing.T) {
 		"none waits":             {nil, probe.Info, "the node is cordoned"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Node.Spec.Unschedulable, s.startup.Value.kept = true, c.pods
+		s.Node.Spec.Unschedulable, s.startup.Value.kept.Value = true, c.pods
 		s.Node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		got := ask(t, s, facts.CheckNodeTaints)

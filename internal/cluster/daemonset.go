@@ -99,7 +99,7 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 		}
 		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
 	}
-	if s.startup.Value.unplaced != nil {
+	if s.startup.Value.unplaced.Value != nil {
 		return s.unscheduled(r)
 	}
 	for i := range s.sets.Value {
@@ -108,6 +108,10 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why.Aged(s.Now))
 			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
+	}
+	if err := s.startup.Value.unplaced.Err; err != nil {
+		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(err.Error()))
+		return r
 	}
 	set := s.sets.Value[0]
 	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)

@@ -77,7 +77,11 @@ func TestOldProbeFailure(t *testing.T) {
 			main.Ready, main.State.Running.StartedAt = false, ago(c.started)
 			s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady,
 				Status: corev1.ConditionFalse, LastTransitionTime: ago(c.unready)}}
-			s.startup.Value.told = eventServer(t, "kube-system", c.events...).readTold(t.Context(), s.Calico.Value)
+			var err error
+			s.startup.Value.told, err = eventServer(t, "kube-system", c.events...).readTold(t.Context(), s.Calico.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
 			got := ask(t, s, facts.CheckCalicoPod)
 			quotes := strings.Contains(got[0].Saw, "the kubelet reported: ")
 			if quotes != (c.says != "") || !strings.Contains(got[0].Saw, c.says) || got[0].Facts.Str(facts.Limit) != c.limit {

@@ -52,7 +52,7 @@ func TestStartUnplaced(t *testing.T) {
 		set.Name, set.Namespace = "calico-node", "kube-system"
 		s.sets.Value = []calicoSet{set}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		s.startup.Value.unplaced = startWaits(c.says, c.cpu)
+		s.startup.Value.unplaced.Value = startWaits(c.says, c.cpu)
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { wantFirst(t, got, probe.Fail, c.want) })
 		if why := got[0].Facts.Str(facts.Skips); why != facts.SkipsUnscheduled {
@@ -255,7 +255,7 @@ func TestStartTaints(t *testing.T) {
 		agent := corev1.Pod{}
 		agent.Namespace, agent.Name = "kube-system", "ebs-csi-node-x"
 		s.placed.pods.Value = []corev1.Pod{agent}
-		s.Node.Spec.Taints, s.startup.Value.kept = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
+		s.Node.Spec.Taints, s.startup.Value.kept.Value = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckNodeTaints), c.status, c.saw) })
 	}
 }

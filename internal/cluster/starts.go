@@ -50,11 +50,8 @@ func (c *Client) readStarts(ctx context.Context, node string, since time.Time) (
 func (s *Snapshot) restarts() (probe.Result, bool) {
 	var r probe.Result
 	switch {
-	case denied(s.starts.Err):
-		r = unread(s.starts.Err)
-		r.Status = probe.Skip
 	case s.starts.Err != nil:
-		r = unread(s.starts.Err)
+		r = skipDenied(s.starts.Err)
 	case s.starts.Value.n < startsMost:
 		return r, false
 	default:

@@ -37,15 +37,15 @@ func startTaints(n *corev1.Node) []corev1.Taint {
 	})
 }
 
-// readKept lists the pods that no scheduler has found a node for, nil where they cannot be listed.
-func (c *Client) readKept(ctx context.Context) []corev1.Pod {
+// readKept lists the pods that no scheduler has found a node for.
+func (c *Client) readKept(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: keptMost,
 	})
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("listing pods without a node: %w", err)
 	}
-	return list.Items
+	return list.Items, nil
 }
 
 // agentsMade is how long a node may be without the pods of its agents: DaemonSets make theirs within seconds.
@@ -84,8 +84,8 @@ func (s *Snapshot) uninitialized(r probe.Result) probe.Result {
 	for _, t := range taints {
 		texts = append(texts, t.ToString())
 	}
-	for i := range s.startup.Value.kept {
-		if p := &s.startup.Value.kept[i]; keptBy(p, s.Node, taints, saysTaint) {
+	for i := range s.startup.Value.kept.Value {
+		if p := &s.startup.Value.kept.Value[i]; keptBy(p, s.Node, taints, saysTaint) {
 			names = append(names, nameOf(p))
 		}
 	}
@@ -121,8 +121,8 @@ func (s *Snapshot) cordoned(r probe.Result) probe.Result {
 		return t.Key == corev1.TaintNodeUnschedulable || t.Effect == corev1.TaintEffectPreferNoSchedule
 	})
 	var names []string
-	for i := range s.startup.Value.kept {
-		p := &s.startup.Value.kept[i]
+	for i := range s.startup.Value.kept.Value {
+		p := &s.startup.Value.kept.Value[i]
 		// The scheduler looks at a cordon first, so its message says nothing of what else keeps the pod off.
 		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) && tooMuch(p, s.Node) == "" {
 			names = append(names, nameOf(p))

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -28,48 +29,52 @@ type told struct {
 type startup struct {
 	told
 	others   map[types.UID]*brokenProbe // broken probes of pods of calico-kube-controllers
-	kept     []corev1.Pod               // pods without a node, where the node has a taint of startTaints
-	unplaced *corev1.Pod                // the calico-node pod that is made for the node and not bound to it
+	kept     Read[[]corev1.Pod]         // pods without a node, where the node has a taint of startTaints
+	unplaced Read[*corev1.Pod]          // the calico-node pod that is made for the node and not bound to it
 }
 
 // kubeletName is who reports what is quoted of the kubelet's events.
 const kubeletName = "the kubelet"
 
-// readStart reads what tells why calico-node does not start, where it has not.
+// readStart reads what tells why calico-node does not start, where it has not. The error is that of the kubelet's
+// events, the first where the events of several pods were not read.
 func (c *Client) readStart(ctx context.Context, s *Snapshot) (out startup, err error) {
 	if len(startTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
-		out.kept = c.readKept(ctx)
+		out.kept.read(ctx, c.readKept)
 	}
 	switch {
 	case s.Calico.Err != nil:
 	case s.Calico.Value == nil:
 		// It is the one thing that tells a DaemonSet that made none from a scheduler that placed none.
-		out.unplaced = c.readUnplaced(ctx, s.Node.Name)
+		out.unplaced.read(ctx, func(ctx context.Context) (*corev1.Pod, error) { return c.readUnplaced(ctx, s.Node.Name) })
 	case !podReady(s.Calico.Value):
-		out.told = c.readTold(ctx, s.Calico.Value)
+		out.told, err = c.readTold(ctx, s.Calico.Value)
 	case restartedLately(s.Calico.Value, s.Now):
-		out.broken = c.readTold(ctx, s.Calico.Value).broken
+		var lately told
+		lately, err = c.readTold(ctx, s.Calico.Value)
+		out.broken = lately.broken
 	}
 	for i := range s.controllers.Value {
 		p := &s.controllers.Value[i]
 		if p.Spec.NodeName != s.Node.Name || podReady(p) && !restartedLately(p, s.Now) {
 			continue
 		}
-		if broken := c.readTold(ctx, p).broken; broken != nil {
+		of, unread := c.readTold(ctx, p)
+		if err = cmp.Or(err, unread); of.broken != nil {
 			if out.others == nil {
 				out.others = map[types.UID]*brokenProbe{}
 			}
-			out.others[p.UID] = broken
+			out.others[p.UID] = of.broken
 		}
 	}
-	return out, nil
+	return out, err
 }
 
-// readTold reads the events of a pod; where they cannot be read nothing is told.
-func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) told {
+// readTold reads the events of a pod.
+func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) (told, error) {
 	events, err := c.eventsOf(ctx, pod)
 	if err != nil {
-		return told{}
+		return told{}, err
 	}
 	out := told{waits: lastWord(events, pod.Spec.NodeName), broken: brokenIn(events, pod.Spec.NodeName)}
 	for i := range events {
@@ -87,7 +92,7 @@ func (c *Client) readTold(ctx context.Context, pod *corev1.Pod) told {
 			out.limit, out.probes = limit, said
 		}
 	}
-	return out
+	return out, nil
 }
 
 // statementOf is what the kubelet reported by an event.
@@ -121,8 +126,8 @@ func (s *Snapshot) calicoHistory() []probe.Result {
 	} else if s.startup.Value.before.Text != "" && s.startup.Value.probes.Text == "" {
 		out = append(out, s.startup.Value.before.History(s.Now).On(nameOf(s.Calico.Value)+" history"))
 	}
-	if s.startup.Err != nil {
-		out = append(out, unread(fmt.Errorf("reading the kubelet's events: %w", s.startup.Err)).On("kubelet's events"))
+	if err := s.startup.Err; err != nil {
+		out = append(out, skipDenied(fmt.Errorf("reading the kubelet's events: %w", err)).On("kubelet's events"))
 	}
 	return out
 }

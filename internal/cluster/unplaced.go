@@ -16,13 +16,13 @@ import (
 )
 
 // readUnplaced finds the calico-node pod that its DaemonSet has made for the node and that no scheduler has
-// bound to it, nil = there is none, or that is not known.
-func (c *Client) readUnplaced(ctx context.Context, node string) *corev1.Pod {
+// bound to it, nil = there is none.
+func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=,status.phase=Pending",
 	})
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("listing pods without a node: %w", err)
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
@@ -37,10 +37,10 @@ func (c *Client) readUnplaced(ctx context.Context, node string) *corev1.Pod {
 		}
 		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		if slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return isFor(t, node) }) {
-			return p
+			return p, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // isFor tells whether a term of an affinity is the one by which the DaemonSet controller binds a pod to a node.
@@ -54,7 +54,7 @@ func isFor(t corev1.NodeSelectorTerm, node string) bool {
 // unscheduled adds to the result that there is no calico-node here why the pod that is made for the node is
 // not bound to it.
 func (s *Snapshot) unscheduled(r probe.Result) probe.Result {
-	p := s.startup.Value.unplaced
+	p := s.startup.Value.unplaced.Value
 	why := tooMuch(p, s.Node)
 	if says := unfit(p); says != "" && why != "" {
 		why = says + ": " + why
