@@ -86,16 +86,16 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 }
 
 // wants are the kinds of target without which a check on the node has nobody to ask.
-var wants = map[*probe.Check][]string{
-	link.NodePing: {probe.KindNode, probe.KindPeer}, pod.PodPing: {probe.KindPod}, pod.PodTCP: {probe.KindPod},
-	pod.PodMTU: {probe.KindPod}, route.RouteBlocks: {probe.KindBlock}, route.RoutePods: {probe.KindLocal},
-	overlay.OverlayTunnels: {probe.KindPool}, overlay.IPSetHosts: {probe.KindPool},
-	datastore.TyphaReach:     {probe.KindTypha},
-	service.ServiceClusterIP: {probe.KindService}, service.ServiceNodePort: {probe.KindNodePort},
-	dns.DNSCluster: {probe.KindDNS}, bgp.BGPExpected: {probe.KindSession},
-	cni.CNIServer: {probe.KindDatastore}, datastore.DatastoreLatency: {probe.KindDatastore},
-	link.IPAutodetect: {probe.KindCalico},
-	logs.CalicoLog:    {probe.KindCalico}, start.StartupBudget: {probe.KindCalico},
+var wants = map[string][]string{
+	link.NodePing.ID: {probe.KindNode, probe.KindPeer}, pod.PodPing.ID: {probe.KindPod}, pod.PodTCP.ID: {probe.KindPod},
+	pod.PodMTU.ID: {probe.KindPod}, route.RouteBlocks.ID: {probe.KindBlock}, route.RoutePods.ID: {probe.KindLocal},
+	overlay.OverlayTunnels.ID: {probe.KindPool}, overlay.IPSetHosts.ID: {probe.KindPool},
+	datastore.TyphaReach.ID:     {probe.KindTypha},
+	service.ServiceClusterIP.ID: {probe.KindService}, service.ServiceNodePort.ID: {probe.KindNodePort},
+	dns.DNSCluster.ID: {probe.KindDNS}, bgp.BGPExpected.ID: {probe.KindSession},
+	cni.CNIServer.ID: {probe.KindDatastore}, datastore.DatastoreLatency.ID: {probe.KindDatastore},
+	link.IPAutodetect.ID: {probe.KindCalico},
+	logs.CalicoLog.ID:    {probe.KindCalico}, start.StartupBudget.ID: {probe.KindCalico},
 }
 
 // answeredByPlan are the checks on the node that skip by what the plan says, whatever is on the node.
@@ -113,27 +113,41 @@ func answeredByPlan(targets []probe.Target) []*probe.Check {
 	})
 	encrypts := first(probe.KindFelix).Attrs["wireguardEnabled"] == "true"
 	dockers := strings.HasPrefix(first(probe.KindRuntime).Name, "docker")
-	by := map[*probe.Check]bool{
-		firewall.NodeFirewall:         first(probe.KindFelix).Attrs["bpfEnabled"] == "true",
-		runtimefacts.ContainerdHealth: !strings.HasPrefix(first(probe.KindRuntime).Name, "containerd") && !dockers,
-		overlay.OverlayTunnels:        !tunnelled && !encrypts, overlay.IPSetHosts: !tunnelled,
-		link.IPAutodetect: first(probe.KindBackend).Name == "none",
+	by := map[string]bool{
+		firewall.NodeFirewall.ID:         first(probe.KindFelix).Attrs["bpfEnabled"] == "true",
+		runtimefacts.ContainerdHealth.ID: !strings.HasPrefix(first(probe.KindRuntime).Name, "containerd") && !dockers,
+		overlay.OverlayTunnels.ID:        !tunnelled && !encrypts, overlay.IPSetHosts.ID: !tunnelled,
+		link.IPAutodetect.ID: first(probe.KindBackend).Name == "none",
 	}
 	for _, c := range []*probe.Check{bgp.BirdSocket, bgp.BirdConfig, bgp.BGPSession,
 		bgp.BGPExpected, bgp.BGPPort} {
-		by[c] = first(probe.KindBackend).Name != "bird"
+		by[c.ID] = first(probe.KindBackend).Name != "bird"
 	}
 	var out []*probe.Check
 	for _, c := range ask.All() {
-		lacks := wants[c] != nil && !slices.ContainsFunc(targets,
-			func(t probe.Target) bool { return slices.Contains(wants[c], t.Kind) })
-		if lacks || by[c] {
+		lacks := wants[c.ID] != nil && !slices.ContainsFunc(targets,
+			func(t probe.Target) bool { return slices.Contains(wants[c.ID], t.Kind) })
+		if lacks || by[c.ID] {
 			one := *c
 			one.Inside = false
 			out = append(out, &one)
 		}
 	}
 	return out
+}
+
+// TestAnsweredByPlan guards against a table that matches no check of the suite: of a plan without targets, each check
+// in wants must skip.
+func TestAnsweredByPlan(t *testing.T) {
+	var got []string
+	for _, c := range answeredByPlan(nil) {
+		got = append(got, c.ID)
+	}
+	for id := range wants {
+		if !slices.Contains(got, id) {
+			t.Errorf("%s is not answered by a plan without targets, only %v are", id, got)
+		}
+	}
 }
 
 // healthy fails the test where something of a healthy cluster is called bad, unknown, or a cause.
