@@ -3,8 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/calico-probe/calico-probe/injector"
 )
 
 // TestDebugProfileMistakes wants one line and exit code 2 for each profile that cannot be, before anything is asked.
@@ -27,7 +25,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 			t.Errorf("%s: exit %d, %q %q, want %q", args, exit, out, errs, want)
 		}
 	}
-	for _, name := range injector.Profiles {
+	for _, name := range debugProfiles {
 		good := "shell --node a --kubeconfig /nonexistent -c help --debug-profile " + name
 		if exit, _, errs := call(t, strings.Fields(good)...); exit == 2 {
 			t.Errorf("%s: %s", name, errs)
@@ -42,7 +40,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 func TestDebugProfileCompletes(t *testing.T) {
 	t.Parallel()
 	_, out, _ := call(t, "__complete", "shell", "--debug-profile", "")
-	if !strings.HasPrefix(out, strings.Join(injector.Profiles, "\n")) {
+	if !strings.HasPrefix(out, strings.Join(debugProfiles, "\n")) {
 		t.Error(out)
 	}
 }
