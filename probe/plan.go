@@ -65,8 +65,8 @@ const AttrEmpty = "empty"
 // AttrEmptyFor is beside AttrEmpty: in one word why that is, "" where it is not known.
 const AttrEmptyFor = "empty_for"
 
-// AttrServersOn is beside AttrEmpty: the node that all servers of the service run on, which are not ready; "" = they run
-// on several, or there are none.
+// AttrServersOn is beside AttrEmpty: the node that all servers of the service run on, which are not ready; "" =
+// they run on several, or there are none.
 const AttrServersOn = "servers_on"
 
 // AttrSlice is on an endpoint of a KindDatastore target that is in an EndpointSlice which no API server

@@ -100,8 +100,8 @@ func unready(message string) []string {
 	return out
 }
 
-// A kubelet renews every 10 s and a lease runs for 40 s (kubelet's defaults): it renews four times within that, whatever
-// it is.
+// A kubelet renews every 10 s and a lease runs for 40 s (kubelet's defaults): it renews four times within that,
+// whatever it is.
 const (
 	leaseLate     = 20 * time.Second
 	leaseOver     = 40 * time.Second

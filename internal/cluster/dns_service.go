@@ -24,8 +24,9 @@ import (
 // shownKeys is how many labels of a selector are quoted.
 const shownKeys = 4
 
-// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, which of the Empty words
-// that is, "" where it is not known, and the node that all of them run on, "" = they run on several, or there are none.
+// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, which of the Empty
+// words that is, "" where it is not known, and the node that all of them run on, "" = they run on several, or there
+// are none.
 func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {

@@ -80,7 +80,7 @@ func Refused(text string) string {
 var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 
 // cannot is how the API server names a right that a user lacks.
-var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)" in API group "[\w.-]*"( in the namespace "([\w.-]+)")?`)
+var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"(?: in API group "[\w.-]*")?( in the namespace "([\w.-]+)")?`)
 
 // lacking names the right that the API server refuses.
 func lacking(err error) string {

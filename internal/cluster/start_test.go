@@ -255,7 +255,8 @@ func TestStartTaints(t *testing.T) {
 		agent := corev1.Pod{}
 		agent.Namespace, agent.Name = "kube-system", "ebs-csi-node-x"
 		s.placed.pods.Value = []corev1.Pod{agent}
-		s.Node.Spec.Taints, s.startup.Value.kept.Value = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}, c.pods
+		s.Node.Spec.Taints = []corev1.Taint{{Key: c.key, Effect: corev1.TaintEffectNoSchedule}}
+		s.startup.Value.kept.Value = c.pods
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckNodeTaints), c.status, c.saw) })
 	}
 }

@@ -322,8 +322,8 @@ func (r *Run) askPlan(
 	return false, r.Add(method, Unanswered(err))
 }
 
-// alive reports whether it is worth giving the node more time. One whose kubelet has stopped to renew its lease, or that
-// gives its baseline nodes no answer, is not slow, and need not be waited for.
+// alive reports whether it is worth giving the node more time. One whose kubelet has stopped to renew its lease, or
+// that gives its baseline nodes no answer, is not slow, and need not be waited for.
 func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
 	r.compare(ctx, client, snap)
 	if r.unrenewed = client.Unrenewed(ctx, snap); r.unrenewed != nil {
