@@ -226,9 +226,11 @@ func clipTo(s string, n int) string {
 	return clip(s, n)
 }
 
+// mark is in place of what was cut.
+const mark = "…"
+
 // clip shortens s to at most n bytes without splitting a rune.
 func clip(s string, n int) string {
-	const mark = "…"
 	n -= len(mark)
 	for n > 0 && s[n]&0xC0 == 0x80 {
 		n--

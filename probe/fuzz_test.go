@@ -19,6 +19,8 @@ func FuzzIntake(f *testing.F) {
 	f.Add([]byte(`{"type":"start","start":{"v":9}}` + "\n" + `{"type":"log","text":"a\u001b[0m"}` + "\n"))
 	f.Add([]byte(`{"type":"start"}` + "\n" + `{"type":"result","result":{"check":"pod-ping","from":"default/web",` +
 		`"status":"?","facts":{"node_state":"gone","list":[[[1]]]},"lines":["` + strings.Repeat("x", 600) + `"]}}` + "\n"))
+	f.Add([]byte(`{"type":"start","start":{"v":1}}` + "\n" + `{"type":"result","result":{"check":"felix-live","status":"ok",` +
+		`"facts":{"a":` + strings.Repeat("[", 1950) + strings.Repeat("]", 1950) + `}}}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		i, d := NewIntake(asking), NewDecoder(bytes.NewReader(in))
 		for {
@@ -46,6 +48,10 @@ func wantFit(t *testing.T, ev Event) {
 	}
 	if is, err := json.Marshal(ev.Cleaned().Bounded()); err != nil || !bytes.Equal(was, is) {
 		t.Errorf("not clean or not bounded (%v):\n%s\n%s", err, was, is)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, was, "", "  "); err != nil || indented.Len() > 20*ev.Held() {
+		t.Errorf("%d bytes are %d with its indents (%v)", ev.Held(), indented.Len(), err)
 	}
 	r := ev.Result
 	if r == nil {

@@ -95,34 +95,52 @@ func (r Result) cleaned() Result {
 	if r.Facts != nil {
 		facts := make(Facts, len(r.Facts))
 		for key, v := range r.Facts {
-			facts[Fact(Line(string(key)))] = cleanedValue(v)
+			value, whole := cleanedValue(v, mostLevels)
+			facts[Fact(Line(string(key)))], r.Cut = value, r.Cut || !whole
 		}
 		r.Facts = facts
 	}
 	return r
 }
 
-// cleanedValue is a value of a fact, as it comes over the wire and as checks make it.
-func cleanedValue(v any) any {
+// mostLevels is how deep the lists and maps of a fact may lie in each other. Those of our checks have two levels; each
+// takes two columns more of an indented report, of every line inside it.
+const mostLevels = 6
+
+// cleanedValue is a value of a fact, as it comes over the wire and as checks make it, of so many levels; whole reports
+// whether it has no more.
+func cleanedValue(v any, levels int) (out any, whole bool) {
+	whole = true
+	below := func(one any) any {
+		clean, all := cleanedValue(one, levels-1)
+		whole = whole && all
+		return clean
+	}
 	switch v := v.(type) {
 	case string:
-		return Line(v)
+		return Line(v), true
 	case []string:
-		return lines(v)
+		return lines(v), true
 	case []any:
-		out := slices.Clone(v)
-		for i := range out {
-			out[i] = cleanedValue(out[i])
+		if levels == 0 {
+			return mark, false
 		}
-		return out
+		list := slices.Clone(v)
+		for i := range list {
+			list[i] = below(list[i])
+		}
+		return list, whole
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[Line(key)] = cleanedValue(value)
+		if levels == 0 {
+			return mark, false
 		}
-		return out
+		held := make(map[string]any, len(v))
+		for key, value := range v {
+			held[Line(key)] = below(value)
+		}
+		return held, whole
 	}
-	return v
+	return v, true
 }
 
 // Cut shortens a text to so many bytes, dots at its end and no half letter before them.

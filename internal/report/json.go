@@ -1,12 +1,12 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 func writeJSON(w io.Writer, d any) error { return WriteJSON(w, "  ", d) }
@@ -14,15 +14,10 @@ func writeJSON(w io.Writer, d any) error { return WriteJSON(w, "  ", d) }
 // WriteJSON writes a value as JSON that people can read too and no text in it can steer a
 // terminal with. Without indent it is one line.
 func WriteJSON(w io.Writer, indent string, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(escaping{w})
 	enc.SetIndent("", indent)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := escaping{w}.Write(b.Bytes())
-	return err
+	return enc.Encode(v)
 }
 
 // escaping writes JSON so that nothing in its texts can steer a terminal: what encoding/json
@@ -31,20 +26,26 @@ func WriteJSON(w io.Writer, indent string, v any) error {
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(b []byte) (int, error) {
-	var out bytes.Buffer
-	for _, r := range string(b) {
-		switch {
+	const piece = 64 << 10 // about what is held of it at once
+	var out []byte
+	for at, size := 0, 0; at < len(b); at += size {
+		var r rune
+		switch r, size = utf8.DecodeRune(b[at:]); {
 		case r == '\n' || unicode.IsGraphic(r):
-			out.WriteRune(r)
+			out = utf8.AppendRune(out, r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
+			out = fmt.Appendf(out, `\u%04x`, r)
 		}
-	}
-	if _, err := e.w.Write(out.Bytes()); err != nil {
-		return 0, err
+		if len(out) < piece && at+size < len(b) {
+			continue
+		}
+		if _, err := e.w.Write(out); err != nil {
+			return 0, err
+		}
+		out = out[:0]
 	}
 	return len(b), nil
 }
