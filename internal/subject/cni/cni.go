@@ -57,7 +57,10 @@ What breaks it: a changed MTU of the network without new pods; an interface that
 }
 
 // Facts of cni-mtu, all in bytes.
-const FactRoom probe.Fact = "room" // the largest packet of a pod that fits everywhere
+const (
+	FactRoom    probe.Fact = "room"     // the largest packet of a pod that fits everywhere
+	FactPodsMTU probe.Fact = "pods_mtu" // map of MTU to how many pods' interfaces have it
+)
 
 // CNINodename asks for the file by which Calico's plugin knows on which node it
 // is; it also tells when calico-node last got through its start-up.

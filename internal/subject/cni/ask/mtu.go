@@ -22,7 +22,6 @@ var CNIMTU = cni.CNIMTU.By(cniMTU)
 // Facts of cni-mtu, all in bytes.
 const (
 	FactPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
-	FactPodsMTU  probe.Fact = "pods_mtu" // map of MTU to how many pods' interfaces have it
 	FactHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
 	FactOverhead probe.Fact = "overhead" // the most a tunnel in use adds
 )
@@ -239,7 +238,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 			r = r.Because(fmt.Sprintf("%s: MTU %d", l.out, l.outMTU))
 		}
 	}
-	return r.With(FactPodMTU, setting).With(FactPodsMTU, count).With(FactHostMTU, tight.outMTU).
+	return r.With(FactPodMTU, setting).With(cni.FactPodsMTU, count).With(FactHostMTU, tight.outMTU).
 		With(FactOverhead, overhead).With(cni.FactRoom, tight.room())
 }
 

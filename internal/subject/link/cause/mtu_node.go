@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
@@ -19,7 +20,7 @@ var mtuNodeSmall = &diagnose.Rule{
 	ID: "mtu-node-small", Layer: diagnose.LayerKernel, Title: "full-size packets do not reach the node",
 	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. A new pod stays in ContainerCreating although the runtime works, because the kubelet gets no ConfigMap or Secret, or calico-node no answer. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
 Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
-A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs.`,
+A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs if a second node loses packets to it too, or pods of the node have a larger MTU than the interface; one other node's number alone is not enough.`,
 	Fix: probe.Fix{
 		Says: "Compare the MTU of both nodes' interfaces, and set the one that differs to the others' value, in what configures it at boot. Where they are equal, check the network between them.",
 		Manifest: []string{
@@ -40,35 +41,89 @@ A third node that takes full-size packets distinguishes it from a path that is t
 			facts.UnreadyPLEG)) == 0 { // the kubelet may only wait for the API
 			hangs = slices.Concat(hangs, evidence.NotPlaced(f, facts.ReasonRuntime), evidence.NotPlaced(f, facts.ReasonKubelet))
 		}
-		var out []diagnose.Case
-		for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
-			passes, lost := r.Facts.Num(probe.FactPasses)
-			promised, _ := r.Facts.Num(probe.FactPromised)
-			smaller := diagnose.Keep(f.Of(link.NodeUplink.ID), func(own diagnose.Finding) bool {
-				mtu, known := own.Facts.Num(probe.FactLinkMTU)
-				return known && mtu < promised && diagnose.FamilyOf(own) == diagnose.FamilyOf(r)
-			})
-			if !lost || diagnose.NodeOf(r) != f.Node || len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
+		lost := func(r diagnose.Finding) bool {
+			_, measured := r.Facts.Num(probe.FactPasses)
+			return measured && diagnose.NodeOf(r) == f.Node
+		}
+		for _, r := range diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), lost) {
+			smaller := smallerThan(f, r)
+			if len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
 				continue
 			}
-			says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
-				r.Node, passes, promised)
-			if len(smaller) > 0 {
-				mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
-				says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
-					smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
-			}
-			out = append(out, diagnose.Case{
-				Family: diagnose.FamilyOf(r), About: diagnose.FamilyName(diagnose.FamilyOf(r)), Says: says, Fault: true,
-				For: slices.Concat(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(smaller),
-					diagnose.Shows(hangs[:min(1, len(hangs))]),
-					diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
-				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
-				Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
-					link.NeighbourReach.ID),
-			})
-			break
+			return []diagnose.Case{mtuCase(f, r, smaller, hangs)}
 		}
-		return out
+		return nil
 	},
+}
+
+// smallerThan are the interfaces of the node with a smaller MTU than what another node sends to it by that family.
+func smallerThan(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
+	promised, _ := r.Facts.Num(probe.FactPromised)
+	return diagnose.Keep(f.Of(link.NodeUplink.ID), func(own diagnose.Finding) bool {
+		mtu, known := own.Facts.Num(probe.FactLinkMTU)
+		return known && mtu < promised && diagnose.FamilyOf(own) == diagnose.FamilyOf(r)
+	})
+}
+
+// mtuCase is the case of what one node sees. Its number alone does not make a healthy node's MTU too small: the MTU
+// weighs where a second node loses larger packets too, or pods of the node have a larger one.
+func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.Finding) diagnose.Case {
+	passes, _ := r.Facts.Num(probe.FactPasses)
+	promised, _ := r.Facts.Num(probe.FactPromised)
+	says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
+		r.Node, passes, promised)
+	weigh := diagnose.Shows
+	if len(smaller) > 0 {
+		mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
+		says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
+			smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
+	}
+	alike, whole := otherSizes(f, r)
+	if len(alike) > 0 || podsSendMore(f, smaller) {
+		weigh = diagnose.Suggests
+	}
+	return diagnose.Case{
+		Family: diagnose.FamilyOf(r), About: diagnose.FamilyName(diagnose.FamilyOf(r)), Says: says, Fault: true,
+		For: slices.Concat(diagnose.Suggests(append([]diagnose.Finding{r}, alike...)), weigh(smaller),
+			diagnose.Shows(hangs[:min(1, len(hangs))]), diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
+		Against: diagnose.Suggests(whole),
+		Args:    map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
+		Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
+			link.NeighbourReach.ID),
+	}
+}
+
+// podsSendMore reports whether pods of the node have a larger MTU than one of some interfaces of it: that was lowered
+// after they were made.
+func podsSendMore(f diagnose.Findings, interfaces []diagnose.Finding) bool {
+	for _, pods := range f.Bad(cni.CNIMTU.ID) {
+		sizes, _ := pods.Facts[cni.FactPodsMTU].(map[string]any)
+		for size := range sizes {
+			theirs, err := strconv.ParseFloat(size, 64)
+			if err == nil && slices.ContainsFunc(interfaces, func(own diagnose.Finding) bool {
+				mtu, _ := own.Facts.Num(probe.FactLinkMTU)
+				return mtu < theirs
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// otherSizes are what third nodes see of the same family: alike are those that lose packets above the node's own MTU
+// too, whole those of which all arrive.
+func otherSizes(f diagnose.Findings, r diagnose.Finding) (alike, whole []diagnose.Finding) {
+	for _, o := range f.Elsewhere(link.NeighbourReach.ID) {
+		pinged := o.Status == probe.OK && o.Facts.Str(probe.FactNode) == f.Node && o.Target == r.Target
+		if !pinged || o.Node == r.Node {
+			continue
+		}
+		if _, lost := o.Facts.Num(probe.FactPasses); !lost {
+			whole = append(whole, o)
+		} else if len(smallerThan(f, o)) > 0 {
+			alike = append(alike, o)
+		}
+	}
+	return alike, whole
 }
