@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// BirdConfig is bgp.BirdConfig with what answers it.
-var BirdConfig = bgp.BirdConfig.By(birdConfig)
+// birdConfigCheck is bgp.BirdConfig with what answers it.
+var birdConfigCheck = bgp.BirdConfig.By(birdConfig)
 
 const (
 	// maxConfig bounds a configuration: a peer takes about a kilobyte.

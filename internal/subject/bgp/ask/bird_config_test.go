@@ -48,7 +48,7 @@ func TestBirdConfig(t *testing.T) {
 		return all
 	}
 	ask := func(h *probe.Host, targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, BirdConfig, h, append(targets, checktest.Self("10.0.0.1"))...)
+		return checktest.Run(t, birdConfigCheck, h, append(targets, checktest.Self("10.0.0.1"))...)
 	}
 	at := func(h *probe.Host, written time.Duration) {
 		t.Helper()

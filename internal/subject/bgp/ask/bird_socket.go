@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// BirdSocket is bgp.BirdSocket with what answers it.
-var BirdSocket = bgp.BirdSocket.By(birdSocket)
+// birdSocketCheck is bgp.BirdSocket with what answers it.
+var birdSocketCheck = bgp.BirdSocket.By(birdSocket)
 
 func birdSocket(ctx context.Context, p *probe.Pass) {
 	node.Each(node.Daemons(), func(d node.Daemon) {

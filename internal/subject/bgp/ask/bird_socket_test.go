@@ -12,18 +12,19 @@ import (
 func TestBirdNotThere(t *testing.T) {
 	t.Parallel()
 	empty := checktest.Node(t, map[string]string{"run/x": ""})
-	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")),
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")),
 		"/run/calico/bird.ctl", probe.Skip, "vxlan")
-	checktest.Want(t, checktest.Run(t, BirdSocket, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
 		"/run/calico/bird.ctl", probe.Fail,
 		"has not started")
-	checktest.Want(t, checktest.Run(t, BirdSocket, empty), "/run/calico/bird6.ctl", probe.Unknown, "not known")
-	checktest.Want(t, checktest.Run(t, BGPSession, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty), "/run/calico/bird6.ctl", probe.Unknown, "not known")
+	checktest.Want(t, checktest.Run(t, bgpSessionCheck, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
 		"/run/calico/bird.ctl", probe.Unknown,
 		"peers not asked")
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/etc"}
-	checktest.Want(t, checktest.Run(t, BirdSocket, blind, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Skip,
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, blind, checktest.Backend("bird")), "/run/calico/bird.ctl",
+		probe.Skip,
 		"not visible")
 
 	dead := checktest.Node(t, map[string]string{"run/calico/x": ""})
@@ -32,14 +33,15 @@ func TestBirdNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.SetUnlinkOnClose(false)
-	silent := checktest.Run(t, BirdSocket, dead, checktest.Backend("bird"))
+	silent := checktest.Run(t, birdSocketCheck, dead, checktest.Backend("bird"))
 	checktest.Want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not answer within ")
 	l.Close()
-	checktest.Want(t, checktest.Run(t, BirdSocket, dead, checktest.Backend("bird")), "/run/calico/bird.ctl", probe.Fail,
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, dead, checktest.Backend("bird")), "/run/calico/bird.ctl",
+		probe.Fail,
 		"nothing listens")
 	// A migration from BIRD to VXLAN leaves the socket behind until the node boots.
 	for _, none := range []string{"vxlan", "none"} {
-		for _, check := range []*probe.Check{BirdSocket, BGPSession} {
+		for _, check := range []*probe.Check{birdSocketCheck, bgpSessionCheck} {
 			checktest.Want(t, checktest.Run(t, check, dead, checktest.Backend(none)), "/run/calico/bird.ctl", probe.Skip, none,
 				"left over from before")
 		}

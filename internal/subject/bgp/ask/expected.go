@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// BGPExpected is bgp.BGPExpected with what answers it.
-var BGPExpected = bgp.BGPExpected.By(bgpExpected)
+// bgpExpectedCheck is bgp.BGPExpected with what answers it.
+var bgpExpectedCheck = bgp.BGPExpected.By(bgpExpected)
 
 // Facts of bgp-expected, beside FactMissing.
 const (

@@ -19,7 +19,8 @@ func TestBGPExpected(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/calico/x": ""})
 	birdtest.Serve(t, filepath.Join(h.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	ask := func(targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, BGPExpected, h, append(targets, checktest.Backend("bird"), checktest.Self("127.0.0.1"))...)
+		return checktest.Run(t, bgpExpectedCheck, h, append(targets, checktest.Backend("bird"),
+			checktest.Self("127.0.0.1"))...)
 	}
 	b, c, d, tor := checktest.Session("mesh", "b", "127.0.0.2", 179), checktest.Session("mesh", "c", "127.0.0.3", 179),
 		checktest.Session("node", "d", "127.0.0.4", 179), checktest.Session("global", "tor", "192.0.2.1", 179)
@@ -36,10 +37,10 @@ func TestBGPExpected(t *testing.T) {
 	got := ask(b, c, d, tor, checktest.Session("mesh", "b", "fd00::2", 179))
 	checktest.Want(t, got, "IPv4", probe.OK)
 	checktest.Want(t, got, "IPv6", probe.Skip, "no IPv6 address")
-	checktest.Want(t, checktest.Run(t, BGPExpected, h, b, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
+	checktest.Want(t, checktest.Run(t, bgpExpectedCheck, h, b, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
 	checktest.Want(t, ask(), "", probe.Skip, "expects no BGP session")
 	dead := checktest.Node(t, map[string]string{"run/calico/x": ""})
-	checktest.Want(t, checktest.Run(t, BGPExpected, dead, b, checktest.Backend("bird"), checktest.Self("127.0.0.1")),
+	checktest.Want(t, checktest.Run(t, bgpExpectedCheck, dead, b, checktest.Backend("bird"), checktest.Self("127.0.0.1")),
 		"IPv4", probe.Unknown,
 		"peers not asked: no such socket")
 }

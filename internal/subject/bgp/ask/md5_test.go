@@ -43,7 +43,7 @@ func TestMD5(t *testing.T) {
 					_ = os.WriteFile(filepath.Join(h.Proc, "net/netstat"), []byte(c.later), 0o600)
 				})
 			}
-			got := checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
+			got := checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
 			if c.status == "" {
 				for _, r := range got {
 					if r.Target == bgp.TargetMD5 {

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// BGPPort is bgp.BGPPort with what answers it.
-var BGPPort = bgp.BGPPort.By(bgpPort)
+// bgpPortCheck is bgp.BGPPort with what answers it.
+var bgpPortCheck = bgp.BGPPort.By(bgpPort)
 
 func bgpPort(ctx context.Context, p *probe.Pass) {
 	port := node.BGPDefaultPort

@@ -27,9 +27,9 @@ func TestRealGracefulRestart(t *testing.T) {
 		checktest.Node(t, map[string]string{"run/calico/x": ""})
 	checktest.BirdIn(t, far, checktest.MeshOf("127.0.0.2", "127.0.0.1")+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
 	dead := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
-	checktest.Established(t, BGPSession, h, "127.0.0.2")
+	checktest.Established(t, bgpSessionCheck, h, "127.0.0.2")
 	ask := func() []probe.Result {
-		return checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
+		return checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
 	r := checktest.Want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
 		"unless these come up: 127.0.0.3")
@@ -39,7 +39,7 @@ func TestRealGracefulRestart(t *testing.T) {
 	checktest.Kill(t, dead)
 	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2"),
 		"-R") // without the dead peer nothing holds routes back
-	checktest.Established(t, BGPSession, h, "127.0.0.2")
+	checktest.Established(t, bgpSessionCheck, h, "127.0.0.2")
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(),
 			func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
@@ -66,7 +66,7 @@ template bgp bgp_template { local 127.0.0.1 as 64512; strict bind on; multihop; 
 protocol bgp Mesh_127_0_0_3 from bgp_template { neighbor 127.0.0.3 as 64512; }
 `, "-R")
 	ask := func() []probe.Result {
-		return checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
+		return checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == "127.0.0.3" })
@@ -85,10 +85,10 @@ func TestRealBirdConfig(t *testing.T) {
 	file := filepath.Join(h.Root, "etc/calico/confd/config/bird.cfg")
 	cmd := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
 	ask := func() []probe.Result {
-		return checktest.Run(t, BirdConfig, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
+		return checktest.Run(t, birdConfigCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
 	checktest.Eventually(t, func() bool { // until BIRD answers, the file alone is judged
-		return slices.ContainsFunc(checktest.Run(t, BirdSocket, h, checktest.Backend("bird")),
+		return slices.ContainsFunc(checktest.Run(t, birdSocketCheck, h, checktest.Backend("bird")),
 			func(r probe.Result) bool { return r.Status == probe.OK })
 	})
 	checktest.Want(t, ask(), file, probe.OK, "router ID 127.0.0.1, 2 BGP peers")
@@ -131,7 +131,7 @@ func TestRealBGPExpected(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/calico/x": ""})
 	b, c := checktest.Session("mesh", "b", "127.0.0.2", 179), checktest.Session("mesh", "c", "127.0.0.3", 179)
 	ask := func() []probe.Result {
-		return checktest.Run(t, BGPExpected, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"), b, c)
+		return checktest.Run(t, bgpExpectedCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"), b, c)
 	}
 	cmd := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"))
 	checktest.Eventually(t, func() bool { return ask()[0].Status == probe.OK })

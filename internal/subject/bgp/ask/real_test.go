@@ -27,11 +27,11 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
 	h, node4 := checktest.Node(t, map[string]string{"run/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
-	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "",
+	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "",
 		probe.Skip,
 		"the API expects no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return checktest.Session("mesh", name, addr, 1790) }
-	checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("dead", "127.0.0.3")),
 		"port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
@@ -46,17 +46,17 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	defer other.Close()
 	secret := mesh("secret", "127.0.0.4")
 	secret.Attrs[probe.AttrPassword] = "true"
-	if r := checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+	if r := checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		secret), "secret 127.0.0.4",
 		probe.Fail, "got no answer"); r.Facts[probe.FactPassword] != true {
 		t.Errorf("%+v", r.Facts)
 	}
-	if r := checktest.Want(t, checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+	if r := checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "failed: ",
 		"prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
 		t.Errorf("%+v", r.Facts)
 	}
-	got := checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+	got := checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"),
 		mesh("docker", "172.18.0.1"),
 		checktest.Session("mesh", "own-port", "127.0.0.5", 1791), checktest.Session("global", "tor", "127.0.0.6", 1179))
@@ -85,15 +85,15 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	got = checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
+	got = checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		checktest.Session("mesh", "own-port", "127.0.0.5", 1791))
 	checktest.Want(t, got, "own-port 127.0.0.5", probe.OK, "the BGP session is up")
 
 	// Where the API does not tell, BIRD's own peers are asked.
 	birdtest.Serve(t, filepath.Join(node4.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	got = nil
-	r := probe.Runner{Suite: []*probe.Check{BGPPort}, Host: node4}
-	plan := probe.Plan{Checks: []string{BGPPort.ID},
+	r := probe.Runner{Suite: []*probe.Check{bgpPortCheck}, Host: node4}
+	plan := probe.Plan{Checks: []string{bgpPortCheck.ID},
 		Targets: []probe.Target{backend, checktest.At(probe.KindSelf, "self", "127.0.0.1")},
 		Gaps:    map[string]string{probe.KindSession: "forbidden"}}
 	r.Run(t.Context(), plan, func(ev probe.Event) {
@@ -114,9 +114,10 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	})
 	checktest.Want(t, got, "", probe.Unknown, "the targets are not known: forbidden")
 
-	got = checktest.Run(t, BGPPort, h, backend, checktest.At(probe.KindSelf, "self", "10.99.99.99"),
+	got = checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "10.99.99.99"),
 		mesh("good", "127.0.0.2"))
 	checktest.Want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
-	checktest.Want(t, checktest.Run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "",
+		probe.Skip,
 		"vxlan")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// BGPSession is bgp.BGPSession with what answers it.
-var BGPSession = bgp.BGPSession.By(bgpSession)
+// bgpSessionCheck is bgp.BGPSession with what answers it.
+var bgpSessionCheck = bgp.BGPSession.By(bgpSession)
 
 func bgpSession(ctx context.Context, p *probe.Pass) {
 	before := md5Counts(p.Host)

@@ -20,15 +20,15 @@ func TestBird(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/calico/ipam.lock": ""})
 	birdtest.Serve(t, filepath.Join(h.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	v4, v6 := "/run/calico/bird.ctl", "/run/calico/bird6.ctl"
-	got := checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"),
+	got := checktest.Run(t, birdSocketCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"),
 		checktest.Self("fd00::1"))
 	checktest.Want(t, got, v4, probe.OK, "BIRD 1.6.8 answers, router ID 10.0.0.1")
 	checktest.Want(t, got, v6, probe.Fail, "no such socket")
-	checktest.Want(t, checktest.Run(t, BirdSocket, h, checktest.Backend("bird"), checktest.Self("10.0.0.1")), v6,
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1")), v6,
 		probe.Skip, "no IPv6 address")
-	checktest.Want(t, checktest.Run(t, BirdSocket, h), v6, probe.Skip, "only BIRD for IPv4")
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, h), v6, probe.Skip, "only BIRD for IPv4")
 
-	got = checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
+	got = checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
 	r := checktest.Want(t, got, "127.0.0.2", probe.OK, "Established", "1 routes imported")
 	if r.Facts.Str(bgp.FactPeer) != "127.0.0.2" || r.Facts.Str(probe.FactSource) != "127.0.0.1" {
 		t.Errorf("%+v", r.Facts)
@@ -48,7 +48,7 @@ func TestBird(t *testing.T) {
 
 	quiet := checktest.Session("mesh", "c", "127.0.0.3", 179)
 	quiet.Node, quiet.Attrs[probe.AttrNode] = "c", "NotReady"
-	got = checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"), quiet,
+	got = checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"), quiet,
 		checktest.Session("global", "tor", "192.0.2.1", 179))
 	checktest.Want(t, got, "c 127.0.0.3", probe.Warn, "the API reports c as NotReady")
 	checktest.Want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
@@ -58,7 +58,7 @@ func TestBird2(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/bird/x": ""}) // not from a container
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../../../../probe/bird/testdata/bird-2.0.12.txt")
-	got := checktest.Run(t, BGPSession, h, checktest.Backend("bird"), checktest.Self("10.0.0.2"))
+	got := checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.2"))
 	checktest.Want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes imported, 1 exported")
 	checktest.Want(t, got, "/run/bird/bird.ctl", probe.Fail, "1 of 2 peers",
 		"BIRD writes no routes into the kernel: it has no kernel protocol")

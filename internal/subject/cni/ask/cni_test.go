@@ -63,19 +63,19 @@ func TestCNIConfig(t *testing.T) {
 			"var/lib/rancher/k3s/data/current/bin/portmap": "#!"}, "", probe.OK, "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checktest.Want(t, checktest.Run(t, CNIConfig, with(c.files, c.without),
+			checktest.Want(t, checktest.Run(t, cniConfigCheck, with(c.files, c.without),
 				probe.Target{Kind: probe.KindRuntime, Name: "containerd://2.4.2"}), "", c.status, c.saw)
 		})
 	}
 	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
-		checktest.Want(t, checktest.Run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown,
+		checktest.Want(t, checktest.Run(t, cniConfigCheck, with(nil, ""), runtime...), "", probe.Unknown,
 			"the runtime does not say which directory it reads")
 		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
-		checktest.Want(t, checktest.Run(t, CNIConfig, openShift, runtime...), "", probe.Info, "Multus")
+		checktest.Want(t, checktest.Run(t, cniConfigCheck, openShift, runtime...), "", probe.Info, "Multus")
 	}
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/run/calico"}
-	checktest.Want(t, checktest.Run(t, CNIConfig, blind), "", probe.Skip, "not visible")
+	checktest.Want(t, checktest.Run(t, cniConfigCheck, blind), "", probe.Skip, "not visible")
 }
 
 func TestCNINodename(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCNINodename(t *testing.T) {
 	named := func(name string) []probe.Result {
 		h := checktest.Node(t, map[string]string{"var/lib/calico/nodename": "worker-3"})
 		h.Node = name
-		return checktest.Run(t, CNINodename, h)
+		return checktest.Run(t, cniNodenameCheck, h)
 	}
 	checktest.Want(t, named("worker-3"), "", probe.OK, `"worker-3", the name Kubernetes uses`)
 	if r := checktest.Want(t, named("worker-3.example.com"), "", probe.Fail,
@@ -100,14 +100,14 @@ func TestCNINodename(t *testing.T) {
 		checktest.Process(files, 73, 1, "calico-node", 109000, "", "calico-node", "-felix")
 		h := checktest.Node(t, files)
 		h.Node = "worker-3.example.com"
-		return checktest.Run(t, CNINodename, h)
+		return checktest.Run(t, cniNodenameCheck, h)
 	}
 	checktest.Want(t, with("worker-3.example.com", ""), "", probe.OK, "by /etc/cni/net.d/10-calico.conflist")
 	checktest.Want(t, with("other", ""), "", probe.Fail, `"other" by /etc/cni/net.d/10-calico.conflist`)
 	checktest.Want(t, with("__KUBERNETES_NODE_NAME__", ""), "", probe.Fail, `"worker-3", but`)
 	checktest.Want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
 		"CALICO_K8S_NODE_REF")
-	checktest.Want(t, checktest.Run(t, CNINodename, checktest.Node(t, map[string]string{"x": ""})), "", probe.Fail,
+	checktest.Want(t, checktest.Run(t, cniNodenameCheck, checktest.Node(t, map[string]string{"x": ""})), "", probe.Fail,
 		"has not finished its start-up")
 }
 
@@ -127,7 +127,7 @@ func TestAlienPlugins(t *testing.T) {
 	} {
 		h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "opt/cni/bin/calico": text,
 			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
-		r := checktest.Run(t, CNIConfig, h)[0]
+		r := checktest.Run(t, cniConfigCheck, h)[0]
 		if status := map[bool]probe.Status{true: probe.OK, false: probe.Fail}[why == ""]; r.Status != status ||
 			!strings.Contains(r.Saw, why) {
 			t.Errorf("%q: %+v", text, r)
@@ -141,49 +141,49 @@ func TestIPAMFiles(t *testing.T) {
 		t.Skip("locks are looked at on Linux")
 	}
 	const dir = "var/lib/cni/networks/k8s-pod-network/"
-	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t, map[string]string{"x": ""})), "", probe.OK,
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, checktest.Node(t, map[string]string{"x": ""})), "", probe.OK,
 		"nothing to do")
-	checktest.Want(t, checktest.Run(t, IPAMFiles, checktest.Node(t,
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, checktest.Node(t,
 		map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
 		"has no address in it")
 	canal := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
-	checktest.Want(t, checktest.Run(t, IPAMFiles, canal), "", probe.Info, "host-local is in use")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, canal), "", probe.Info, "host-local is in use")
 	const list = `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`
 	k3s := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"var/lib/rancher/k3s/agent/etc/cni/net.d/10-canal.conflist": list})
-	checktest.Want(t, checktest.Run(t, IPAMFiles, k3s), "", probe.Info, "host-local is in use")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, k3s), "", probe.Info, "host-local is in use")
 	multus := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-canal.conflist": list})
-	checktest.Want(t, checktest.Run(t, IPAMFiles, multus), "", probe.Info, "host-local is in use")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, multus), "", probe.Info, "host-local is in use")
 	behind := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "etc/cni/net.d/10-canal.conflist": list}) // after a migration
 	behind.Proc = "/proc"
-	checktest.Want(t, checktest.Run(t, IPAMFiles, behind), "", probe.Warn, "1 addresses")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, behind), "", probe.Warn, "1 addresses")
 	h := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc", dir + "10.200.0.6": "def", dir + "lock": ""})
 	h.Proc = "/proc"
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h), "", probe.Warn, "2 addresses")
 	calico := func(cidrs string) probe.Target {
 		return probe.Target{Kind: probe.KindCalico, Name: "v3.11.1",
 			Attrs: map[string]string{probe.AttrPodCIDRs: cidrs}}
 	}
 	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
-	none := checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses",
+	none := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool), "", probe.Fail, "2 addresses",
 		"the Kubernetes Node has no podCIDR")
-	outside := checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
+	outside := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
 		"the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
 	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR ||
 		outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)
 	}
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn,
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn,
 		"at calico-node's next start")
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail,
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.200.1.0/24"), disabled), "", probe.Fail,
 		"is in no enabled IP pool")
 	tunnel := probe.Target{Kind: probe.KindTunnel,
 		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn,
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool, tunnel), "", probe.Warn,
 		"at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
 	if err != nil {
@@ -194,7 +194,7 @@ func TestIPAMFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := time.AfterFunc(lockPause/2, func() { f.Close() }) // as an ADD of host-local does
-	checktest.Want(t, checktest.Run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
+	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h), "", probe.Warn, "2 addresses")
 	release.Stop()
 	if f, err = os.Open(filepath.Join(h.Root, dir, "lock")); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestIPAMFiles(t *testing.T) {
 	if err := flockExclusively(f); err != nil {
 		t.Fatal(err)
 	}
-	r := checktest.Want(t, checktest.Run(t, IPAMFiles, h), "", probe.Fail, "is held", "upgrade-ipam waits")
+	r := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h), "", probe.Fail, "is held", "upgrade-ipam waits")
 	if n, _ := r.Facts.Num(cni.FactHolder); int(n) != os.Getpid() ||
 		!strings.Contains(r.Saw, fmt.Sprintf("by process %d (ask.test, ", os.Getpid())) ||
 		!strings.Contains(r.Saw, " old)") || r.Facts.Str(probe.FactReason) != cni.IPAMLocked {

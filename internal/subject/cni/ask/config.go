@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// CNIConfig is cni.CNIConfig with what answers it.
-var CNIConfig = cni.CNIConfig.By(cniConfig)
+// cniConfigCheck is cni.CNIConfig with what answers it.
+var cniConfigCheck = cni.CNIConfig.By(cniConfig)
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
 	places, sure := slices.Clone(node.CNIPlaces), false

@@ -31,7 +31,7 @@ func TestCNIFamily(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			targets := append(c.pools, probe.Target{Kind: probe.KindRuntime, Name: "containerd://2.4.2"})
-			checktest.Want(t, checktest.Run(t, CNIConfig, checktest.Node(t, files), targets...), "", c.status, c.saw)
+			checktest.Want(t, checktest.Run(t, cniConfigCheck, checktest.Node(t, files), targets...), "", c.status, c.saw)
 		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// IPAMFiles is cni.IPAMFiles with what answers it.
-var IPAMFiles = cni.IPAMFiles.By(ipamFiles)
+// ipamFilesCheck is cni.IPAMFiles with what answers it.
+var ipamFilesCheck = cni.IPAMFiles.By(ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 

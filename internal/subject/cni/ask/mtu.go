@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// CNIMTU is cni.CNIMTU with what answers it.
-var CNIMTU = cni.CNIMTU.By(cniMTU)
+// cniMTUCheck is cni.CNIMTU with what answers it.
+var cniMTUCheck = cni.CNIMTU.By(cniMTU)
 
 // Facts of cni-mtu, all in bytes.
 const (

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// CNINodename is cni.CNINodename with what answers it.
-var CNINodename = cni.CNINodename.By(probe.Once(cniNodename))
+// cniNodenameCheck is cni.CNINodename with what answers it.
+var cniNodenameCheck = cni.CNINodename.By(probe.Once(cniNodename))
 
 // factName is a name as it was read.
 const factName probe.Fact = "name"

@@ -33,7 +33,7 @@ func TestRuntimeProxy(t *testing.T) {
 			"etc/cni/net.d/calico-kubeconfig": checktest.KubeconfigWith(checktest.Token(time.Now(), time.Time{}))}
 		checktest.Process(files, 60, 1, "containerd", 0, "")
 		files["proc/60/cmdline"], files["proc/60/environ"] = "/usr/bin/containerd\x00", c.environment+"\x00SECRET=hunter2\x00"
-		got := checktest.Run(t, CNIToken, checktest.Node(t, files))
+		got := checktest.Run(t, cniTokenCheck, checktest.Node(t, files))
 		says := len(got) == 2 && got[1].Target == cni.TargetRuntimeProxy && got[1].Status == probe.Info
 		if says != c.says || strings.Contains(fmt.Sprintf("%+v", got), "hunter2") {
 			t.Errorf("%s: %+v", name, got)

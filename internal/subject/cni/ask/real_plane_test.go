@@ -25,7 +25,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	}
 	h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": conf("0"), "var/lib/calico/mtu": "1450\n"})
 	ask := func(more ...probe.Target) []probe.Result {
-		return checktest.Run(t, CNIMTU, h, append(more, checktest.VXLANPlan()...)...)
+		return checktest.Run(t, cniMTUCheck, h, append(more, checktest.VXLANPlan()...)...)
 	}
 	set := func(name, text string) {
 		t.Helper()
@@ -34,7 +34,8 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		}
 	}
 	checktest.Want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico carries 1450")
-	checktest.Want(t, checktest.Run(t, CNIMTU, h, checktest.Backend("bird")), "", probe.Skip, "no address is registered")
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, checktest.Backend("bird")), "", probe.Skip,
+		"no address is registered")
 
 	checktest.Do(t, "ip link set cali0123456789b mtu 1480")
 	checktest.Want(t, ask(), "", probe.Warn,
@@ -59,9 +60,9 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		}
 	}
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
-	checktest.Want(t, checktest.Lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown,
+	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, "forbidden", pools, unpooled...), "", probe.Unknown,
 		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; which tunnels Calico's pools use is not known: forbidden")
-	checktest.Want(t, checktest.Lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip,
+	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip,
 		"exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	checktest.Do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
@@ -77,14 +78,15 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	plan := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "CrossSubnet"),
 		checktest.At(probe.KindSelf, "a", "10.9.0.1"), checktest.TunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "")}
-	checktest.Want(t, checktest.Run(t, CNIMTU, h, plan...), "", probe.OK, "eth0 carries 1500")
-	checktest.Want(t, checktest.Run(t, CNIMTU, h, append(plan,
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.OK, "eth0 carries 1500")
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, append(plan,
 		checktest.TunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "",
 		probe.Fail, "exceeds the MTU")
 
 	checktest.Do(t, "ip link set eth0 mtu 1460")
-	checktest.Want(t, checktest.Run(t, CNIMTU, h, plan...), "", probe.Warn, "eth0 carries at most 1460")
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.Warn, "eth0 carries at most 1460")
 	checktest.Do(t, "ip link del cali0123456789a", "ip link del cali0123456789b")
-	checktest.Want(t, checktest.Run(t, CNIMTU, checktest.Node(t, map[string]string{"x": ""}), plan...), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, checktest.Node(t, map[string]string{"x": ""}), plan...), "",
+		probe.Skip,
 		"no cali* interface")
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// CNIServer is cni.CNIServer with what answers it.
-var CNIServer = cni.CNIServer.By(cniServer)
+// cniServerCheck is cni.CNIServer with what answers it.
+var cniServerCheck = cni.CNIServer.By(cniServer)
 
 func cniServer(ctx context.Context, p *probe.Pass) {
 	file, config, missing := pluginConfigOf(ctx, p)

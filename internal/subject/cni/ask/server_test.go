@@ -71,14 +71,15 @@ func TestCNIServer(t *testing.T) {
 			h := checktest.Node(t, map[string]string{kubeconfigFile: kubeconfigOf(c.url, c.ca),
 				"etc/hosts": "127.0.0.1 localhost\n127.0.0.9 two.example.com none.example.com\n" +
 					"127.0.0.1 two.example.com none.example.com\n"})
-			r := checktest.Want(t, checktest.Run(t, CNIServer, h), "", c.status, c.saw)
+			r := checktest.Want(t, checktest.Run(t, cniServerCheck, h), "", c.status, c.saw)
 			if r.Facts.Str(probe.FactReason) != c.reason || r.Facts.Str(cni.FactServer) != c.url {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
-	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
-	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{kubeconfigFile: "clusters: []\n"})),
+	checktest.Want(t, checktest.Run(t, cniServerCheck, checktest.Node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
+	checktest.Want(t, checktest.Run(t, cniServerCheck, checktest.Node(t,
+		map[string]string{kubeconfigFile: "clusters: []\n"})),
 		"", probe.Unknown,
 		"names no API server")
 }
@@ -93,7 +94,7 @@ func TestCNIServerTrust(t *testing.T) {
 	own := string(authorityOf(server.Certificate().Raw))
 	other := string(authorityOf(checktest.Certificate(t, "other", time.Now().Add(time.Hour)).Certificate[0]))
 	ask := func(name, file, ca string) []probe.Result {
-		return checktest.Run(t, CNIServer, checktest.Node(t, map[string]string{"etc/hosts": "127.0.0.1 localhost\n",
+		return checktest.Run(t, cniServerCheck, checktest.Node(t, map[string]string{"etc/hosts": "127.0.0.1 localhost\n",
 			kubeconfigFile: start + name + "\n    certificate-authority: " + file + "\n", "etc/cni/net.d/ca.crt": ca}))
 	}
 	for _, file := range []string{"ca.crt", "/etc/cni/net.d/ca.crt"} {
@@ -124,7 +125,7 @@ func TestCNIServerKnown(t *testing.T) {
 	} {
 		h := checktest.Node(t, map[string]string{kubeconfigFile: kubeconfigOf(c.url, nil),
 			"etc/hosts": "127.0.0.8 api.example.com old.example.com\n"})
-		r := checktest.Want(t, checktest.Run(t, CNIServer, h, c.target), "", c.status, "nothing listens there")
+		r := checktest.Want(t, checktest.Run(t, cniServerCheck, h, c.target), "", c.status, "nothing listens there")
 		if r.Status != c.status {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -144,7 +145,7 @@ func TestCNIServerUnused(t *testing.T) {
 	} {
 		h := checktest.Node(t, map[string]string{kubeconfigFile: file, "etc/cni/net.d/05-first.conflist": `{"plugins":[` + types + `]}`,
 			"etc/cni/net.d/10-calico.conflist": `{"plugins":[{"type":"calico"}]}`})
-		r := checktest.Run(t, CNIServer, h)[0]
+		r := checktest.Run(t, cniServerCheck, h)[0]
 		if _, sure := r.Facts[cni.FactActive]; r.Status != status || sure { // the runtime does not say where it reads
 			t.Errorf("%s: %+v", types, r)
 		}
@@ -154,7 +155,7 @@ func TestCNIServerUnused(t *testing.T) {
 	files["proc/60/cmdline"] = "/usr/bin/containerd\x00"
 	files["proc/60/environ"] = "HTTPS_PROXY=http://proxy.example:3128\x00"
 	files[kubeconfigFile] = kubeconfigOf("https://10.96.0.1:443", nil)
-	checktest.Want(t, checktest.Run(t, CNIServer, checktest.Node(t, files)), "", probe.Skip, "through the proxy proxy.example:3128")
+	checktest.Want(t, checktest.Run(t, cniServerCheck, checktest.Node(t, files)), "", probe.Skip, "through the proxy proxy.example:3128")
 }
 
 // TestLookupFailure tells a name that does not exist from a resolver that does not answer.

@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// CNIToken is cni.CNIToken with what answers it.
-var CNIToken = cni.CNIToken.By(cniToken)
+// cniTokenCheck is cni.CNIToken with what answers it.
+var cniTokenCheck = cni.CNIToken.By(cniToken)
 
 // Facts of cni-token.
 const (

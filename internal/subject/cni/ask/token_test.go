@@ -36,7 +36,7 @@ func TestCNIToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := checktest.Run(t, CNIToken, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": c.text}))
+			got := checktest.Run(t, cniTokenCheck, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": c.text}))
 			checktest.Want(t, got, "", c.status, c.saw)
 			if all := fmt.Sprintf("%+v", got); strings.Contains(all, "s3cr3t") ||
 				strings.Contains(all, "c2lnbmF0dXJl") {
@@ -44,21 +44,21 @@ func TestCNIToken(t *testing.T) {
 			}
 		})
 	}
-	of := checktest.Run(t, CNIToken, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": checktest.KubeconfigWith(checktest.Token(now, now.Add(time.Hour)))}))
+	of := checktest.Run(t, cniTokenCheck, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": checktest.KubeconfigWith(checktest.Token(now, now.Add(time.Hour)))}))
 	if len(of) != 1 || of[0].Facts.Str(cni.FactAccountUID) != "0f1e" {
 		t.Errorf("whose token it is: %v", of)
 	}
 	hidden := strings.Replace(checktest.KubeconfigWith(checktest.Token(now, now.Add(time.Hour))), "https://10.96.0.1:443",
 		"https://user:hunter2@10.0.0.1:6443/path-s3cr3t?token=s3cr3t#s3cr3t", 1)
-	of = checktest.Run(t, CNIToken, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": hidden}))
+	of = checktest.Run(t, cniTokenCheck, checktest.Node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": hidden}))
 	if all := fmt.Sprintf("%+v", of); len(of) != 1 || of[0].Facts.Str(cni.FactServer) != "https://10.0.0.1:6443" ||
 		strings.Contains(all, "s3cr3t") || strings.Contains(all, "hunter2") {
 		t.Errorf("of the server more than scheme, host and port: %s", all)
 	}
-	checktest.Want(t, checktest.Run(t, CNIToken, checktest.Node(t, map[string]string{"x": ""})), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, cniTokenCheck, checktest.Node(t, map[string]string{"x": ""})), "", probe.Skip,
 		"no /etc/cni/net.d/calico-kubeconfig")
 	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
-	checktest.Want(t, checktest.Run(t, CNIToken,
+	checktest.Want(t, checktest.Run(t, cniTokenCheck,
 		checktest.Node(t, map[string]string{k3s: checktest.KubeconfigWith(checktest.Token(now.Add(-48*time.Hour),
 			now.Add(-24*time.Hour)))})), "",
 		probe.Fail, "expired 24h0m")

@@ -1,3 +1,10 @@
 // Package ask answers the checks of the datastore: the API server or etcd, and Typha, on the node. The probe alone
 // links it.
 package ask
+
+import "github.com/calico-probe/calico-probe/probe"
+
+// Checks are the checks of this subject, with what answers them.
+func Checks() []*probe.Check {
+	return []*probe.Check{datastoreLatencyCheck, typhaReachCheck}
+}

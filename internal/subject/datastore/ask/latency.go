@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DatastoreLatency is datastore.DatastoreLatency with what answers it.
-var DatastoreLatency = datastore.DatastoreLatency.By(datastoreLatency)
+// datastoreLatencyCheck is datastore.DatastoreLatency with what answers it.
+var datastoreLatencyCheck = datastore.DatastoreLatency.By(datastoreLatency)
 
 // Facts of datastore-latency.
 const (

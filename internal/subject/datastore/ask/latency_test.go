@@ -26,16 +26,17 @@ func TestDatastoreLatency(t *testing.T) {
 	s := httptest.NewTLSServer(checktest.Says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-	r := checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(addr)),
+	r := checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.APIAt(addr)),
 		"endpoint "+addr.String(), probe.OK,
 		"median of 5")
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
-	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(closed)), "endpoint 127.0.0.1:1",
+	checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.APIAt(closed)),
+		"endpoint 127.0.0.1:1",
 		probe.Fail, "refused")
-	checktest.Want(t, checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no address")
 }
 
@@ -47,7 +48,7 @@ func TestUnready(t *testing.T) {
 		s := httptest.NewTLSServer(h)
 		t.Cleanup(s.Close)
 		addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-		return "endpoint " + addr.String(), checktest.Run(t, DatastoreLatency, &probe.Host{}, checktest.APIAt(addr))
+		return "endpoint " + addr.String(), checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.APIAt(addr))
 	}
 	target, got := ask(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
@@ -78,7 +79,7 @@ func TestAlert(t *testing.T) {
 		t.Cleanup(s.Close)
 		etcd := checktest.APIAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
 		etcd.Name = node.NameEtcd
-		return "etcd " + s.Listener.Addr().String(), checktest.Run(t, DatastoreLatency, &probe.Host{}, etcd)
+		return "etcd " + s.Listener.Addr().String(), checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, etcd)
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		target, got := ask(&tls.Config{MaxVersion: version, ClientAuth: tls.RequireAnyClientCert})
@@ -149,7 +150,7 @@ func TestEtcdFiles(t *testing.T) {
 		"etc/cni/net.d/calico-tls/etcd-key": "secret"})
 	etcd := checktest.APIAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = node.NameEtcd
-	got := checktest.Run(t, DatastoreLatency, h, etcd)
+	got := checktest.Run(t, datastoreLatencyCheck, h, etcd)
 	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.Warn, "expires on")
 	checktest.Want(t, got, node.EtcdFiles+"etcd-ca", probe.Fail, "expired")
 	checktest.Want(t, got, "etcd 127.0.0.1:1", probe.Fail, "refused")

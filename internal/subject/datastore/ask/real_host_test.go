@@ -46,10 +46,11 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 		return t
 	}
 	good, filtered := typha("127.0.0.2"), typha("127.0.0.3")
-	got := checktest.Run(t, TyphaReach, &probe.Host{}, good, filtered)
+	got := checktest.Run(t, typhaReachCheck, &probe.Host{}, good, filtered)
 	checktest.Want(t, got, "typha 127.0.0.2", probe.OK, "speaks TLS")
 	checktest.Want(t, got, "typha 127.0.0.3", probe.Warn, "no answer", "1 of 2 Typha instances do not answer")
-	checktest.Want(t, checktest.Run(t, TyphaReach, &probe.Host{}, filtered), "typha 127.0.0.3", probe.Fail, "no answer")
-	checktest.Want(t, checktest.Run(t, TyphaReach, &probe.Host{}, typha("10.9.9.9")), "typha 10.9.9.9", probe.Fail,
+	checktest.Want(t, checktest.Run(t, typhaReachCheck, &probe.Host{}, filtered), "typha 127.0.0.3", probe.Fail,
+		"no answer")
+	checktest.Want(t, checktest.Run(t, typhaReachCheck, &probe.Host{}, typha("10.9.9.9")), "typha 10.9.9.9", probe.Fail,
 		"cannot be reached")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TyphaReach is datastore.TyphaReach with what answers it.
-var TyphaReach = datastore.TyphaReach.By(typhaReach)
+// typhaReachCheck is datastore.TyphaReach with what answers it.
+var typhaReachCheck = datastore.TyphaReach.By(typhaReach)
 
 // factTLSSpoken is whether a server spoke TLS.
 const factTLSSpoken probe.Fact = "tls"

@@ -57,7 +57,7 @@ func TestTyphaReach(t *testing.T) {
 	closed := new13
 	closed.Port = 1
 	ask := func(targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, TyphaReach, &probe.Host{}, targets...)
+		return checktest.Run(t, typhaReachCheck, &probe.Host{}, targets...)
 	}
 	const at = "typha 127.0.0.1"
 	for _, t13 := range []probe.Target{new13, old12} {

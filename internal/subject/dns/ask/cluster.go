@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// DNSCluster is dnsfacts.DNSCluster with what answers it.
-var DNSCluster = dnsfacts.DNSCluster.By(dnsCluster)
+// dnsClusterCheck is dnsfacts.DNSCluster with what answers it.
+var dnsClusterCheck = dnsfacts.DNSCluster.By(dnsCluster)
 
 func dnsCluster(ctx context.Context, p *probe.Pass) {
 	k, err := node.ReadKubelet(p.Host)

@@ -116,23 +116,23 @@ func TestDNSCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			target := dnsAt(t, c.answer)
-			got := checktest.Run(t, DNSCluster, h, target)
+			got := checktest.Run(t, dnsClusterCheck, h, target)
 			at := netip.AddrPortFrom(target.Addr, uint16(target.Port)).String()
 			checktest.Want(t, got, "endpoint "+at+" udp", c.status, c.saw)
 			checktest.Want(t, got, "endpoint "+at+" tcp", c.status, c.saw)
 		})
 	}
 	nobody := probe.Target{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
-	got := checktest.Run(t, DNSCluster, h, nobody)
+	got := checktest.Run(t, dnsClusterCheck, h, nobody)
 	checktest.Want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "refused")
 	checktest.Want(t, got, "service 127.0.0.1:1 udp", probe.Fail, "refused")
 	nobody.Attrs = map[string]string{probe.AttrEmpty: "Service a/b has no ready endpoint"}
-	got = checktest.Run(t, DNSCluster, h, nobody)
+	got = checktest.Run(t, dnsClusterCheck, h, nobody)
 	checktest.Want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "; Service a/b has no ready endpoint")
 	if !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Facts.Str(dnsfacts.FactUnserved) != "" }) {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, DNSCluster, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS service")
+	checktest.Want(t, checktest.Run(t, dnsClusterCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS service")
 }
 
 // TestDNSAsServed wants an answer that the Service kubernetes does not have told from one that it has.

@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// DNSExternal is dnsfacts.DNSExternal with what answers it.
-var DNSExternal = dnsfacts.DNSExternal.By(dnsExternal)
+// dnsExternalCheck is dnsfacts.DNSExternal with what answers it.
+var dnsExternalCheck = dnsfacts.DNSExternal.By(dnsExternal)
 
 // factSearchCost is how many more questions an outside name costs a pod.
 const factSearchCost probe.Fact = "extra_questions"

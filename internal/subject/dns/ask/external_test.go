@@ -107,7 +107,7 @@ func TestDNSExternal(t *testing.T) {
 	target.Name = "service"
 	endpoint := target
 	endpoint.Name, endpoint.Port = "endpoint", 1
-	got := checktest.Run(t, DNSExternal, h, target, endpoint)
+	got := checktest.Run(t, dnsExternalCheck, h, target, endpoint)
 	checktest.Want(t, got, "service "+addrOf(target), probe.OK, "names outside the cluster resolve")
 	r := checktest.Want(t, got, "search list of service "+addrOf(target), probe.OK, "4 extra queries")
 	if len(r.Lines) != 4 || !slices.ContainsFunc(r.Lines, func(l string) bool { return l[:12] == "corp.example" }) {
@@ -116,9 +116,9 @@ func TestDNSExternal(t *testing.T) {
 	if len(got) != 3 { // and that it cannot enter pods
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, DNSExternal, h, checktest.Self("10.0.0.1")), "", probe.Skip, "neither")
+	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "neither")
 	hidden := &probe.Host{Root: h.Root, Proc: h.Proc, Only: []string{"/run/calico"}}
-	checktest.Want(t, checktest.Run(t, DNSExternal, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
+	checktest.Want(t, checktest.Run(t, dnsExternalCheck, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
 }
 
 // FuzzResolvConf reads what anybody may have written.

@@ -14,7 +14,7 @@ import (
 func TestKubeletGives(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDNS: [127.0.0.1]\n"})
-	got := checktest.Run(t, DNSCluster, h, probe.Target{Kind: probe.KindDNS, Name: "service",
+	got := checktest.Run(t, dnsClusterCheck, h, probe.Target{Kind: probe.KindDNS, Name: "service",
 		Addr: checktest.Self("127.0.0.2").Addr, Port: 1})
 	for _, r := range got {
 		given, _ := r.Facts[dns.FactGiven].([]string)

@@ -156,7 +156,7 @@ func TestRealDNSExternal(t *testing.T) {
 	})
 	const own, cluster, search = "resolv.conf 10.9.1.2:53", "clusterDNS 10.244.0.7:53",
 		"search list of clusterDNS 10.244.0.7:53"
-	ask := func() []probe.Result { return checktest.Run(t, DNSExternal, h) }
+	ask := func() []probe.Result { return checktest.Run(t, dnsExternalCheck, h) }
 	until(t, ask, func(r probe.Result) bool { return r.Target == cluster && r.Status == probe.OK })
 	got := ask()
 	checktest.Want(t, got, own, probe.OK, "names outside the cluster resolve")
@@ -253,7 +253,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 		return probe.Target{Kind: probe.KindDNS, Name: name, Addr: netip.MustParseAddr(addr), Port: 53}
 	}
 	ask := func() []probe.Result {
-		return checktest.Run(t, DNSCluster, h, server("service", "10.96.0.10"), server("endpoint", "10.244.0.7"))
+		return checktest.Run(t, dnsClusterCheck, h, server("service", "10.96.0.10"), server("endpoint", "10.244.0.7"))
 	}
 	until(t, ask, func(r probe.Result) bool { return r.Target == "endpoint 10.244.0.7:53 tcp" && r.Status == probe.OK })
 	all := []string{"service 10.96.0.10:53", "endpoint 10.244.0.7:53"}

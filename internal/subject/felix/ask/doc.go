@@ -1,2 +1,9 @@
 // Package ask answers the checks of Felix: its health endpoints, on the node. The probe alone links it.
 package ask
+
+import "github.com/calico-probe/calico-probe/probe"
+
+// Checks are the checks of this subject, with what answers them.
+func Checks() []*probe.Check {
+	return []*probe.Check{felixLiveCheck, felixReadyCheck}
+}

@@ -7,5 +7,5 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// FelixLive is felix.FelixLive with what answers it.
-var FelixLive = felix.FelixLive.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") })
+// felixLiveCheck is felix.FelixLive with what answers it.
+var felixLiveCheck = felix.FelixLive.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") })

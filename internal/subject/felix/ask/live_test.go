@@ -38,18 +38,19 @@ func TestFelix(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"})
 	h.Proc = "/proc"
-	r := checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "503",
+	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail,
+		"503",
 		"InternalDataplaneMainLoop timed out (limit 20s)")
 	if len(r.Lines) == 0 || r.Facts[felix.FactBad] == nil || r.Facts[FactComponents] == nil {
 		t.Errorf("no evidence: %+v", r)
 	}
-	checktest.Want(t, checktest.Run(t, FelixReady, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
-	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail,
+	checktest.Want(t, checktest.Run(t, felixReadyCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail,
 		"without saying why")
-	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(204, ""))), "", probe.OK, "204")
-	checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(204, ""))), "", probe.OK, "204")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
 		"another program listens")
-	other := checktest.Want(t, checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(404, "no"))), "", probe.Fail,
+	other := checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(404, "no"))), "", probe.Fail,
 		"another program holds its port")
 	if runtime.GOOS == "linux" && !strings.Contains(other.Facts.Str(probe.FactHeldBy), strconv.Itoa(os.Getpid())) {
 		t.Errorf("this process is not named: %+v", other)
@@ -61,25 +62,25 @@ func TestFelix(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
-		checktest.Want(t, checktest.Run(t, FelixLive, h, moved), "", probe.OK, "204")
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "", probe.OK, "204")
 		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
-		checktest.Want(t, checktest.Run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1",
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "localhost", probe.Fail, "asks 127.0.0.1",
 			"but Felix answers at 127.0.0.2")
 	}
 
 	at := felixAt(t, nil)
 	at.Port = 1 // nobody listens there
 	at.Attrs = map[string]string{probe.AttrEnabled: "false"}
-	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Skip, "configured not to answer")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Skip, "configured not to answer")
 	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here: then nobody answers once it is closed
 		l.Close()
-		checktest.Want(t, checktest.Run(t, FelixLive, h), "", probe.Unknown, "nothing on this machine looks like")
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "nothing on this machine looks like")
 		calico := checktest.Node(t, map[string]string{"var/lib/calico/nodename": "n"})
-		checktest.Want(t, checktest.Run(t, FelixLive, calico), "", probe.Fail, "refused")
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, calico), "", probe.Fail, "refused")
 	}
 	nobody := felixAt(t, nil)
 	nobody.Host = "felix.invalid"
-	checktest.Want(t, checktest.Run(t, FelixLive, h, nobody), "", probe.Fail, "does not resolve")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, nobody), "", probe.Fail, "does not resolve")
 }
 
 // listenApart listens on 127.0.0.2 alone, on a port that no other test is given for 127.0.0.1: the kernel gives those
@@ -110,12 +111,12 @@ func TestFelixRefusedAndSilent(t *testing.T) {
 	l, port := listenApart(t)
 	defer l.Close()
 	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
-	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused",
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Fail, "127.0.0.1", "refused",
 		"but something listens on 127.0.0.2:")
 	at.Host = "127.0.0.2" // accepts and stays silent
-	checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within ")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Fail, "no answer", "within ")
 	l.Close()
-	r := checktest.Want(t, checktest.Run(t, FelixLive, h, at), "", probe.Fail, "refused", "nor on any other address")
+	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Fail, "refused", "nor on any other address")
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -125,7 +126,7 @@ func TestFelixForeignLocalhost(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"etc/hosts": "# by hand\n192.0.2.7 localhost # oops\n"})
 	h.Proc = "/proc"
-	got := checktest.Run(t, FelixLive, h, felixAt(t, checktest.Says(204, "")))
+	got := checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(204, "")))
 	r := checktest.Want(t, got, "", probe.Fail, "localhost resolves to 192.0.2.7")
 	if r.Facts.Str(probe.FactReason) != "foreign-address" {
 		t.Errorf("%+v", r.Facts)

@@ -7,5 +7,5 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// FelixReady is felix.FelixReady with what answers it.
-var FelixReady = felix.FelixReady.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") })
+// felixReadyCheck is felix.FelixReady with what answers it.
+var felixReadyCheck = felix.FelixReady.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") })

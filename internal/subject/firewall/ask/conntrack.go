@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// NodeConntrack is firewall.NodeConntrack with what answers it.
-var NodeConntrack = firewall.NodeConntrack.By(nodeConntrack)
+// nodeConntrackCheck is firewall.NodeConntrack with what answers it.
+var nodeConntrackCheck = firewall.NodeConntrack.By(nodeConntrack)
 
 // Facts of node-conntrack.
 const (

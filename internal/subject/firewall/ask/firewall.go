@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeFirewall is firewall.NodeFirewall with what answers it.
-var NodeFirewall = firewall.NodeFirewall.By(nodeFirewall)
+// nodeFirewallCheck is firewall.NodeFirewall with what answers it.
+var nodeFirewallCheck = firewall.NodeFirewall.By(nodeFirewall)
 
 // Facts of node-firewall.
 const (

@@ -20,7 +20,7 @@ func TestNodeConntrack(t *testing.T) {
 		"950": probe.Warn, "1000": probe.Fail} {
 		h := checktest.Node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": entries + "\n",
 			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
-		checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", s, entries+" of 1000 entries")
+		checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", s, entries+" of 1000 entries")
 	}
 	// The kernel's counters in hexadecimal; they grow while the check waits for the second reading.
 	const counters = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete search_restart\n" +
@@ -34,16 +34,17 @@ func TestNodeConntrack(t *testing.T) {
 		later := time.AfterFunc(conntrackPause/2, func() {
 			_ = os.WriteFile(filepath.Join(h.Proc, "net/stat/nf_conntrack"), fmt.Appendf(nil, counters, c.failed, c.drop), 0o600)
 		})
-		got := checktest.Run(t, NodeConntrack, h)
+		got := checktest.Run(t, nodeConntrackCheck, h)
 		later.Stop()
 		if _, raced := got[0].Facts[FactRaced]; raced != c.raced || got[0].Status != probe.OK {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	checktest.Want(t, checktest.Run(t, NodeConntrack, checktest.Node(t, map[string]string{"proc/x": ""})), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, checktest.Node(t, map[string]string{"proc/x": ""})), "",
+		probe.Skip,
 		"not loaded")
 	odd := checktest.Node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})
-	checktest.Want(t, checktest.Run(t, NodeConntrack, odd), "", probe.Unknown, "nf_conntrack_count")
+	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, odd), "", probe.Unknown, "nf_conntrack_count")
 }
 
 // TestIdleConnections holds the limits of how long an idle connection keeps its entry.
@@ -57,7 +58,7 @@ func TestIdleConnections(t *testing.T) {
 		{"300", "1", ""}, {"86400", "1", ""}, {"59", "0", probe.Warn}, {"60", "0", probe.Warn},
 		{"299", "0", probe.Warn}, {"300", "0", ""}, {"60", "?", probe.Info}, {"0", "0", ""}, {"-1", "0", ""},
 	} {
-		got := checktest.Run(t, NodeConntrack, checktest.Node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "1\n",
+		got := checktest.Run(t, nodeConntrackCheck, checktest.Node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "1\n",
 			"proc/sys/net/netfilter/nf_conntrack_max":                     "1000\n",
 			"proc/sys/net/netfilter/nf_conntrack_tcp_loose":               c.loose + "\n",
 			"proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established": c.seconds + "\n"}))

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// PacketDrops is firewall.PacketDrops with what answers it.
-var PacketDrops = firewall.PacketDrops.By(packetDrops)
+// packetDropsCheck is firewall.PacketDrops with what answers it.
+var packetDropsCheck = firewall.PacketDrops.By(packetDrops)
 
 // Facts of packet-drops.
 const (

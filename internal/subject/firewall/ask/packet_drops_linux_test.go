@@ -15,7 +15,7 @@ func TestPacketDropsOfNobody(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	itself := probe.Target{Kind: probe.KindNode, Name: "node-a", Addr: netip.MustParseAddr("127.0.0.1")}
-	checktest.Want(t, checktest.Run(t, PacketDrops, h, itself), "", probe.Skip, "no other node or pod is known")
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, itself), "", probe.Skip, "no other node or pod is known")
 }
 
 // TestDiedAt wants packets called lost beyond the node only where nothing of it can have dropped them unseen.

@@ -61,11 +61,11 @@ nft add rule inet t out ct state new accept
 		}
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.OK, "entries")
+	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.OK, "entries")
 	upTo(most * 80 / 100)
-	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Warn, "of "+strconv.Itoa(most)+" entries")
+	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Warn, "of "+strconv.Itoa(most)+" entries")
 	upTo(most * 96 / 100)
-	checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Warn, "entries")
+	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Warn, "entries")
 	upTo(most + 1000)
 	var ended atomic.Bool
 	var sender sync.WaitGroup
@@ -75,7 +75,7 @@ nft add rule inet t out ct state new accept
 			time.Sleep(time.Millisecond)
 		}
 	})
-	r := checktest.Want(t, checktest.Run(t, NodeConntrack, h), "", probe.Fail, "because the table is full")
+	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "because the table is full")
 	ended.Store(true)
 	sender.Wait()
 	if n, _ := r.Facts.Num(FactDropped); n < 900 {

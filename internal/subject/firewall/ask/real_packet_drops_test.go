@@ -26,7 +26,7 @@ func TestRealPacketDrops(t *testing.T) {
 	pod := checktest.At(probe.KindPod, "default/web", "10.244.1.2")
 	pod.Node = "node-b"
 	checktest.Settled(t, node, other, pod)
-	ask := func() []probe.Result { return checktest.Run(t, PacketDrops, h, node, other, pod) }
+	ask := func() []probe.Result { return checktest.Run(t, packetDropsCheck, h, node, other, pod) }
 	checktest.Want(t, ask(), "", probe.OK, "nothing is lost: 3 addresses answer, of the node; no pod could be asked from")
 	do := func(script string) {
 		t.Helper()
@@ -89,10 +89,10 @@ func TestRealPacketDropsOfBGP(t *testing.T) {
 	if out, err := drop.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	checktest.Want(t, checktest.Run(t, PacketDrops, h, node, session), "node-b 10.9.1.2", probe.Fail,
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "node-b 10.9.1.2", probe.Fail,
 		"connections to TCP port 179 are lost: legacy iptables, table ip filter, chain OUTPUT, rule 1")
 	session.Attrs = map[string]string{probe.AttrPassword: "true"}
-	checktest.Want(t, checktest.Run(t, PacketDrops, h, node, session), "", probe.OK, "nothing is lost")
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "nothing is lost")
 }
 
 // TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.
@@ -103,7 +103,7 @@ func TestRealPacketDropsCut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var got []probe.Result
-	PacketDrops.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"},
+	packetDropsCheck.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"},
 		Report:  func(r probe.Result) { got = append(got, r) },
 		Targets: []probe.Target{checktest.At(probe.KindNode, "node-b", "10.9.1.77")}})
 	if checktest.Want(t, got, "", probe.Unknown, "interrupted before an answer came"); len(got) != 1 {

@@ -20,10 +20,10 @@ func TestRealFirewall(t *testing.T) {
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	ask := func(settings ...string) []probe.Result {
-		return checktest.Run(t, NodeFirewall, h, checktest.FelixWith(settings...))
+		return checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith(settings...))
 	}
 	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but there are 1 pod interfaces")
-	checktest.Want(t, checktest.Run(t, NodeFirewall, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
+	checktest.Want(t, checktest.Run(t, nodeFirewallCheck, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
 	checktest.Want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
 
 	checktest.Do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT",
@@ -58,7 +58,7 @@ func TestRealFirewall(t *testing.T) {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Do(t, "ip6tables-legacy -F", "ip6tables-legacy -X")
-	six := checktest.Run(t, NodeFirewall, h, checktest.FelixWith(), checktest.At(probe.KindSelf, "a", "fd09::1"))
+	six := checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith(), checktest.At(probe.KindSelf, "a", "fd09::1"))
 	checktest.Want(t, six, "IPv6", probe.Fail, "no firewall has Calico's chains") // which Calico writes where it has IPv6
 	if got := ask(); len(got) != 1 {
 		t.Errorf("without IPv6: %+v", got)
@@ -86,7 +86,7 @@ func TestRealFirewallWithoutNetAdmin(t *testing.T) {
 		return
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	checktest.Want(t, checktest.Run(t, NodeFirewall, h, checktest.FelixWith()), "", probe.Skip, "without the capability NET_ADMIN")
+	checktest.Want(t, checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith()), "", probe.Skip, "without the capability NET_ADMIN")
 	if _, err := kernel.LegacyChains(h, "filter"); err == nil {
 		t.Error("legacy iptables could be read")
 	}

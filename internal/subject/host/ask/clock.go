@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeClock is host.NodeClock with what answers it.
-var NodeClock = host.NodeClock.By(nodeClock)
+// nodeClockCheck is host.NodeClock with what answers it.
+var nodeClockCheck = host.NodeClock.By(nodeClock)
 
 // Facts of node-clock.
 const factSynchronised probe.Fact = "synchronised" // by the kernel's own account

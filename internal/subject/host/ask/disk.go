@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeDisk is host.NodeDisk with what answers it.
-var NodeDisk = host.NodeDisk.By(nodeDisk)
+// nodeDiskCheck is host.NodeDisk with what answers it.
+var nodeDiskCheck = host.NodeDisk.By(nodeDisk)
 
 func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)

@@ -24,10 +24,10 @@ func TestNodeMemory(t *testing.T) {
 		"old":    {"8000000", "", probe.OK, "available"},
 	} {
 		h := checktest.Node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: " + c.available + " kB\n", "proc/vmstat": c.vmstat})
-		t.Run(name, func(t *testing.T) { checktest.Want(t, checktest.Run(t, NodeMemory, h), "", c.status, c.saw) })
+		t.Run(name, func(t *testing.T) { checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", c.status, c.saw) })
 	}
 	h := checktest.Node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
-	checktest.Want(t, checktest.Run(t, NodeMemory, h), "", probe.Unknown, "does not say")
+	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "does not say")
 }
 
 // TestMemoryInside has the cgroup of calico-node's container in each version.
@@ -56,7 +56,7 @@ func TestMemoryInside(t *testing.T) {
 			"sys/fs/cgroup/" + c.file: c.text, "sys/fs/cgroup/" + c.limit: c.max,
 			"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
 		checktest.Process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
-		got := checktest.Run(t, NodeMemory, checktest.Node(t, files))
+		got := checktest.Run(t, nodeMemoryCheck, checktest.Node(t, files))
 		if c.status != "" {
 			r := checktest.Want(t, got, "calico-node memory", c.status, c.saw)
 			if strings.Contains(name, "no limit") && strings.Contains(r.Saw, "limit") {
@@ -95,7 +95,7 @@ func TestNodeDisk(t *testing.T) {
 	if !readOnly(h, "/") || !readOnly(h, "/var") || readOnly(h, "/var/lib/kubelet") {
 		t.Error("the mount table was misread")
 	}
-	if got := checktest.Run(t, NodeDisk, h); len(got) == 0 || got[0].Target != "/" ||
+	if got := checktest.Run(t, nodeDiskCheck, h); len(got) == 0 || got[0].Target != "/" ||
 		got[0].Facts[host.FactReadOnly] != true {
 		t.Errorf("%+v", got)
 	}
@@ -107,8 +107,8 @@ func TestNodeClock(t *testing.T) {
 	ask := func(skew time.Duration) []probe.Result {
 		var got []probe.Result
 		now := time.Now().Add(-skew)
-		r := probe.Runner{Suite: []*probe.Check{NodeClock}, Host: &probe.Host{}}
-		r.Run(t.Context(), probe.Plan{Checks: []string{NodeClock.ID}, Now: now}, func(ev probe.Event) {
+		r := probe.Runner{Suite: []*probe.Check{nodeClockCheck}, Host: &probe.Host{}}
+		r.Run(t.Context(), probe.Plan{Checks: []string{nodeClockCheck.ID}, Now: now}, func(ev probe.Event) {
 			if ev.Result != nil {
 				got = append(got, *ev.Result)
 			}
@@ -120,5 +120,5 @@ func TestNodeClock(t *testing.T) {
 	}
 	checktest.Want(t, ask(20*time.Second), "", probe.Warn, "20s ahead of the API server's clock")
 	checktest.Want(t, ask(-2*time.Hour), "", probe.Fail, "2h0m0s behind the API server's clock")
-	checktest.Want(t, checktest.Run(t, NodeClock, &probe.Host{}), "", probe.Info, "no other clock")
+	checktest.Want(t, checktest.Run(t, nodeClockCheck, &probe.Host{}), "", probe.Info, "no other clock")
 }

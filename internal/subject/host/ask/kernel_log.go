@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KernelLog is host.KernelLog with what answers it.
-var KernelLog = host.KernelLog.By(kernelLog)
+// kernelLogCheck is host.KernelLog with what answers it.
+var kernelLogCheck = host.KernelLog.By(kernelLog)
 
 const (
 	kernelSince = 30 * time.Minute

@@ -95,7 +95,7 @@ func TestKernelLog(t *testing.T) {
 	}
 	// Neither a ring with times (there is no uptime here) nor a journal.
 	machine := checktest.Node(t, map[string]string{"proc/2/comm": "kthreadd\n"})
-	checktest.Want(t, checktest.Run(t, KernelLog, machine), "", probe.Skip, "neither the kernel's ring")
-	checktest.Want(t, checktest.Run(t, KernelLog, checktest.Node(t, map[string]string{"proc/2/comm": "sh\n"})), "",
+	checktest.Want(t, checktest.Run(t, kernelLogCheck, machine), "", probe.Skip, "neither the kernel's ring")
+	checktest.Want(t, checktest.Run(t, kernelLogCheck, checktest.Node(t, map[string]string{"proc/2/comm": "sh\n"})), "",
 		probe.Skip, "another node's")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeLimits is host.NodeLimits with what answers it.
-var NodeLimits = host.NodeLimits.By(nodeLimits)
+// nodeLimitsCheck is host.NodeLimits with what answers it.
+var nodeLimitsCheck = host.NodeLimits.By(nodeLimits)
 
 // Facts of node-limits.
 const (

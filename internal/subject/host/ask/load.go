@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeLoad is host.NodeLoad with what answers it.
-var NodeLoad = host.NodeLoad.By(nodeLoad)
+// nodeLoadCheck is host.NodeLoad with what answers it.
+var nodeLoadCheck = host.NodeLoad.By(nodeLoad)
 
 // Facts of node-load.
 const (

@@ -23,7 +23,7 @@ func TestNodeLoad(t *testing.T) {
 				"proc/pressure/cpu": "some avg10=83.50 avg60=1.00 avg300=1.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 				"proc/pressure/io":  "some avg10=9.00 avg60=1.00 avg300=1.00 total=1\nfull avg10=7.50 avg60=1.00 avg300=1.00 total=1\n",
 			})
-			r := checktest.Want(t, checktest.Run(t, NodeLoad, h), "", s, "load "+load+" on 2 CPUs")
+			r := checktest.Want(t, checktest.Run(t, nodeLoadCheck, h), "", s, "load "+load+" on 2 CPUs")
 			if n, _ := r.Facts.Num(host.FactCPUPressure); n != 83.5 {
 				t.Errorf("pressure %v", r.Facts)
 			}
@@ -32,7 +32,8 @@ func TestNodeLoad(t *testing.T) {
 			}
 		})
 	}
-	checktest.Want(t, checktest.Run(t, NodeLoad, checktest.Node(t, map[string]string{"proc/loadavg": "nonsense"})), "",
+	checktest.Want(t, checktest.Run(t, nodeLoadCheck, checktest.Node(t, map[string]string{"proc/loadavg": "nonsense"})),
+		"",
 		probe.Unknown, "loadavg")
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeMemory is host.NodeMemory with what answers it.
-var NodeMemory = host.NodeMemory.By(nodeMemory)
+// nodeMemoryCheck is host.NodeMemory with what answers it.
+var nodeMemoryCheck = host.NodeMemory.By(nodeMemory)
 
 // Facts of node-memory.
 const factOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started

@@ -34,7 +34,7 @@ func TestNetworkMounts(t *testing.T) {
 		mount(52, "nfs", "/data", fmt.Sprintf("vers=3,hard,proto=tcp,port=%d,addr=127.0.0.1", port(there))) +
 		mount(53, "nfs", "/old", fmt.Sprintf("vers=3,hard,proto=udp,port=%d,addr=127.0.0.1", port(gone)))})
 	var of []probe.Result
-	for _, r := range checktest.Run(t, NodeDisk, h) {
+	for _, r := range checktest.Run(t, nodeDiskCheck, h) {
 		if strings.HasPrefix(r.Target, "server ") {
 			of = append(of, r)
 		}

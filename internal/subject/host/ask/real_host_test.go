@@ -63,7 +63,7 @@ func stuckProcess(t *testing.T) *exec.Cmd {
 func TestRealLoad(t *testing.T) {
 	pid := stuckProcess(t).Process.Pid
 	checktest.Eventually(t, func() bool {
-		r := checktest.Run(t, NodeLoad, checktest.Only(t, pid))[0]
+		r := checktest.Run(t, nodeLoadCheck, checktest.Only(t, pid))[0]
 		return strings.Contains(r.Saw, "1 processes are in uninterruptible sleep") &&
 			strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
 	})
@@ -77,7 +77,7 @@ func TestRealLoad(t *testing.T) {
 	t.Cleanup(func() { checktest.Kill(t, burner) })
 	enter(burner.Process.Pid)
 	checktest.Eventually(t, func() bool {
-		return slices.ContainsFunc(checktest.Run(t, NodeLoad, checktest.Only(t, burner.Process.Pid)),
+		return slices.ContainsFunc(checktest.Run(t, nodeLoadCheck, checktest.Only(t, burner.Process.Pid)),
 			func(r probe.Result) bool {
 				return r.Target == "calico-node cpu" && r.Status == probe.Warn &&
 					strings.Contains(r.Saw, "at its CPU limit in ")
@@ -109,16 +109,16 @@ func TestRealMemory(t *testing.T) {
 		}
 	}
 	kills := func() float64 {
-		n, _ := checktest.Run(t, NodeMemory, h)[0].Facts.Num(factOOMKills)
+		n, _ := checktest.Run(t, nodeMemoryCheck, h)[0].Facts.Num(factOOMKills)
 		return n
 	}
 	before := kills()
-	checktest.Want(t, checktest.Run(t, NodeMemory, h), "calico-node memory", probe.OK, "no OOM kill")
+	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "calico-node memory", probe.OK, "no OOM kill")
 	if err := os.WriteFile(grow, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	checktest.Eventually(t, func() bool { return kills() > before })
-	got := checktest.Run(t, NodeMemory, h)
+	got := checktest.Run(t, nodeMemoryCheck, h)
 	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "it has a memory limit of its own")
 	checktest.Want(t, got, "", probe.Info, "OOM kills since boot")
 }

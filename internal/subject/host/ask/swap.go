@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeSwap is host.NodeSwap with what answers it.
-var NodeSwap = host.NodeSwap.By(probe.Once(nodeSwap))
+// nodeSwapCheck is host.NodeSwap with what answers it.
+var nodeSwapCheck = host.NodeSwap.By(probe.Once(nodeSwap))
 
 func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)

@@ -50,7 +50,7 @@ func TestNodeSwap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checktest.Want(t, checktest.Run(t, NodeSwap, checktest.Node(t, c.files)), "", c.status, c.saw)
+			checktest.Want(t, checktest.Run(t, nodeSwapCheck, checktest.Node(t, c.files)), "", c.status, c.saw)
 		})
 	}
 	h := checktest.Node(t, map[string]string{"proc/swaps": off, "usr/lib/systemd/system/dev-sda3.swap": "",
@@ -58,9 +58,9 @@ func TestNodeSwap(t *testing.T) {
 	if err := os.Symlink("/dev/null", filepath.Join(h.Root, "etc/systemd/system/dev-sda3.swap")); err != nil {
 		t.Fatal(err)
 	}
-	checktest.Want(t, checktest.Run(t, NodeSwap, h), "", probe.OK, "no swap") // masked
+	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.OK, "no swap") // masked
 	h = checktest.Node(t, map[string]string{"proc/swaps": off})
 	h.Only = []string{"/run/calico"}
-	checktest.Want(t, checktest.Run(t, NodeSwap, h), "", probe.Info, "not visible")
-	checktest.Want(t, checktest.Run(t, NodeSwap, &probe.Host{Proc: "/nowhere"}), "", probe.Unknown, "/nowhere")
+	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.Info, "not visible")
+	checktest.Want(t, checktest.Run(t, nodeSwapCheck, &probe.Host{Proc: "/nowhere"}), "", probe.Unknown, "/nowhere")
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// KubeletHealth is kubelet.KubeletHealth with what answers it.
-var KubeletHealth = kubelet.KubeletHealth.By(kubeletHealth)
+// kubeletHealthCheck is kubelet.KubeletHealth with what answers it.
+var kubeletHealthCheck = kubelet.KubeletHealth.By(kubeletHealth)
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
 	k, err := node.ReadKubelet(p.Host)

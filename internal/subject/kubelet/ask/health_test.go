@@ -37,16 +37,17 @@ func kubeletAt(t *testing.T, healthz, api http.HandlerFunc) *probe.Host {
 
 func TestKubeletHealth(t *testing.T) {
 	t.Parallel()
-	got := checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(200, "ok"), checktest.Says(401, "Unauthorized")))
+	got := checktest.Run(t, kubeletHealthCheck, kubeletAt(t, checktest.Says(200, "ok"), checktest.Says(401,
+		"Unauthorized")))
 	checktest.Want(t, got, "healthz", probe.OK, "200")
 	checktest.Want(t, got, "api", probe.OK, "401")
-	got = checktest.Run(t, KubeletHealth, kubeletAt(t, checktest.Says(500, "[-]syncloop failed"),
+	got = checktest.Run(t, kubeletHealthCheck, kubeletAt(t, checktest.Says(500, "[-]syncloop failed"),
 		checktest.Says(500, "no")))
 	checktest.Want(t, got, "healthz", probe.Fail, "500", "syncloop failed")
 	checktest.Want(t, got, "api", probe.Fail, "500")
 
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n"})
-	got = checktest.Run(t, KubeletHealth, h)
+	got = checktest.Run(t, kubeletHealthCheck, h)
 	checktest.Want(t, got, "healthz", probe.Skip, "turns healthz off")
 	checktest.Want(t, got, "api", probe.Fail, "127.0.0.1:1", "refused")
 }
@@ -57,7 +58,7 @@ func TestKubeletFrozen(t *testing.T) {
 	frozen := func(http.ResponseWriter, *http.Request) { <-stop }
 	h := kubeletAt(t, frozen, frozen)
 	t.Cleanup(func() { close(stop) }) // before the servers are closed
-	got := checktest.Run(t, KubeletHealth, h)
+	got := checktest.Run(t, kubeletHealthCheck, h)
 	checktest.Want(t, got, "healthz", probe.Fail, "no answer", "within ")
 	checktest.Want(t, got, "api", probe.Fail, "no answer", "within ")
 }
@@ -90,7 +91,7 @@ func TestKubeletCertificate(t *testing.T) {
 		file:                          both,
 		"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n",
 	})
-	r := checktest.Want(t, checktest.Run(t, KubeletHealth, h), "client certificate", probe.Fail,
+	r := checktest.Want(t, checktest.Run(t, kubeletHealthCheck, h), "client certificate", probe.Fail,
 		file+" of system:node:worker-3 expired on ")
 	if r.Facts.Str(probe.FactReason) != kubelet.CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
 		t.Errorf("%+v", r)

@@ -16,12 +16,13 @@ func TestNodeSysctl(t *testing.T) {
 	on := checktest.Node(t, map[string]string{"proc/sys/" + v4: "1\n", "proc/sys/" + v6: "1\n"})
 	off := checktest.Node(t, map[string]string{"proc/sys/" + v4: "0\n", "proc/sys/" + v6: "0\n"})
 	both := []probe.Target{checktest.Self("10.0.0.1"), checktest.Self("fd00::1")}
-	checktest.Want(t, checktest.Run(t, NodeSysctl, on, both...), v4, probe.OK, "1")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, on, both...), v6, probe.OK, "1")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both...), v4, probe.Fail, "does not forward")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both...), v6, probe.Fail, "does not forward")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, off, both[0]), v6, probe.Skip, "no address of that family")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, checktest.Node(t, map[string]string{"proc/x": ""})), v4, probe.Skip,
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, on, both...), v4, probe.OK, "1")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, on, both...), v6, probe.OK, "1")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, off, both...), v4, probe.Fail, "does not forward")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, off, both...), v6, probe.Fail, "does not forward")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, off, both[0]), v6, probe.Skip, "no address of that family")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, checktest.Node(t, map[string]string{"proc/x": ""})), v4,
+		probe.Skip,
 		"no such setting")
 }
 
@@ -47,12 +48,13 @@ func TestReversePath(t *testing.T) {
 			"proc/sys/net/ipv4/conf/docker0/rp_filter":         "1\n", "proc/net/netstat": c.netstat,
 		})
 		t.Run(name, func(t *testing.T) {
-			checktest.Want(t, checktest.Run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}),
+			checktest.Want(t, checktest.Run(t, nodeSysctlCheck, h, probe.Target{Kind: probe.KindCalico, Name: c.version}),
 				"rp_filter",
 				c.status, c.saw)
 		})
 	}
-	checktest.Want(t, checktest.Run(t, NodeSysctl, checktest.Node(t, nil)), "rp_filter", probe.Skip, "no such setting")
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, checktest.Node(t, nil)), "rp_filter", probe.Skip,
+		"no such setting")
 }
 
 func TestNodeNeighbours(t *testing.T) {

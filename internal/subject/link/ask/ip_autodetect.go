@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// IPAutodetect is link.IPAutodetect with what answers it.
-var IPAutodetect = link.IPAutodetect.By(ipAutodetect)
+// ipAutodetectCheck is link.IPAutodetect with what answers it.
+var ipAutodetectCheck = link.IPAutodetect.By(ipAutodetect)
 
 // Facts of ip-autodetect.
 const factKind probe.Fact = "kind" // of the interface: device, bridge, ...

@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// NeighbourReach is link.NeighbourReach with what answers it.
-var NeighbourReach = link.NeighbourReach.By(neighbourReach)
+// neighbourReachCheck is link.NeighbourReach with what answers it.
+var neighbourReachCheck = link.NeighbourReach.By(neighbourReach)
 
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)

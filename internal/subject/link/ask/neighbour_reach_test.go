@@ -35,7 +35,7 @@ func TestNeighbourReach(t *testing.T) {
 	at := func(port int) probe.Target {
 		return probe.Target{Kind: probe.KindOutside, Name: "node-b", Node: "node-b", Addr: here, Port: port}
 	}
-	got := checktest.Run(t, NeighbourReach, &probe.Host{}, at(open), at(closed))
+	got := checktest.Run(t, neighbourReachCheck, &probe.Host{}, at(open), at(closed))
 	if len(got) != 2 || got[0].Target != "node-b tcp "+strings.Split(l.Addr().String(), ":")[1] ||
 		got[0].Status != probe.OK {
 		t.Errorf("%+v", got)
@@ -45,7 +45,7 @@ func TestNeighbourReach(t *testing.T) {
 		got[1].Facts.Str(probe.FactNode) != "node-b" {
 		t.Errorf("%+v", got[1])
 	}
-	if r := checktest.Run(t, NeighbourReach, &probe.Host{})[0]; r.Status != probe.Skip {
+	if r := checktest.Run(t, neighbourReachCheck, &probe.Host{})[0]; r.Status != probe.Skip {
 		t.Errorf("with nobody to ask about: %+v", r)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeNeighbours is link.NodeNeighbours with what answers it.
-var NodeNeighbours = link.NodeNeighbours.By(nodeNeighbours)
+// nodeNeighboursCheck is link.NodeNeighbours with what answers it.
+var nodeNeighboursCheck = link.NodeNeighbours.By(nodeNeighbours)
 
 func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {

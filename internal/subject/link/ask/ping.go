@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// NodePing is link.NodePing with what answers it.
-var NodePing = link.NodePing.By(func(ctx context.Context, p *probe.Pass) {
+// nodePingCheck is link.NodePing with what answers it.
+var nodePingCheck = link.NodePing.By(func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
 })

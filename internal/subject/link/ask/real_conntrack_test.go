@@ -25,6 +25,6 @@ func TestRealForwarding(t *testing.T) {
 		if err := os.WriteFile("/proc/sys/"+forward6, []byte(value), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		checktest.Want(t, checktest.Run(t, NodeSysctl, h, six), forward6, expected.status, expected.saw)
+		checktest.Want(t, checktest.Run(t, nodeSysctlCheck, h, six), forward6, expected.status, expected.saw)
 	}
 }

@@ -32,7 +32,7 @@ func TestRealReversePath(t *testing.T) {
 	}
 	set("all", "0")
 	set("eth0", "0")
-	ask := func() []probe.Result { return checktest.Run(t, NodeSysctl, h, own) }
+	ask := func() []probe.Result { return checktest.Run(t, nodeSysctlCheck, h, own) }
 	checktest.Want(t, ask(), "rp_filter", probe.OK, "all 0, eth0 0")
 	stray := func() {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestRealReversePath(t *testing.T) {
 	})
 	set("all", "2")
 	checktest.Want(t, ask(), "rp_filter", probe.OK, "all 2, eth0 2")
-	checktest.Want(t, checktest.Run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}),
+	checktest.Want(t, checktest.Run(t, nodeSysctlCheck, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}),
 		"rp_filter",
 		probe.Warn, "does not start")
 }
@@ -90,12 +90,12 @@ func TestRealNeighbour(t *testing.T) {
 			t.Fatalf("ip %v: %v: %s", args, err, out)
 		}
 	}
-	checktest.Want(t, checktest.Run(t, NodePing, h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
+	checktest.Want(t, checktest.Run(t, nodePingCheck, h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
 	checktest.Eventually(t, func() bool {
 		table, err := neighbours(4)
 		return err == nil && stateOf(table, peer.Addr) == "failed"
 	})
-	checktest.Want(t, checktest.Run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.Fail, "no answer to ARP or NDP on the link")
+	checktest.Want(t, checktest.Run(t, nodeNeighboursCheck, h, peer), "peer 10.9.0.2", probe.Fail, "no answer to ARP or NDP on the link")
 	checktest.Eventually(t, func() bool {
 		table, err := neighbours(4)
 		return err == nil && stateOf(table, peer.Addr) == "failed"
@@ -106,5 +106,5 @@ func TestRealNeighbour(t *testing.T) {
 	ip("-n", "probe-neighbour", "addr", "add", "10.9.0.2/24", "dev", "far")
 	ip("-n", "probe-neighbour", "link", "set", "far", "up")
 	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // which a link that goes down would flush
-	checktest.Want(t, checktest.Run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.OK, "answers ARP or NDP now")
+	checktest.Want(t, checktest.Run(t, nodeNeighboursCheck, h, peer), "peer 10.9.0.2", probe.OK, "answers ARP or NDP now")
 }

@@ -31,7 +31,7 @@ ip addr add 10.0.0.66/24 dev ens224
 	}
 	own, peer := checktest.At(probe.KindSelf, "self", "10.9.0.1"), checktest.At(probe.KindNode, "peer", "10.9.0.2")
 	ask := func(targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, IPAutodetect, &probe.Host{}, targets...)
+		return checktest.Run(t, ipAutodetectCheck, &probe.Host{}, targets...)
 	}
 	r := checktest.Want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail,
 		"first-found picks 10.0.0.66 on ens224 (veth), but 10.9.0.1 is registered", "next start",
@@ -102,7 +102,7 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 `) {
 		return
 	}
-	got := checktest.Run(t, NodePing, &probe.Host{},
+	got := checktest.Run(t, nodePingCheck, &probe.Host{},
 		checktest.At(probe.KindNode, "good", "127.0.0.1"), checktest.At(probe.KindNode, "good6", "::1"),
 		checktest.At(probe.KindNode, "firewall", "127.0.0.9"),
 		checktest.At(probe.KindNode, "silent", "127.0.0.8"), checktest.At(probe.KindNode, "pingless", "127.0.0.4"),

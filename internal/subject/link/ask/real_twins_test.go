@@ -45,7 +45,7 @@ ip link set eth0 up
 	add("other", "e1", "10.9.0.2/24")
 	self, other := checktest.At(probe.KindSelf, "self", "10.9.0.1"), checktest.At(probe.KindNode, "other", "10.9.0.2")
 	ask := func() []probe.Result {
-		return checktest.Run(t, NodeNeighbours, &probe.Host{Root: "/", Proc: "/proc"}, self, other)
+		return checktest.Run(t, nodeNeighboursCheck, &probe.Host{Root: "/", Proc: "/proc"}, self, other)
 	}
 	for _, r := range ask() {
 		if r.Facts[link.FactTwins] != nil {

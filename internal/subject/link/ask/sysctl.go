@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeSysctl is link.NodeSysctl with what answers it.
-var NodeSysctl = link.NodeSysctl.By(nodeSysctl)
+// nodeSysctlCheck is link.NodeSysctl with what answers it.
+var nodeSysctlCheck = link.NodeSysctl.By(nodeSysctl)
 
 // Facts of node-sysctl.
 const (

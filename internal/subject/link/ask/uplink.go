@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeUplink is link.NodeUplink with what answers it.
-var NodeUplink = link.NodeUplink.By(nodeUplink)
+// nodeUplinkCheck is link.NodeUplink with what answers it.
+var nodeUplinkCheck = link.NodeUplink.By(nodeUplink)
 
 func nodeUplink(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()

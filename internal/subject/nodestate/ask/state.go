@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// NodeState is nodestate.NodeState with what answers it.
-var NodeState = nodestate.NodeState.By(nodeState)
+// nodeStateCheck is nodestate.NodeState with what answers it.
+var nodeStateCheck = nodestate.NodeState.By(nodeState)
 
 // items are what one area has: name → value.
 type items map[string]string

@@ -162,7 +162,7 @@ func TestNodeStateParts(t *testing.T) {
 		t.Errorf("%d parts, %v", len(parts), parts[0].Facts)
 	}
 	for _, r := range parts {
-		r.Check = NodeState.ID
+		r.Check = nodeStateCheck.ID
 		var b strings.Builder
 		e := probe.NewEncoder(&b)
 		e.Encode(probe.Event{Type: probe.EventResult, Result: &r})
@@ -180,7 +180,7 @@ func TestNodeStateParts(t *testing.T) {
 func TestNodeStateHere(t *testing.T) {
 	t.Parallel()
 	seen := map[any]bool{}
-	for _, r := range checktest.Run(t, NodeState, &probe.Host{Root: "/", Proc: "/proc"}) {
+	for _, r := range checktest.Run(t, nodeStateCheck, &probe.Host{Root: "/", Proc: "/proc"}) {
 		seen[r.Facts[nodestate.FactArea]] = true
 		if r.Status != probe.Info && r.Status != probe.Skip {
 			t.Errorf("%+v", r)

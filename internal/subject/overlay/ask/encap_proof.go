@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// EncapProof is overlay.EncapProof with what answers it.
-var EncapProof = overlay.EncapProof.By(encaps)
+// encapProofCheck is overlay.EncapProof with what answers it.
+var encapProofCheck = overlay.EncapProof.By(encaps)
 
 func encaps(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindEncap)

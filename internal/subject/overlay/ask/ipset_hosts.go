@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// IPSetHosts is overlay.IPSetHosts with what answers it.
-var IPSetHosts = overlay.IPSetHosts.By(ipsetHosts)
+// ipSetHostsCheck is overlay.IPSetHosts with what answers it.
+var ipSetHostsCheck = overlay.IPSetHosts.By(ipsetHosts)
 
 // hostSets are the sets of peers, and the tunnel whose packets they are for.
 var hostSets = []struct {

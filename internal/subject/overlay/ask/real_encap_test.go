@@ -67,7 +67,7 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 		listen := slices.Concat(ways(probe.RoleListen, "far", "10.9.0.2"), ways(probe.RoleListen, "far", "fd09::2"))
 		go func() {
 			var got []probe.Result
-			r := probe.Runner{Suite: []*probe.Check{EncapProof}, Host: &probe.Host{Node: "near"}}
+			r := probe.Runner{Suite: []*probe.Check{encapProofCheck}, Host: &probe.Host{Node: "near"}}
 			r.Run(t.Context(), probe.Plan{Checks: []string{"encap-proof"},
 				Targets: append(listen, checktest.Self("10.9.0.1"), checktest.Self("fd09::1"))}, func(ev probe.Event) {
 				switch {
@@ -137,7 +137,7 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	heard, _ = proof()
 	checktest.Want(t, heard, "far to near VXLAN IPv4", probe.Fail, "lost between the nodes")
 	checktest.Want(t, heard, "far to near IPIP IPv4", probe.OK, "arrive")
-	checktest.Want(t, checktest.Run(t, EncapProof, &probe.Host{}), "", probe.Skip, "second probe")
+	checktest.Want(t, checktest.Run(t, encapProofCheck, &probe.Host{}), "", probe.Skip, "second probe")
 }
 
 // inNamespace calls f on a thread in a named network namespace. It may dial only

@@ -18,7 +18,7 @@ func TestRealOverlay(t *testing.T) {
 		return
 	}
 	ask := func(more ...probe.Target) []probe.Result {
-		return checktest.Run(t, OverlayTunnels, &probe.Host{}, append(more, checktest.VXLANPlan()...)...)
+		return checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, append(more, checktest.VXLANPlan()...)...)
 	}
 	const dev, peers = "vxlan.calico", "vxlan.calico peers"
 	got := ask()
@@ -29,23 +29,23 @@ func TestRealOverlay(t *testing.T) {
 	if len(got) != 4 {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}), dev, probe.Unknown, "the API was not asked")
+	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}), dev, probe.Unknown, "the API was not asked")
 	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "the targets are not known: forbidden"} {
 		var got []probe.Result
-		OverlayTunnels.Run(t.Context(), &probe.Pass{
+		overlayTunnelsCheck.Run(t.Context(), &probe.Pass{
 			Targets: []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Always")},
 			Gaps:    map[string]string{kind: "forbidden"},
 			Report:  func(r probe.Result) { got = append(got, r) },
 		})
 		checktest.Want(t, got, dev, probe.Unknown, saw)
 	}
-	got = checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(),
+	got = checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith(),
 		checktest.Pool("10.244.0.0/16", "Never", "Never"))
 	checktest.Want(t, got, dev, probe.Info,
 		"vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
-	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith("bpfEnabled", "true"),
+	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith("bpfEnabled", "true"),
 		checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
-	checktest.Want(t, checktest.Run(t, OverlayTunnels, &probe.Host{}, checktest.FelixWith(),
+	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith(),
 		checktest.Pool("10.244.0.0/16", "Never", "Always")), dev,
 		probe.Info, "no address for this node's")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanMTU", "1410")), dev, probe.Warn,
@@ -78,7 +78,7 @@ func TestRealOverlay(t *testing.T) {
 	}
 
 	checktest.Do(t, "ip link set vxlan.calico down")
-	got = checktest.Lacking(t, OverlayTunnels, &probe.Host{}, probe.GapEtcd, checktest.InEtcd, checktest.FelixWith())
+	got = checktest.Lacking(t, overlayTunnelsCheck, &probe.Host{}, probe.GapEtcd, checktest.InEtcd, checktest.FelixWith())
 	checktest.Want(t, got, dev, probe.Skip, probe.GapEtcd)
 	got = ask()
 	checktest.Want(t, got, dev, probe.Fail, "it is down")
@@ -127,7 +127,7 @@ func TestRealHostSets(t *testing.T) {
 		if targets == nil {
 			targets = checktest.VXLANPlan()
 		}
-		return checktest.Run(t, IPSetHosts, &probe.Host{}, targets...)
+		return checktest.Run(t, ipSetHostsCheck, &probe.Host{}, targets...)
 	}
 	checktest.Want(t, ask(), "", probe.Skip, "Felix keeps no set of peers here")
 	checktest.Do(t, "ipset create cali40all-vxlan-net hash:net family inet", "ipset add cali40all-vxlan-net 10.9.0.2",
@@ -169,7 +169,7 @@ func TestRealHostSetsWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return
 	}
-	checktest.Want(t, checktest.Run(t, IPSetHosts, &probe.Host{Root: "/", Proc: "/proc"}, checktest.VXLANPlan()...),
+	checktest.Want(t, checktest.Run(t, ipSetHostsCheck, &probe.Host{Root: "/", Proc: "/proc"}, checktest.VXLANPlan()...),
 		"cali40all-vxlan-net", probe.Skip,
 		"without the capability NET_ADMIN")
 }

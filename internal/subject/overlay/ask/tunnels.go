@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// OverlayTunnels is overlay.OverlayTunnels with what answers it.
-var OverlayTunnels = overlay.OverlayTunnels.By(overlayTunnels)
+// overlayTunnelsCheck is overlay.OverlayTunnels with what answers it.
+var overlayTunnelsCheck = overlay.OverlayTunnels.By(overlayTunnels)
 
 // Facts of overlay-tunnels.
 const (

@@ -101,7 +101,7 @@ func TestTunnelUse(t *testing.T) {
 	if mode, err := node.Encapsulations[3].Use(unread); err == nil {
 		t.Errorf("Felix's settings could not be read: %q", mode)
 	}
-	got := checktest.Run(t, OverlayTunnels, &probe.Host{}, four("Never", "Never"), felix(""))
+	got := checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, four("Never", "Never"), felix(""))
 	if len(got) != 1 || got[0].Status != probe.Skip {
 		t.Errorf("no tunnel: %+v", got)
 	}

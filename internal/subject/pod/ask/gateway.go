@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// PodGateway is pod.PodGateway with what answers it.
-var PodGateway = pod.PodGateway.By(podGateway)
+// podGatewayCheck is pod.PodGateway with what answers it.
+var podGatewayCheck = pod.PodGateway.By(podGateway)
 
 // Facts of pod-gateway.
 const (

@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// PodMTU is pod.PodMTU with what answers it.
-var PodMTU = pod.PodMTU.By(podMTUs)
+// podMTUCheck is pod.PodMTU with what answers it.
+var podMTUCheck = pod.PodMTU.By(podMTUs)
 
 func podMTUs(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod)))

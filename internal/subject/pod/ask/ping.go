@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// PodPing is pod.PodPing with what answers it.
-var PodPing = pod.PodPing.By(func(ctx context.Context, p *probe.Pass) {
+// podPingCheck is pod.PodPing with what answers it.
+var podPingCheck = pod.PodPing.By(func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
 		"no other running workload pod is known")
 })

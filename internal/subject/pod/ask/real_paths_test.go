@@ -31,7 +31,7 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	pod := func(name, addr string, p int) probe.Target {
 		return checktest.Port(checktest.At(probe.KindPod, name, addr), p)
 	}
-	got := checktest.Run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080),
+	got := checktest.Run(t, podTCPCheck, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080),
 		pod("filtered", "10.244.1.3", 8080),
 		pod("rejected", "10.244.1.4", 8080), pod("rejected6", "fd00:244::4", 8080), pod("hole", "10.244.3.1", 80),
 		pod("none", "10.244.4.1", 80),
@@ -65,7 +65,8 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 		}
 	}
 	// Once more for the other ports of the same pods.
-	got = checktest.Run(t, PodTCP, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4", 8081),
+	got = checktest.Run(t, podTCPCheck, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4",
+		8081),
 		pod("undeclared", "10.244.1.3", 0), pod("undeclared6", "fd00:244::2", 0))
 	checktest.Want(t, got, "dead 10.244.1.2", probe.Info, "reachable in", "nothing listens on its port 8081")
 	reason(checktest.Want(t, got, "rejected 10.244.1.4", probe.Fail, `"port unreachable" by ICMP from 10.9.0.9`), "rejected")
@@ -73,7 +74,7 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	checktest.Want(t, got, "undeclared6 fd00:244::2", probe.OK, "reset from unused port")
 	// The router falls silent for this node.
 	checktest.Do(t, "ip netns exec router nft insert rule inet t f drop")
-	checktest.Want(t, checktest.Run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2",
+	checktest.Want(t, checktest.Run(t, podTCPCheck, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2",
 		probe.Fail, "no answer")
 }
 
@@ -93,7 +94,7 @@ ip route add 10.244.0.7 dev cali1
 	targets := []probe.Target{checktest.At(probe.KindLocal, "here", "10.244.0.7"),
 		checktest.At(probe.KindPod, "far", "10.244.1.2"),
 		checktest.At(probe.KindLocal, "self", netip.MustParseAddr("10.9.0.1").String())}
-	ask := func() []probe.Result { return checktest.Run(t, PodPing, &probe.Host{}, targets...) }
+	ask := func() []probe.Result { return checktest.Run(t, podPingCheck, &probe.Host{}, targets...) }
 	got := ask()
 	checktest.Want(t, got, "here 10.244.0.7", probe.OK, "5 of 5")
 	checktest.Want(t, got, "far 10.244.1.2", probe.OK, "5 of 5")
@@ -115,7 +116,8 @@ func TestRealPodMTU(t *testing.T) {
 		checktest.At(probe.KindPod, "far6", "fd00:244::2")}
 	ask := func() []probe.Result {
 		t.Helper()
-		return checktest.Run(t, PodMTU, &probe.Host{}, append(pods, checktest.At(probe.KindPod, "gone", "10.244.1.77"))...)
+		return checktest.Run(t, podMTUCheck, &probe.Host{}, append(pods, checktest.At(probe.KindPod, "gone",
+			"10.244.1.77"))...)
 	}
 	num := func(r probe.Result, key probe.Fact, want int) {
 		t.Helper()

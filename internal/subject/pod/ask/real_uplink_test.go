@@ -21,7 +21,7 @@ func TestRealPodUplink(t *testing.T) {
 	pod := checktest.At(probe.KindLocal, "default/w", "10.9.0.1")
 	ask := func(targets ...probe.Target) []probe.Result {
 		var got []probe.Result
-		r := probe.Runner{Suite: []*probe.Check{PodUplink}, Host: &probe.Host{Root: "/", Proc: "/proc"}}
+		r := probe.Runner{Suite: []*probe.Check{podUplinkCheck}, Host: &probe.Host{Root: "/", Proc: "/proc"}}
 		r.Run(t.Context(), probe.Plan{From: "default/w", Checks: []string{"pod-uplink"}, Targets: targets},
 			func(ev probe.Event) {
 				if ev.Result != nil {

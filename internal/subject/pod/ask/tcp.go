@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// PodTCP is pod.PodTCP with what answers it.
-var PodTCP = pod.PodTCP.By(podTCP)
+// podTCPCheck is pod.PodTCP with what answers it.
+var podTCPCheck = pod.PodTCP.By(podTCP)
 
 // unusedPort is TCP port multiplexing (RFC 1078), which nobody serves.
 const unusedPort = 1

@@ -62,7 +62,7 @@ func TestPodAnswers(t *testing.T) {
 
 func TestPodTCP(t *testing.T) {
 	t.Parallel()
-	checktest.Want(t, checktest.Run(t, PodTCP, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip, "no other running workload pod")
+	checktest.Want(t, checktest.Run(t, podTCPCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip, "no other running workload pod")
 	own := probe.Target{Kind: probe.KindLocal, Name: "self", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
-	checktest.Want(t, checktest.Run(t, PodTCP, &probe.Host{}, own), "", probe.Skip, "no other running workload pod")
+	checktest.Want(t, checktest.Run(t, podTCPCheck, &probe.Host{}, own), "", probe.Skip, "no other running workload pod")
 }

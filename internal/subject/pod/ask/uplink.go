@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// PodUplink is pod.PodUplink with what answers it.
-var PodUplink = pod.PodUplink.By(uplinkOfPod)
+// podUplinkCheck is pod.PodUplink with what answers it.
+var podUplinkCheck = pod.PodUplink.By(uplinkOfPod)
 
 func uplinkOfPod(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()

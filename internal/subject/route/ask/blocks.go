@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// RouteBlocks is route.RouteBlocks with what answers it.
-var RouteBlocks = route.RouteBlocks.By(routeBlocks)
+// routeBlocksCheck is route.RouteBlocks with what answers it.
+var routeBlocksCheck = route.RouteBlocks.By(routeBlocks)
 
 // Facts of route-blocks.
 const factBlocks probe.Fact = "blocks" // count

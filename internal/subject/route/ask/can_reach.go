@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// RouteCanReach is route.RouteCanReach with what answers it.
-var RouteCanReach = route.RouteCanReach.By(routeCanReach)
+// routeCanReachCheck is route.RouteCanReach with what answers it.
+var routeCanReachCheck = route.RouteCanReach.By(routeCanReach)
 
 func routeCanReach(_ context.Context, p *probe.Pass) {
 	targets := node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod))

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// RoutePods is route.RoutePods with what answers it.
-var RoutePods = route.RoutePods.By(routePods)
+// routePodsCheck is route.RoutePods with what answers it.
+var routePodsCheck = route.RoutePods.By(routePods)
 
 // Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
 // how many were looked at.

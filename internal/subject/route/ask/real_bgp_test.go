@@ -39,7 +39,7 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	b := func(cidr string) probe.Target { return checktest.BlockOf(cidr, "b", "10.9.0.2") }
 	c := func(cidr string) probe.Target { return checktest.BlockOf(cidr, "c", "10.9.0.3") }
 	ask := func(targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, RouteBlocks, &probe.Host{Root: t.TempDir()}, targets...)
+		return checktest.Run(t, routeBlocksCheck, &probe.Host{Root: t.TempDir()}, targets...)
 	}
 	with := c("10.244.2.0/26") // makes c known as a node
 	r := checktest.Want(t, ask(b("10.244.20.0/26"), with), "IPv4", probe.Fail,

@@ -16,7 +16,7 @@ func TestRealRouteSpecial(t *testing.T) {
 		return
 	}
 	pod := func(name, addr string) probe.Target { return checktest.At(probe.KindPod, name, addr) }
-	got := checktest.Run(t, RouteSpecial, &probe.Host{}, pod("kept", "10.244.1.2"), pod("hole", "10.244.3.1"),
+	got := checktest.Run(t, routeSpecialCheck, &probe.Host{}, pod("kept", "10.244.1.2"), pod("hole", "10.244.3.1"),
 		pod("none", "10.244.4.1"), pod("prohibit", "10.244.5.1"), pod("well", "10.244.77.1"))
 	checktest.Want(t, got, "local 10.244.1.0/26", probe.Fail, "(made by 66) delivers to this node itself what is for kept 10.244.1.2")
 	checktest.Want(t, got, "blackhole 10.244.3.0/26", probe.Fail, "drops what is for hole 10.244.3.1")
@@ -45,7 +45,7 @@ ip route add blackhole 10.244.0.0/26
 	}
 	pods := []probe.Target{checktest.At(probe.KindLocal, "default/workload-a", "10.244.0.7"),
 		checktest.At(probe.KindLocal, "default/workload-a", "fd00:244:7::7")}
-	ask := func() []probe.Result { return checktest.Run(t, RoutePods, &probe.Host{}, pods...) }
+	ask := func() []probe.Result { return checktest.Run(t, routePodsCheck, &probe.Host{}, pods...) }
 	if got := ask(); len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -58,7 +58,7 @@ ip route add blackhole 10.244.0.0/26
 	checktest.Want(t, got, "other pods", probe.Warn, "cali961ed78da02")
 	checktest.Do(t, "ip route add 10.244.0.7 dev cali961ed78da02")
 	checktest.Want(t, ask(), "IPv4", probe.Fail, "leads to cali961ed78da02 and its interface is caliab026e27ce4")
-	checktest.Want(t, checktest.Run(t, RoutePods, &probe.Host{},
+	checktest.Want(t, checktest.Run(t, routePodsCheck, &probe.Host{},
 		checktest.At(probe.KindLocal, "default/other", "10.244.0.9")), "", probe.Skip,
 		"Calico's name")
 }

@@ -21,7 +21,7 @@ func TestRealRoutes(t *testing.T) {
 		if !nstest.Enter(t, checktest.Furniture) {
 			return
 		}
-		got := checktest.Run(t, RouteCanReach, h,
+		got := checktest.Run(t, routeCanReachCheck, h,
 			checktest.At(probe.KindNode, "peer", "10.9.0.2"), checktest.At(probe.KindPod, "pod", "10.244.1.2"),
 			checktest.At(probe.KindPod, "felix", "10.244.2.2"),
 			checktest.At(probe.KindPod, "hole", "10.244.3.2"), checktest.At(probe.KindPod, "unreachable", "10.244.4.2"),
@@ -45,7 +45,7 @@ func TestRealRoutes(t *testing.T) {
 		if !nstest.Enter(t, checktest.Furniture+"ip route add default via 10.9.0.2\n") {
 			return
 		}
-		got := checktest.Run(t, RouteCanReach, h,
+		got := checktest.Run(t, routeCanReachCheck, h,
 			checktest.At(probe.KindPod, "pod", "10.244.9.2"), checktest.At(probe.KindNode, "peer", "10.9.0.2"),
 			checktest.At(probe.KindSelf, "self", "10.0.0.66"))
 		checktest.Want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
@@ -67,7 +67,7 @@ func TestRealBlocks(t *testing.T) {
 	own := block("10.244.7.0/26", "a", "10.9.0.1")
 	own.Attrs = map[string]string{probe.AttrOwn: "true"}
 	ask := func(targets ...probe.Target) []probe.Result {
-		return checktest.Run(t, RouteBlocks, &probe.Host{}, targets...)
+		return checktest.Run(t, routeBlocksCheck, &probe.Host{}, targets...)
 	}
 	got := ask(good, felix, six, own)
 	checktest.Want(t, got, "IPv4", probe.OK, "all 2 blocks")

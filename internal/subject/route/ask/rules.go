@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// RouteRules is route.RouteRules with what answers it.
-var RouteRules = route.RouteRules.By(routeRules)
+// routeRulesCheck is route.RouteRules with what answers it.
+var routeRulesCheck = route.RouteRules.By(routeRules)
 
 // What is asked for at most: ways, and routes of Calico's.
 const (

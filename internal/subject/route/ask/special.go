@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// RouteSpecial is route.RouteSpecial with what answers it.
-var RouteSpecial = route.RouteSpecial.By(routeSpecial)
+// routeSpecialCheck is route.RouteSpecial with what answers it.
+var routeSpecialCheck = route.RouteSpecial.By(routeSpecial)
 
 // gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
 var gatewayOfPods = netip.MustParseAddr("169.254.1.1")

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// Untracked is route.Untracked with what answers it.
-var Untracked = route.Untracked.By(untracked)
+// untrackedCheck is route.Untracked with what answers it.
+var untrackedCheck = route.Untracked.By(untracked)
 
 // addressed is where packets go that a rule may match.
 type addressed struct {

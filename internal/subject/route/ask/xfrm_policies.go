@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// XFRMPolicies is route.XFRMPolicies with what answers it.
-var XFRMPolicies = route.XFRMPolicies.By(xfrmPolicies)
+// xfrmPoliciesCheck is route.XFRMPolicies with what answers it.
+var xfrmPoliciesCheck = route.XFRMPolicies.By(xfrmPolicies)
 
 // Facts of xfrm-policies.
 const (

@@ -22,8 +22,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// ContainerdHealth is runtime.ContainerdHealth with what answers it.
-var ContainerdHealth = runtime.ContainerdHealth.By(containerdHealth)
+// containerdHealthCheck is runtime.ContainerdHealth with what answers it.
+var containerdHealthCheck = runtime.ContainerdHealth.By(containerdHealth)
 
 // Facts of the runtime check.
 const (

@@ -20,12 +20,14 @@ func TestContainerdNotThere(t *testing.T) {
 	t.Parallel()
 	empty := checktest.Node(t, map[string]string{"run/x": ""})
 	runs := func(name string) probe.Target { return probe.Target{Kind: probe.KindRuntime, Name: name} }
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, empty, runs("cri-o://1.34.1")), "", probe.Skip, "cri-o")
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, empty, runs("containerd://2.4.2")), "", probe.Fail, "no socket")
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, empty), "", probe.Unknown, "not known")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty, runs("cri-o://1.34.1")), "", probe.Skip, "cri-o")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty, runs("containerd://2.4.2")), "", probe.Fail,
+		"no socket")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty), "", probe.Unknown, "not known")
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/etc"}
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, blind, runs("containerd://2.4.2")), "", probe.Skip, "not visible")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, blind, runs("containerd://2.4.2")), "", probe.Skip,
+		"not visible")
 }
 
 // TestContainerdSilent wants a daemon that accepts and does not answer named in
@@ -40,7 +42,7 @@ func TestContainerdSilent(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	began := time.Now()
-	got := checktest.Run(t, ContainerdHealth, h)
+	got := checktest.Run(t, containerdHealthCheck, h)
 	for _, part := range []string{"version", "health", "cri-status", "tasks"} {
 		checktest.Want(t, got, part, probe.Fail, "does not answer within ")
 	}
@@ -48,7 +50,7 @@ func TestContainerdSilent(t *testing.T) {
 		t.Errorf("the four calls waited for each other: %v", took)
 	}
 	l.Close()
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nothing listens")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "/run/containerd/containerd.sock", probe.Fail, "nothing listens")
 }
 
 // heldUp lists tasks as containerd does when a shim holds it up: once the time is over

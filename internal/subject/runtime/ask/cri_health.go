@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// CRIHealth is runtime.CRIHealth with what answers it.
-var CRIHealth = runtime.CRIHealth.By(criHealth)
+// criHealthCheck is runtime.CRIHealth with what answers it.
+var criHealthCheck = runtime.CRIHealth.By(criHealth)
 
 // factContainers is how many containers the runtime calls running.
 const factContainers probe.Fact = "containers"

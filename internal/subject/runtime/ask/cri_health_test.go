@@ -11,7 +11,8 @@ import (
 
 func TestCRIHealth(t *testing.T) {
 	t.Parallel()
-	checktest.Want(t, checktest.Run(t, CRIHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Unknown,
+	checktest.Want(t, checktest.Run(t, criHealthCheck, checktest.Node(t, map[string]string{"run/x": ""})), "",
+		probe.Unknown,
 		"no socket at")
 	h := checktest.Node(t, map[string]string{"run/crio/x": ""})
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(h.Root, "run/crio/crio.sock"), Net: "unix"})
@@ -19,10 +20,10 @@ func TestCRIHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.SetUnlinkOnClose(false)
-	got := checktest.Run(t, CRIHealth, h) // accepts and stays silent
+	got := checktest.Run(t, criHealthCheck, h) // accepts and stays silent
 	for _, part := range []string{"version", "status", "containers"} {
 		checktest.Want(t, got, "/run/crio/crio.sock "+part, probe.Fail, "does not answer within ")
 	}
 	l.Close()
-	checktest.Want(t, checktest.Run(t, CRIHealth, h), "/run/crio/crio.sock", probe.Fail, "nothing listens")
+	checktest.Want(t, checktest.Run(t, criHealthCheck, h), "/run/crio/crio.sock", probe.Fail, "nothing listens")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DockerHealth is runtime.DockerHealth with what answers it.
-var DockerHealth = runtime.DockerHealth.By(dockerHealth)
+// dockerHealthCheck is runtime.DockerHealth with what answers it.
+var dockerHealthCheck = runtime.DockerHealth.By(dockerHealth)
 
 // factDockerVersion is dockerd's own version.
 const factDockerVersion probe.Fact = "docker_version"

@@ -13,10 +13,11 @@ import (
 
 func TestDockerHealth(t *testing.T) {
 	t.Parallel()
-	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""})), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, checktest.Node(t, map[string]string{"run/x": ""})), "",
+		probe.Skip,
 		"no docker on this node")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	checktest.Want(t, checktest.Run(t, DockerHealth, checktest.Node(t, map[string]string{"run/x": ""}), asDocker), "",
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, checktest.Node(t, map[string]string{"run/x": ""}), asDocker), "",
 		probe.Fail,
 		"though the kubelet uses docker")
 
@@ -30,16 +31,16 @@ func TestDockerHealth(t *testing.T) {
 	mux.HandleFunc("/info", checktest.Says(200, "<html>not docker</html>"))
 	go func() { _ = http.Serve(l, mux) }() // until the listener is closed
 	defer l.Close()
-	checktest.Want(t, checktest.Run(t, DockerHealth, h), "", probe.Skip, "could start an inactive docker")
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h), "", probe.Skip, "could start an inactive docker")
 	shim := filepath.Join(h.Root, "run/dockershim.sock")
 	if err := os.WriteFile(shim, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checktest.Want(t, checktest.Run(t, DockerHealth, h), "_ping", probe.OK, "OK")
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h), "_ping", probe.OK, "OK")
 	if err := os.Remove(shim); err != nil {
 		t.Fatal(err)
 	}
-	got := checktest.Run(t, DockerHealth, h, asDocker)
+	got := checktest.Run(t, dockerHealthCheck, h, asDocker)
 	checktest.Want(t, got, "_ping", probe.OK, "OK")
 	checktest.Want(t, got, "info", probe.Unknown, "reading dockerd's /info") // not understood is not good
 }

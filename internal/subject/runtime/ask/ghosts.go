@@ -25,8 +25,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// RuntimeGhosts is runtimefacts.RuntimeGhosts with what answers it.
-var RuntimeGhosts = runtimefacts.RuntimeGhosts.By(runtimeGhosts)
+// runtimeGhostsCheck is runtimefacts.RuntimeGhosts with what answers it.
+var runtimeGhostsCheck = runtimefacts.RuntimeGhosts.By(runtimeGhosts)
 
 // Facts of runtime-ghosts.
 const factUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process

@@ -92,7 +92,7 @@ func TestGhosts(t *testing.T) {
 		t.Errorf("%s %s", r.Status, r.Saw)
 	}
 	inPod := checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"})
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, inPod), "", probe.Skip, "processes are not visible")
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, inPod), "", probe.Skip, "processes are not visible")
 	if alive(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {
 		t.Error("this very process is not alive")
 	}
@@ -118,10 +118,10 @@ func TestDockerGhost(t *testing.T) {
 	s.Listener = l
 	s.Start()
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers",
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Fail, "1 of 2 containers",
 		"default/web-1/web")
 	s.Close()
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Unknown, "no socket")
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Unknown, "no socket")
 }
 
 // FuzzPID reads what a runtime tells beyond the interface.

@@ -25,7 +25,7 @@ import (
 // and the shim's.
 func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
 	t.Helper()
-	socket := checktest.RealCRI(t, ContainerdHealth, h, "")
+	socket := checktest.RealCRI(t, containerdHealthCheck, h, "")
 	emptied(t, "k8s.io")
 	load := exec.Command(checktest.Part(t, "bin/ctr"), "-a", socket, "-n", "k8s.io", "images", "import", "--local",
 		checktest.Part(t, "images/pause.tar"))
@@ -118,19 +118,19 @@ func TestRealGhost(t *testing.T) {
 	h := checktest.Node(t, nil)
 	h.Proc = "/proc"
 	pids, shim := realPod(t, h, "one", "two")
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h), "", probe.OK, "each of 2 containers")
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), "tasks", probe.OK, "3 tasks")
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h), "", probe.OK, "each of 2 containers")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "tasks", probe.OK, "3 tasks")
 
 	signal(t, shim, syscall.SIGSTOP)
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h), "", probe.OK, "each of 2 containers")
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), "tasks", probe.Fail, "1 of their shims are frozen",
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h), "", probe.OK, "each of 2 containers")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "tasks", probe.Fail, "1 of their shims are frozen",
 		"process "+strconv.Itoa(shim)+", state T")
 	signal(t, pids[0], syscall.SIGKILL)
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h), "", probe.Fail, "1 of 2 containers", "default/web/one")
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h), "", probe.Fail, "1 of 2 containers", "default/web/one")
 
 	signal(t, shim, syscall.SIGCONT)
 	checktest.Eventually(t, func() bool {
-		r := checktest.Run(t, RuntimeGhosts, h)
+		r := checktest.Run(t, runtimeGhostsCheck, h)
 		return r[0].Status == probe.OK && strings.Contains(r[0].Saw, "each of 1 containers")
 	})
 }
@@ -147,7 +147,7 @@ func TestRealDockerGhost(t *testing.T) {
 		"unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	emptied(t, "docker")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	checktest.Eventually(t, func() bool { return checktest.Run(t, RuntimeGhosts, h, asDocker)[0].Status == probe.OK })
+	checktest.Eventually(t, func() bool { return checktest.Run(t, runtimeGhostsCheck, h, asDocker)[0].Status == probe.OK })
 	docker := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(checktest.Part(t, "docker.io/usr/bin/docker"),
@@ -183,14 +183,14 @@ func TestRealDockerGhost(t *testing.T) {
 	})
 	start("lives")
 	dies := start("dies")
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.OK, "each of 2 containers")
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.OK, "each of 2 containers")
 
 	checktest.Freeze(t, behind)
 	signal(t, dies, syscall.SIGKILL)
-	checktest.Want(t, checktest.Run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers",
+	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Fail, "1 of 2 containers",
 		"no living process: dies")
 	signal(t, behind.Process.Pid, syscall.SIGCONT)
 	checktest.Eventually(t, func() bool {
-		return strings.Contains(checktest.Run(t, RuntimeGhosts, h, asDocker)[0].Saw, "each of 1 containers")
+		return strings.Contains(checktest.Run(t, runtimeGhostsCheck, h, asDocker)[0].Saw, "each of 1 containers")
 	})
 }

@@ -25,7 +25,7 @@ func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 	}
 	cmd := checktest.DaemonOf(t, "bin/containerd", "--config", file)
 	checktest.Eventually(t, func() bool {
-		got := checktest.Run(t, ContainerdHealth, h)
+		got := checktest.Run(t, containerdHealthCheck, h)
 		return len(got) == 4 &&
 			!slices.ContainsFunc(got, func(r probe.Result) bool { return r.Target == "health" && r.Status != probe.OK })
 	})
@@ -37,7 +37,7 @@ func TestRealContainerd(t *testing.T) {
 	const socket = "/run/containerd/containerd.sock"
 	h := checktest.Node(t, nil)
 	cmd := realContainerd(t, h)
-	got := append(checktest.Run(t, ContainerdHealth, h), checktest.Run(t, CRIHealth, h)...)
+	got := append(checktest.Run(t, containerdHealthCheck, h), checktest.Run(t, criHealthCheck, h)...)
 	checktest.Want(t, got, "version", probe.OK, "containerd 2.")
 	checktest.Want(t, got, "health", probe.OK, "SERVING")
 	checktest.Want(t, got, "tasks", probe.OK, "0 tasks")
@@ -46,14 +46,14 @@ func TestRealContainerd(t *testing.T) {
 	checktest.Want(t, got, socket+" containers", probe.OK, "0 containers")
 
 	checktest.Freeze(t, cmd)
-	got = append(checktest.Run(t, ContainerdHealth, h), checktest.Run(t, CRIHealth, h)...)
+	got = append(checktest.Run(t, containerdHealthCheck, h), checktest.Run(t, criHealthCheck, h)...)
 	for _, part := range []string{"version", "health", "cri-status", "tasks", socket + " version",
 		socket + " containers"} {
 		checktest.Want(t, got, part, probe.Fail, "does not answer within")
 	}
 	checktest.Kill(t, cmd)
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), socket, probe.Fail, "nothing listens")
-	checktest.Want(t, checktest.Run(t, CRIHealth, h), socket, probe.Fail, "nothing listens")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), socket, probe.Fail, "nothing listens")
+	checktest.Want(t, checktest.Run(t, criHealthCheck, h), socket, probe.Fail, "nothing listens")
 }
 
 // TestRealContainerdWithoutCRI has a containerd as docker's packages set it, where
@@ -67,15 +67,15 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	}
 	checktest.DaemonOf(t, "bin/containerd", "--config", file)
 	checktest.Eventually(t, func() bool {
-		return slices.ContainsFunc(checktest.Run(t, ContainerdHealth, h),
+		return slices.ContainsFunc(checktest.Run(t, containerdHealthCheck, h),
 			func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
 	})
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), "cri-status", probe.Fail,
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Fail,
 		"its CRI plugin is not loaded, so the kubelet cannot use it")
 	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checktest.Want(t, checktest.Run(t, ContainerdHealth, h), "cri-status", probe.Skip, "as is usual with docker")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Skip, "as is usual with docker")
 }
 
 // TestRealDocker is the incident: dockerd answers its ping while the containerd
@@ -89,23 +89,24 @@ func TestRealDocker(t *testing.T) {
 		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H",
 		"unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	checktest.Eventually(t, func() bool {
-		got := checktest.Run(t, DockerHealth, h, asDocker)
+		got := checktest.Run(t, dockerHealthCheck, h, asDocker)
 		return len(got) == 2 && got[0].Status == probe.OK && got[1].Status == probe.OK
 	})
-	checktest.Want(t, checktest.Run(t, DockerHealth, h, asDocker), "info", probe.OK, "docker 20.10", "0 of 0 containers")
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h, asDocker), "info", probe.OK, "docker 20.10",
+		"0 of 0 containers")
 
 	checktest.Eventually(t, func() bool { // the kubelet does not ask this one for its CRI
-		return !slices.ContainsFunc(checktest.Run(t, ContainerdHealth, h, asDocker),
+		return !slices.ContainsFunc(checktest.Run(t, containerdHealthCheck, h, asDocker),
 			func(r probe.Result) bool { return r.Status != probe.OK || r.Target == "cri-status" })
 	})
 
 	checktest.Freeze(t, behind)
-	got := checktest.Run(t, DockerHealth, h, asDocker)
+	got := checktest.Run(t, dockerHealthCheck, h, asDocker)
 	checktest.Want(t, got, "_ping", probe.OK, "OK")
 	checktest.Want(t, got, "info", probe.Fail, "no answer from dockerd /info within ")
 
 	checktest.Freeze(t, docker)
-	checktest.Want(t, checktest.Run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "no answer")
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h, asDocker), "_ping", probe.Fail, "no answer")
 	checktest.Kill(t, docker)
-	checktest.Want(t, checktest.Run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "refused")
+	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h, asDocker), "_ping", probe.Fail, "refused")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// ServiceClusterIP is service.ServiceClusterIP with what answers it.
-var ServiceClusterIP = service.ServiceClusterIP.By(serviceClusterIP)
+// serviceClusterIPCheck is service.ServiceClusterIP with what answers it.
+var serviceClusterIPCheck = service.ServiceClusterIP.By(serviceClusterIP)
 
 func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 	var targets []probe.Target

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// ServiceDestination is service.ServiceDestination with what answers it.
-var ServiceDestination = service.ServiceDestination.By(serviceDestination)
+// serviceDestinationCheck is service.ServiceDestination with what answers it.
+var serviceDestinationCheck = service.ServiceDestination.By(serviceDestination)
 
 // followed is a service whose connections are followed.
 type followed struct {

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// KubeProxyHealth is service.KubeProxyHealth with what answers it.
-var KubeProxyHealth = service.KubeProxyHealth.By(kubeProxyHealth)
+// kubeProxyHealthCheck is service.KubeProxyHealth with what answers it.
+var kubeProxyHealthCheck = service.KubeProxyHealth.By(kubeProxyHealth)
 
 // Facts of kubeproxy-health.
 const (

@@ -67,24 +67,25 @@ func TestKubeProxyHealth(t *testing.T) {
 		w.WriteHeader(code)
 	})}
 	go func() { _ = server.Serve(l) }() // until it is closed
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, &probe.Host{}), "", probe.OK, "200 from 127.0.0.1:10256")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.OK, "200 from 127.0.0.1:10256")
 	code = http.StatusServiceUnavailable
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, &probe.Host{}), "", probe.Fail, "503", "has not updated its rules")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.Fail, "503",
+		"has not updated its rules")
 	deleted = http.StatusOK // and /healthz says 503 still, for its Node is being deleted
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, &probe.Host{}), "", probe.OK, "200 from")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.OK, "200 from")
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files)), "", probe.Warn,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files)), "", probe.Warn,
 		"nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files), bpf), "", probe.Info,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files), bpf), "", probe.Info,
 		"because the data plane is eBPF")
 	checktest.Process(files, 9, 1, "kube-proxy", 1, "", "kube-proxy")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, files)), "", probe.Info, "kube-proxy runs (process 9) but does not listen")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files)), "", probe.Info, "kube-proxy runs (process 9) but does not listen")
 }
 
 // virtualServices is a table as net/netfilter/ipvs/ip_vs_ctl.c prints it. The kernel
@@ -104,31 +105,32 @@ FWM  00000001 wlc
 func TestIPVS(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"proc/net/ip_vs": virtualServices})
 	kubeProxyIn(t, "ipvs")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "", probe.OK, "mode ipvs")
-	r := checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.Info,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "", probe.OK, "mode ipvs")
+	r := checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Info,
 		"3 of 5 virtual services of ipvs have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
 	if n, _ := r.Facts.Num(service.FactPublished); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
 	none := checktest.Node(t, map[string]string{"proc/net/ip_vs": "IP Virtual Server version 1.2.1 (size=4096)\n"})
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, none), "services", probe.Fail, "no service works from this node")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, none, bpf), "services", probe.Info, "bpfKubeProxyIptablesCleanupEnabled")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, none), "services", probe.Fail, "no service works from this node")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, none, bpf), "services", probe.Info, "bpfKubeProxyIptablesCleanupEnabled")
 	for text, saw := range map[string]string{
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
 		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",
 	} {
-		checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/net/ip_vs": text})),
+		checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t,
+			map[string]string{"proc/net/ip_vs": text})),
 			"services", probe.Fail,
 			saw)
 	}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck,
 		checktest.Node(t, map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"})),
 		"services", probe.OK, "all 1")
-	if got := checktest.Run(t, KubeProxyHealth, checktest.Node(t, map[string]string{"proc/x": ""})); len(got) != 1 {
+	if got := checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, map[string]string{"proc/x": ""})); len(got) != 1 {
 		t.Errorf("without the table nothing is known of its services: %+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, checktest.Node(t,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t,
 		map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})),
 		"services", probe.Unknown, "too long")
 }

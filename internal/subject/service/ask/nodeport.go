@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// ServiceNodePort is service.ServiceNodePort with what answers it.
-var ServiceNodePort = service.ServiceNodePort.By(serviceNodePort)
+// serviceNodePortCheck is service.ServiceNodePort with what answers it.
+var serviceNodePortCheck = service.ServiceNodePort.By(serviceNodePort)
 
 func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindNodePort)

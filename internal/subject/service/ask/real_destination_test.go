@@ -48,7 +48,7 @@ const (
 // followServices asks where the API's service and the cluster's DNS lead.
 func followServices(t *testing.T) []probe.Result {
 	t.Helper()
-	return checktest.Run(t, ServiceDestination, &probe.Host{Root: t.TempDir(), Proc: "/proc"},
+	return checktest.Run(t, serviceDestinationCheck, &probe.Host{Root: t.TempDir(), Proc: "/proc"},
 		checktest.Port(checktest.At(probe.KindDatastore, "service", "10.96.0.1"), 443),
 		checktest.Port(checktest.At(probe.KindDatastore, "endpoint", "10.88.0.11"), 6443),
 		checktest.Port(checktest.At(probe.KindDNS, "service", "10.96.0.10"), 53),

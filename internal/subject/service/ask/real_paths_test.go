@@ -35,7 +35,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	}
 	api := checktest.Port(checktest.At(probe.KindDatastore, "service", "10.96.0.1"), 443)
 	endpoint := checktest.Port(checktest.At(probe.KindDatastore, "endpoint", "10.96.0.1"), 6443)
-	got := checktest.Run(t, ServiceClusterIP, &probe.Host{}, api, endpoint, service("d/good", "10.96.0.10"),
+	got := checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, api, endpoint, service("d/good", "10.96.0.10"),
 		service("d/lost", "10.96.0.11"), service("d/empty", "10.96.0.12"), service("d/unrouted", "10.97.0.1"))
 	checktest.Want(t, got, "default/kubernetes 10.96.0.1:443", probe.Fail, `"network unreachable" by ICMP from 10.9.0.9`)
 	checktest.Want(t, got, "d/good 10.96.0.10:80", probe.OK, "connected to")
@@ -47,7 +47,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	}
 	checktest.ListenFar(t, "10.244.1.2:443")
 	checktest.Do(t, "nft add rule ip s nat ip daddr 10.96.0.1 tcp dport 443 dnat to 10.244.1.2:443")
-	checktest.Want(t, checktest.Run(t, ServiceClusterIP, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "connected to")
+	checktest.Want(t, checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "connected to")
 
 	nodePort := func(node, addr string) probe.Target {
 		t := checktest.Port(checktest.At(probe.KindNodePort, "d/web", addr), 30080)
@@ -55,17 +55,17 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 		return t
 	}
 	// As in the incident: this node and the one with the pod answer, another does not.
-	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("b", "10.9.1.2"),
+	got = checktest.Run(t, serviceNodePortCheck, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("b", "10.9.1.2"),
 		nodePort("c", "10.244.1.4"), nodePort("d", "10.9.1.9"))
 	checktest.Want(t, got, "d/web a 10.9.0.1:30080", probe.OK, "connected to")
 	checktest.Want(t, got, "d/web b 10.9.1.2:30080", probe.OK, "connected to")
 	checktest.Want(t, got, "d/web c 10.244.1.4:30080", probe.Fail, "no answer from 10.244.1.4:30080")
 	checktest.Want(t, got, "d/web d 10.9.1.9:30080", probe.Fail, "refused")
 	checktest.Do(t, "nft delete table ip s")
-	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("d", "10.9.1.9"))
+	got = checktest.Run(t, serviceNodePortCheck, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("d", "10.9.1.9"))
 	checktest.Want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as at every node")
 	checktest.Want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as at every node")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, nodePort("d", "10.9.1.9")),
+	checktest.Want(t, checktest.Run(t, serviceNodePortCheck, &probe.Host{}, nodePort("d", "10.9.1.9")),
 		"d/web d 10.9.1.9:30080", probe.Fail,
 		"refused")
 }

@@ -24,12 +24,12 @@ nft add chain ip kube-proxy service-AAAA-default/kubernetes/tcp/https
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "iptables")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in iptables")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in iptables")
 	checktest.Do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES",
 		"iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.OK, "2 ports")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "2 ports")
 	checktest.Do(t, "iptables-legacy -t nat -X")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.Fail,
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Fail,
 		"mode iptables, but there is no chain KUBE-SERVICES in iptables: no service works from this node")
 }
 
@@ -43,13 +43,13 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in nftables")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in nftables")
 	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
 		!strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
 		t.Errorf("%+v", r)
 	}
 	checktest.Do(t, "nft flush ruleset")
-	checktest.Want(t, checktest.Run(t, KubeProxyHealth, h), "services", probe.Fail, "no table kube-proxy in nftables")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Fail, "no table kube-proxy in nftables")
 }
 
 // TestRealServicesWithoutNetAdmin wants nothing said of kube-proxy's rules where they cannot be read.

@@ -22,25 +22,25 @@ func TestServices(t *testing.T) {
 	}
 	good, same, dead := target(probe.KindService, "", int(open.Port())),
 		target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", 1)
-	got := checktest.Run(t, ServiceClusterIP, &probe.Host{}, good, same, dead)
+	got := checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, good, same, dead)
 	checktest.Want(t, got, "d/web "+open.String(), probe.OK, "connected to")
 	checktest.Want(t, got, "d/web 127.0.0.1:1", probe.Info, "refused: an endpoint is reached")
 	if len(got) != 3 { // the third says that it cannot enter pods
 		t.Errorf("one service asked twice: %+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, ServiceClusterIP, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no service")
 
 	here, there := target(probe.KindNodePort, "a", int(open.Port())), target(probe.KindNodePort, "b", 1)
-	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, here, there)
+	got = checktest.Run(t, serviceNodePortCheck, &probe.Host{}, here, there)
 	checktest.Want(t, got, "d/web a "+open.String(), probe.OK, "connected to")
 	checktest.Want(t, got, "d/web b 127.0.0.1:1", probe.Fail, "refused")
 	other := target(probe.KindNodePort, "c", 2)
-	got = checktest.Run(t, ServiceNodePort, &probe.Host{}, there, other)
+	got = checktest.Run(t, serviceNodePortCheck, &probe.Host{}, there, other)
 	checktest.Want(t, got, "d/web b 127.0.0.1:1", probe.Info, "as at every node")
 	checktest.Want(t, got, "d/web c 127.0.0.1:2", probe.Info, "as at every node")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, there), "d/web b 127.0.0.1:1", probe.Fail,
+	checktest.Want(t, checktest.Run(t, serviceNodePortCheck, &probe.Host{}, there), "d/web b 127.0.0.1:1", probe.Fail,
 		"refused")
-	checktest.Want(t, checktest.Run(t, ServiceNodePort, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, serviceNodePortCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no NodePort")
 }

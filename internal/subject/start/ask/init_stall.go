@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// InitStall is start.InitStall with what answers it.
-var InitStall = start.InitStall.By(probe.Once(initStall))
+// initStallCheck is start.InitStall with what answers it.
+var initStallCheck = start.InitStall.By(probe.Once(initStall))
 
 // initPatience is how long an init container may take: each is a matter of
 // seconds, pulled images included.

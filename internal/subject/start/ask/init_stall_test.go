@@ -23,7 +23,7 @@ func TestInitStall(t *testing.T) {
 		t.Skip("looks at /proc")
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	checktest.Want(t, checktest.Run(t, InitStall, h), "", probe.OK, "no init container")
+	checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.OK, "no init container")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +49,11 @@ func TestInitStall(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	// A process has its arguments a moment after it has begun.
-	for deadline := time.Now().Add(10 * time.Second); checktest.Run(t, InitStall, h)[0].Status == probe.OK &&
+	for deadline := time.Now().Add(10 * time.Second); checktest.Run(t, initStallCheck, h)[0].Status == probe.OK &&
 		time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	r := checktest.Want(t, checktest.Run(t, InitStall, h), "", probe.Info,
+	r := checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.Info,
 		fmt.Sprintf("install-cni (process %d) has been running", cmd.Process.Pid))
 	leads := fmt.Sprintf("to %s, established", l.Addr())
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
@@ -83,11 +83,11 @@ func TestInitStalled(t *testing.T) {
 	if err := os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")); err != nil {
 		t.Fatal(err)
 	}
-	r := checktest.Want(t, checktest.Run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S",
+	r := checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S",
 		"waiting in futex_wait_queue")
 	if len(r.Lines) != 1 || r.Lines[0] != "open: /var/lib/cni/networks/k8s-pod-network/lock" {
 		t.Errorf("evidence %v", r.Lines)
 	}
 	alone := checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"})
-	checktest.Want(t, checktest.Run(t, InitStall, alone), "", probe.Skip, "processes are not visible")
+	checktest.Want(t, checktest.Run(t, initStallCheck, alone), "", probe.Skip, "processes are not visible")
 }

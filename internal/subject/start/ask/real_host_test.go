@@ -37,7 +37,7 @@ func TestRealStart(t *testing.T) {
 	until := func(seconds string, s probe.Status, saw string) {
 		t.Helper()
 		checktest.Eventually(t, func() bool {
-			return slices.ContainsFunc(checktest.Run(t, StartupBudget, checktest.Only(t, cmd.Process.Pid),
+			return slices.ContainsFunc(checktest.Run(t, startupBudgetCheck, checktest.Only(t, cmd.Process.Pid),
 				checktest.Budget(seconds)),
 				func(r probe.Result) bool {
 					return r.Target == "measured" && r.Status == s && strings.Contains(r.Saw, saw)

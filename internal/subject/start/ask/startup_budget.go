@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// StartupBudget is start.StartupBudget with what answers it.
-var StartupBudget = start.StartupBudget.By(startupBudget)
+// startupBudgetCheck is start.StartupBudget with what answers it.
+var startupBudgetCheck = start.StartupBudget.By(startupBudget)
 
 // Facts of startup-budget.
 const factTrip probe.Fact = "trip_ms" // one call to the datastore

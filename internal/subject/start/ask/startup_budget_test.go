@@ -28,19 +28,20 @@ func TestMeasured(t *testing.T) {
 		return checktest.Node(t, files)
 	}
 	calico := []string{"calico-node", "-felix"}
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, calico...), checktest.Budget("60")), "measured",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(100200, calico...), checktest.Budget("60")), "measured",
 		probe.OK,
 		"start-up took 2s until Felix", "allows 1m0s")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, "calico", "component", "felix"),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(100200, "calico", "component", "felix"),
 		checktest.Budget("60")), "measured", probe.OK,
 		"2s")
 	s := httptest.NewTLSServer(checktest.Says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	near := checktest.APIAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, calico...), near, checktest.Budget("60")), "estimate",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(100200, calico...), near, checktest.Budget("60")),
+		"estimate",
 		probe.Warn,
 		"450.0 times as long", "its next start")
-	r := checktest.Want(t, checktest.Run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near,
+	r := checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(100200, "calico-node", "-startup"), near,
 		checktest.Budget("60")), "estimate",
 		probe.Fail, "450.0 times as long")
 	trip, _ := r.Facts.Num(factTrip)
@@ -52,36 +53,44 @@ func TestMeasured(t *testing.T) {
 	checktest.Process(files, 1, 0, "systemd", 0, "", "/sbin/init")
 	checktest.Process(files, 73, 1, "calico-node", 109000, "",
 		calico...) // not by runit: how long its start took is not to be seen
-	checktest.Want(t, checktest.Run(t, StartupBudget, checktest.Node(t, files), near, checktest.Budget("60")), "measured",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
+		"measured",
 		probe.Skip, "not runit")
-	checktest.Want(t, checktest.Run(t, StartupBudget, checktest.Node(t, files), near, checktest.Budget("60")), "estimate",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
+		"estimate",
 		probe.Warn, "its next start")
 	files["proc/1/comm"] = "probe\n"
 	checktest.Process(files, 73, 1, "bash", 109000, "")
-	checktest.Want(t, checktest.Run(t, StartupBudget, checktest.Node(t, files), near, checktest.Budget("60")), "estimate",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
+		"estimate",
 		probe.Warn,
 		"whether Felix runs cannot be seen")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(104000, calico...), checktest.Budget("60")), "measured",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(104000, calico...), checktest.Budget("60")), "measured",
 		probe.Info, "took 40s")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(107000, calico...), checktest.Budget("60")), "measured",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, calico...), checktest.Budget("60")), "measured",
 		probe.Warn, "took 1m10s")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(107000, "calico-node", "-felix-live"), checktest.Budget("60")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, "calico-node", "-felix-live"),
+		checktest.Budget("60")),
 		"measured", probe.Skip,
 		"not visible")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(107000, "calico-node", "-startup"), checktest.Budget("60")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, "calico-node", "-startup"),
+		checktest.Budget("60")),
 		"measured", probe.Fail,
 		"running for 1m40s and has not started Felix")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(107000, "calico-node", "-startup"), checktest.Budget("300")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, "calico-node", "-startup"),
+		checktest.Budget("300")),
 		"measured", probe.OK,
 		"running for 1m40s")
-	checktest.Want(t, checktest.Run(t, StartupBudget, tree(107000, "calico-node", "-startup"), checktest.Budget("120")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, "calico-node", "-startup"),
+		checktest.Budget("120")),
 		"measured", probe.Warn,
 		"running for 1m40s")
-	checktest.Want(t, checktest.Run(t, StartupBudget, checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}),
 		checktest.Budget("60")), "measured",
 		probe.Skip, "are not visible")
-	checktest.Want(t, checktest.Run(t, StartupBudget, &probe.Host{}, checktest.Budget("0")), "", probe.Skip, "no liveness")
-	checktest.Want(t, checktest.Run(t, StartupBudget, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, &probe.Host{}, checktest.Budget("0")), "", probe.Skip,
+		"no liveness")
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no calico-node")
 }
 
@@ -105,17 +114,17 @@ func TestEstimated(t *testing.T) {
 	idle := loaded("0.10", "0.00")
 	// 20 calls of 60 ms, and 2 s
 	for seconds, s := range map[string]probe.Status{"60": probe.OK, "6": probe.Warn, "3": probe.Fail} {
-		checktest.Want(t, checktest.Run(t, StartupBudget, idle, datastore, checktest.Budget(seconds)), "estimate", s,
+		checktest.Want(t, checktest.Run(t, startupBudgetCheck, idle, datastore, checktest.Budget(seconds)), "estimate", s,
 			"20 calls of ", "allows ")
 	}
-	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "99.00"), datastore, checktest.Budget("60")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, loaded("40.00", "99.00"), datastore, checktest.Budget("60")),
 		"estimate", probe.Fail,
 		"40.0 times as long")
 	// they wait for a disk
-	checktest.Want(t, checktest.Run(t, StartupBudget, loaded("40.00", "3.00"), datastore, checktest.Budget("60")),
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, loaded("40.00", "3.00"), datastore, checktest.Budget("60")),
 		"estimate", probe.OK, "20 calls")
 	etcd := checktest.APIAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = node.NameEtcd
-	checktest.Want(t, checktest.Run(t, StartupBudget, idle, datastore, etcd, checktest.Budget("60")), "estimate",
+	checktest.Want(t, checktest.Run(t, startupBudgetCheck, idle, datastore, etcd, checktest.Budget("60")), "estimate",
 		probe.Skip, "does not answer")
 }

@@ -3,6 +3,8 @@
 package ask
 
 import (
+	"slices"
+
 	bgpask "github.com/calico-probe/calico-probe/internal/subject/bgp/ask"
 	cniask "github.com/calico-probe/calico-probe/internal/subject/cni/ask"
 	datastoreask "github.com/calico-probe/calico-probe/internal/subject/datastore/ask"
@@ -21,38 +23,26 @@ import (
 	startask "github.com/calico-probe/calico-probe/internal/subject/start/ask"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// All lists the checks of a node with what answers them, in the suite's order.
+// bySubject are the checks that the ask packages answer.
+func bySubject() []*probe.Check {
+	return slices.Concat(
+		bgpask.Checks(), cniask.Checks(), datastoreask.Checks(), dnsask.Checks(), felixask.Checks(),
+		firewallask.Checks(), hostask.Checks(), kubeletask.Checks(), linkask.Checks(), nodestateask.Checks(),
+		overlayask.Checks(), podask.Checks(), routeask.Checks(), runtimeask.Checks(), serviceask.Checks(),
+		startask.Checks(),
+	)
+}
+
+// All lists the checks of a node with what answers them, in the suite's order. The checks of logs answer themselves.
 func All() []*probe.Check {
-	answered := map[string]*probe.Check{}
-	for _, c := range []*probe.Check{
-		felixask.FelixLive, felixask.FelixReady, bgpask.BirdSocket, bgpask.BGPSession, bgpask.BirdConfig, bgpask.BGPExpected,
-		linkask.NodeUplink, linkask.NodePing, podask.PodUplink, podask.PodPing, podask.PodTCP, podask.PodMTU,
-		serviceask.ServiceClusterIP, serviceask.ServiceNodePort, serviceask.ServiceDestination,
-		routeask.RouteCanReach, routeask.RouteBlocks, routeask.RoutePods, routeask.RouteRules, routeask.RouteSpecial,
-		podask.PodGateway, routeask.XFRMPolicies, routeask.Untracked,
-		overlayask.OverlayTunnels, overlayask.IPSetHosts, cniask.CNIMTU,
-		firewallask.NodeFirewall, linkask.IPAutodetect, bgpask.BGPPort,
-		datastoreask.DatastoreLatency, startask.StartupBudget, datastoreask.TyphaReach,
-		dnsask.DNSCluster, dnsask.DNSExternal,
-		runtimeask.ContainerdHealth, runtimeask.CRIHealth, runtimeask.DockerHealth, runtimeask.RuntimeGhosts,
-		kubeletask.KubeletHealth, serviceask.KubeProxyHealth,
-		startask.InitStall, cniask.IPAMFiles, cniask.CNIConfig, cniask.CNINodename, cniask.CNIToken, cniask.CNIServer,
-		logs.CalicoLog, logs.CalicoErrors, logs.KubeLog, logs.DaemonLog, hostask.KernelLog,
-		hostask.NodeSwap, hostask.NodeLoad, hostask.NodeMemory, hostask.NodeDisk, hostask.NodeClock,
-		firewallask.NodeConntrack, linkask.NodeSysctl, linkask.NodeNeighbours, hostask.NodeLimits,
-		nodestateask.NodeState,
-		overlayask.EncapProof, firewallask.PacketDrops, linkask.NeighbourReach,
-	} {
-		answered[c.ID] = c
-	}
-	var out []*probe.Check
-	for _, c := range suite.Node() {
-		if runs := answered[c.ID]; runs != nil {
-			out = append(out, runs)
+	all := suite.Node()
+	answered := bySubject()
+	for i, c := range all {
+		if at := slices.IndexFunc(answered, func(a *probe.Check) bool { return a.ID == c.ID }); at >= 0 {
+			all[i] = answered[at]
 		}
 	}
-	return out
+	return all
 }

@@ -56,6 +56,11 @@ func TestSuite(t *testing.T) {
 			t.Errorf("%s: vantage %q, access %v", c.ID, c.From, c.Access)
 		}
 	}
+	for _, c := range bySubject() { // Validate finds a check that none of them answers
+		if n := len(slices.DeleteFunc(All(), func(a *probe.Check) bool { return a != c })); n != 1 {
+			t.Errorf("%s is answered, and %d times in the suite: add it to suite.Node", c.ID, n)
+		}
+	}
 }
 
 // TestFamilies wants a family to select what its name says, and never a check that takes a probe on
