@@ -14,11 +14,19 @@ const (
 	maxRoomFiles  = 45
 )
 
-// wholeHalls are the packages that are larger than a room, until they are divided.
-var wholeHalls = map[string]bool{
-	"internal/cluster": true, // the API's part of each subject goes to its room
-	"cmd/calico-probe": true, "internal/runbook": true, "internal/report": true, "internal/session": true,
-	"injector": true, "probe": true, "probe/kernel": true, "probe/tools/do": true, "test/sandbox": true,
+// wholeHalls are the packages that are larger than a room, until they are divided, with how many lines each may have.
+// They are today's lines, rounded up to 50. Lower a number when its hall shrinks, and never raise it.
+var wholeHalls = map[string]int{
+	"internal/cluster": 12150, // the API's part of each subject goes to its room
+	"cmd/calico-probe": 7000,
+	"internal/runbook": 5500,
+	"internal/report":  5450,
+	"internal/session": 4000,
+	"injector":         5150,
+	"probe":            4500,
+	"probe/kernel":     4000,
+	"probe/tools/do":   3950,
+	"test/sandbox":     4550,
 }
 
 // TestHouse holds the plan of the house: few folders at the top, rooms of a size that one person can know, and
@@ -54,11 +62,14 @@ func TestHouse(t *testing.T) {
 	}
 	for room, n := range lines {
 		large := n > maxRoomLines || files[room] > maxRoomFiles
+		most, hall := wholeHalls[room]
 		switch {
-		case large && !wholeHalls[room]:
+		case large && !hall:
 			t.Errorf("%s has %d lines in %d files, at most %d in %d: divide it", room, n, files[room], maxRoomLines, maxRoomFiles)
-		case !large && wholeHalls[room]:
+		case !large && hall:
 			t.Errorf("%s is a room now: take it off the list of halls", room)
+		case hall && n > most:
+			t.Errorf("%s has grown to %d lines, at most %d: divide it", room, n, most)
 		}
 	}
 }
