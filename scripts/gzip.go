@@ -1,15 +1,16 @@
 //go:build ignore
 
-// Gzip packs the file FROM as TO, for the client to carry: with Go's own code, for every
+// Gzip packs the file FROM as TO, for the client to carry: with a package of go.mod, for every
 // machine's gzip gives other bytes, and the same commit is to give the same client.
 package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 func main() {
