@@ -1,15 +1,21 @@
 package examine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/install"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -30,6 +36,7 @@ type Wave struct {
 	pods   *injector.Wave
 	space  string // the namespace of the pods
 	logs   chan struct{}
+	traced atomic.Int32 // on how many nodes it was looked for where packets are dropped
 }
 
 // StartWave prepares what the probes of many nodes have in common. r is the run of the first of them. It returns an
@@ -79,7 +86,8 @@ func granting(err error) error {
 func (w *Wave) Close() error { return w.pods.Close() }
 
 // Ask has the API and a probe on one of the nodes answer what a run wants to know, and reports that. The survey of the
-// wave must be by ReadShared too. No other node is asked about this one, and nothing that the answers call for.
+// wave must be by ReadShared too. No other node is asked about this one, and of what the answers call for only where
+// packets are dropped.
 func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	reading, end := trace.Span(ctx, "read the API")
 	snap := w.reader.About(reading, w.survey, n)
@@ -105,7 +113,49 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	case err != nil:
 		return r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: err}}, snap)
 	}
-	return nil
+	return w.trace(ctx, r, n)
+}
+
+// maxTraced is on how many nodes of a wave it is looked for where a filter drops packets: each takes a second pod there.
+const maxTraced = 8
+
+// trace has a second probe look where a filter of the node drops packets, as in a run of one node, where most of the
+// node's BGP sessions are down: a node that has lost one peer of many has a peer with a filter.
+func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
+	down, all := peers(r.Seen.Bad(bgp.BGPSession.ID)), peers(r.Seen.Of(bgp.BGPSession.ID))
+	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.rules).Untraced() ||
+		w.traced.Add(1) > maxTraced {
+		return nil
+	}
+	r.picked = append(slices.Clone(r.picked), firewall.PacketDrops)
+	plan := r.Plan(injector.MethodPod, w.survey.Of(n))
+	plan.Checks = []string{firewall.PacketDrops.ID}
+	r.client.Progress("asking %s where packets are dropped", n.Name)
+	var writing error
+	err := w.Try(ctx, r, n, plan, func(ev probe.Event) error {
+		if ev.Start != nil {
+			start := *ev.Start
+			start.FollowUp = true
+			ev.Start = &start
+		}
+		writing = r.Add(injector.MethodPod, ev)
+		return writing
+	})
+	if err == nil || writing != nil {
+		return writing
+	}
+	return r.Add(injector.MethodPod, unfollowed(plan.Checks, err))
+}
+
+// peers is with how many peers some sessions are; one with a node in both families is one.
+func peers(sessions []diagnose.Finding) int {
+	with := map[string]bool{}
+	for _, s := range sessions {
+		if peer := s.Facts.Str(bgp.FactPeer); peer != "" {
+			with[cmp.Or(s.Facts.Str(probe.FactNode), peer)] = true
+		}
+	}
+	return len(with)
 }
 
 // Try has a probe on a node answer a plan, and shows each event of the answer. r is the run that the probe is put there

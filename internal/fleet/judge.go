@@ -261,6 +261,9 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 // one is the run of one of the nodes.
 func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
 	opts := r.opts.Options
+	if len(opts.Checks) > 0 || len(opts.Skip) > 0 { // what the user left out is not asked after all
+		opts.NoFollowUp = true
+	}
 	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
 	run, err := examine.New(client, opts, sink)
 	if err == nil {
