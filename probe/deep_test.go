@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDeepFacts has a node answer with lists in lists, of which each level costs an indented report two columns of every
-// line inside it: those of our depth stay, of deeper ones a mark does, and the result says that it was cut.
+// TestDeepFacts has a node answer with lists in lists, of which each level costs an indented report two columns of
+// every line inside it: those of our depth stay, of deeper ones a mark does, and the result says that it was cut.
 func TestDeepFacts(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int) string {

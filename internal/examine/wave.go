@@ -123,7 +123,7 @@ const maxTraced = 8
 // node's BGP sessions are down: a node that has lost one peer of many has a peer with a filter.
 func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	down, all := peers(r.Seen.Bad(bgp.BGPSession.ID)), peers(r.Seen.Of(bgp.BGPSession.ID))
-	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.rules).Untraced() ||
+	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.suite).Untraced() ||
 		w.traced.Add(1) > maxTraced {
 		return nil
 	}

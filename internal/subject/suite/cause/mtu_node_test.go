@@ -44,7 +44,8 @@ func TestMTUOfOneNeighbour(t *testing.T) {
 		"one, and a third disagrees": {[]diagnose.Finding{small("node-m"), whole}, ""},
 		"one twice":                  {[]diagnose.Finding{small("node-m"), small("node-m")}, "mtu-node-small IPv4 medium"},
 		"two":                        {[]diagnose.Finding{small("node-m"), small("node-n")}, "mtu-node-small IPv4 high"},
-		"two, and a third disagrees": {[]diagnose.Finding{small("node-m"), small("node-n"), whole}, "mtu-node-small IPv4 medium"},
+		"two, and a third disagrees": {[]diagnose.Finding{small("node-m"), small("node-n"), whole},
+			"mtu-node-small IPv4 medium"},
 	} {
 		f := healthy
 		f.All = append(slices.Clone(f.All), c.seen...)
