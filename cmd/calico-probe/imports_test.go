@@ -105,7 +105,8 @@ func TestImportsRunForward(t *testing.T) {
 			}
 			// What asks on a node brings the clients of container runtimes, of DNS and of the kernel.
 			asks := strings.HasPrefix(dep, in+"subject/") && path.Base(dep) == "ask"
-			if asks && pkg == "cmd/calico-probe" || slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(dep, f) }) {
+			stranger := func(f string) bool { return strings.HasPrefix(dep, f) }
+			if asks && pkg == "cmd/calico-probe" || slices.ContainsFunc(forbidden, stranger) {
 				t.Errorf("%s depends on %s", pkg, dep)
 			}
 		}

@@ -116,7 +116,7 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	return w.trace(ctx, r, n)
 }
 
-// maxTraced is on how many nodes of a wave it is looked for where a filter drops packets: each takes a second pod there.
+// maxTraced is on how many nodes of a wave a second probe looks where a filter drops packets.
 const maxTraced = 8
 
 // trace has a second probe look where a filter of the node drops packets, as in a run of one node, where most of the
