@@ -73,7 +73,7 @@ var NodePing = &probe.Check{
 	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW"}, Needs: []string{probe.CheckNodeUplink},
 	Doc: `Five packets (three in a quick run) to each address of up to eight other nodes: their InternalIPs, and the address Calico registered for them where that is another one.
-ok: all came back. warn: some did; or several nodes were asked and not one answered, which is how it looks where a network lets no ping through. warn: none did, and the machine answers at TCP 10250: ping is switched off there (icmp_echo_ignore_all), or blocked. fail: none did, while others answer or there is only this one, and what came instead: no route on this node, a router's refusal, the node's own firewall.
+ok: all came back. Where some did not, fifty more measure how many: fail from one in ten on, else warn. warn: several nodes were asked and not one answered, which is how it looks where a network lets no ping through. warn: none did, and the machine answers at TCP 10250: ping is switched off there (icmp_echo_ignore_all), or blocked. fail: none did, while others answer or there is only this one, and what came instead: no route on this node, a router's refusal, the node's own firewall.
 An address Calico registered that does not answer while the InternalIP does is the wrong NIC, picked by autodetection. Some clouds drop all ICMP: then nobody answers here while pod-ping and bgp-session are good.
 unknown: no right to open an ICMP socket.`,
 }

@@ -51,7 +51,7 @@ var PodPing = &probe.Check{
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
 	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink},
 	Doc: `Five packets to a running workload pod on each of up to eight other nodes, and to some on this one, in every family the pod has: through the routes, tunnels and policy that pods use. Asked from the node, and again from inside one of this node's own pods.
-ok: all came back. warn: some did. fail: none did. When node-ping is good and this is not, the pod network between the two nodes is broken: a route is missing, the tunnel is blocked, or the other node drops it.
+ok: all came back. Where some did not, fifty more measure how many: fail from one in ten on, else warn. fail: none did. When node-ping is good and this is not, the pod network between the two nodes is broken: a route is missing, the tunnel is blocked, or the other node drops it.
 When the node gets answers and the pod gets none, what is broken lies between that pod and its node: its veth, the route back to it, forwarding (node-sysctl) or policy. The other way round, the node sends from an address the other side has no way back to, such as a tunnel's.
 A NetworkPolicy that forbids ICMP to that very pod, or from the pod that asks, also makes it fail; other pods then answer, and pod-tcp tells more.
 unknown: no right to open an ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,

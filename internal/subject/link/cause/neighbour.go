@@ -39,7 +39,7 @@ Told from a node that is down by the entry itself: an entry of the kernel's own 
 			}
 			device := r.Facts.Str(probe.FactInterface)
 			lost := diagnose.Keep(f.Failed(link.NodePing.ID), func(p diagnose.Finding) bool {
-				return p.From == "" &&
+				return p.From == "" && !evidence.Arrived(p) &&
 					p.Target == r.Target
 			})
 			own, _ := r.Facts[link.FactOwnMAC].(bool)

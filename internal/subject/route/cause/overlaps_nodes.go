@@ -43,7 +43,7 @@ Told from a peer that is down by the route, which leads to another interface tha
 				continue
 			}
 			lost := diagnose.Keep(f.Failed(link.NodePing.ID), func(p diagnose.Finding) bool {
-				return p.From == "" &&
+				return p.From == "" && !evidence.Arrived(p) &&
 					p.Target == r.Target
 			})
 			if len(lost) == 0 || len(uplinks(f, diagnose.FamilyOf(r))) == 0 {

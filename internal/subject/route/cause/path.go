@@ -151,7 +151,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	}
 	if kind == "" {
 		astray := diagnose.Keep(f.Failed(link.NodePing.ID), func(p diagnose.Finding) bool {
-			return p.From == "" &&
+			return p.From == "" && !evidence.Arrived(p) &&
 				diagnose.NodeOf(p) == diagnose.NodeOf(r)
 		})
 		if len(astray) == 0 {

@@ -7,7 +7,7 @@ import "github.com/calico-probe/calico-probe/internal/diagnose"
 // Rules are the causes of this subject.
 var Rules = []*diagnose.Rule{
 	familyCutOff, mainRuleMissing, defaultRouteMissing, interfaceOverlapsNodes, podInterfaceSetting, routeDrops,
-	ipsecTakes, untrackedService, foreignRoutingRule, peerDown, nodeCutOff, peerPods, nodesApart, peerFault,
+	ipsecTakes, untrackedService, foreignRoutingRule, packetsLost, peerDown, nodeCutOff, peerPods, nodesApart, peerFault,
 	blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing,
 	podNetworkBroken, routeMakersClash, routeNotMade, podsNotMasqueraded, poolNotExported, poolOverlaps,
 }
