@@ -2,10 +2,10 @@ package injector
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A Profile is one of kubectl's debug profiles. It replaces the rights of the probe's container, and nothing else of
@@ -16,29 +16,32 @@ type Profile struct {
 	mountsRoot     bool                    // the profile mounts the node's root directory, writable
 }
 
-// NewProfile returns the Profile that kubectl applies by this name (k8s.io/kubectl/pkg/cmd/debug). It refuses one that
-// leaves a pod on a node without the host's namespaces: a probe outside them would describe its pod, not the node.
-func NewProfile(name string, kubectl interface {
-	Apply(pod *corev1.Pod, container string, target runtime.Object) error
-}) (*Profile, error) {
-	own := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: containerName}}}}
-	joined := &corev1.Pod{Spec: corev1.PodSpec{EphemeralContainers: []corev1.EphemeralContainer{
-		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: containerName}},
-	}}}
-	if err := kubectl.Apply(own, containerName, &corev1.Node{}); err != nil {
-		return nil, fmt.Errorf("applying it to a pod: %w", err)
+// Profiles are the debug profiles that a probe can have.
+var Profiles = []string{"general", "sysadmin", "netadmin"}
+
+// NewProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package that
+// has them (k8s.io/kubectl/pkg/cmd/debug) brings much of kubectl into the program; TestProfilesOfKubectl holds them to
+// it. One that leaves a pod on a node without the host's namespaces is refused: a probe outside them would describe its
+// pod, not the node.
+func NewProfile(name string) (*Profile, error) {
+	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
+		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})
 	}
-	if err := kubectl.Apply(joined, containerName, joined); err != nil {
-		return nil, fmt.Errorf("applying it to an ephemeral container: %w", err)
-	}
-	if !own.Spec.HostNetwork || !own.Spec.HostPID {
+	switch name {
+	case "general":
+		return &Profile{Name: name, pod: imposed(nil), ephemeral: adds("SYS_PTRACE"), mountsRoot: true}, nil
+	case "sysadmin":
+		all := imposed(&corev1.SecurityContext{Privileged: new(true)})
+		return &Profile{Name: name, pod: all, ephemeral: all, mountsRoot: true}, nil
+	case "netadmin":
+		network := adds("NET_ADMIN", "NET_RAW")
+		return &Profile{Name: name, pod: network, ephemeral: network}, nil
+	case "baseline", "restricted":
 		return nil, fmt.Errorf("kubectl's profile %s has no host namespaces, so its probe cannot test the node", name)
+	case "legacy": // in 1.39
+		return nil, errors.New("kubectl removes this profile")
 	}
-	return &Profile{
-		Name: name, pod: imposed(own.Spec.Containers[0].SecurityContext),
-		ephemeral:  imposed(joined.Spec.EphemeralContainers[0].SecurityContext),
-		mountsRoot: len(own.Spec.Containers[0].VolumeMounts) > 0,
-	}, nil
+	return nil, fmt.Errorf("unknown profile: %s", name)
 }
 
 // imposed adds to a security context of kubectl what holds for every probe: it is root, which owns the sockets of the

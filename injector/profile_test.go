@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,18 +10,48 @@ import (
 	"k8s.io/kubectl/pkg/cmd/debug"
 )
 
-// profiled is kubectl's profile of that name.
+// profiled is the profile of that name.
 func profiled(t *testing.T, name string) *Profile {
 	t.Helper()
-	kubectl, err := debug.NewProfileApplier(name, debug.KeepFlags{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProfile(name, kubectl)
+	p, err := NewProfile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestProfilesOfKubectl holds the profiles to what kubectl itself makes of a pod and of an ephemeral container.
+func TestProfilesOfKubectl(t *testing.T) {
+	t.Parallel()
+	for _, name := range Profiles {
+		own, joined := underKubectl(t, name)
+		want := &Profile{
+			Name: name, pod: imposed(own.Containers[0].SecurityContext),
+			ephemeral:  imposed(joined.EphemeralContainers[0].SecurityContext),
+			mountsRoot: len(own.Containers[0].VolumeMounts) > 0,
+		}
+		if got := profiled(t, name); !own.HostNetwork || !own.HostPID || !reflect.DeepEqual(got, want) {
+			t.Errorf("kubectl has %+v %+v, not %+v", own, joined, got)
+		}
+	}
+}
+
+// underKubectl is what kubectl's profile makes of a pod on a node, and of a pod with an ephemeral container.
+func underKubectl(t *testing.T, name string) (own, joined corev1.PodSpec) {
+	t.Helper()
+	kubectl, err := debug.NewProfileApplier(name, debug.KeepFlags{}) // which is about copies of pods
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: containerName}}}}
+	beside := &corev1.Pod{Spec: corev1.PodSpec{EphemeralContainers: []corev1.EphemeralContainer{
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: containerName}},
+	}}}
+	err = errors.Join(kubectl.Apply(alone, containerName, &corev1.Node{}), kubectl.Apply(beside, containerName, beside))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alone.Spec, beside.Spec
 }
 
 // TestProfiles wants the probe's pod and ephemeral container to have exactly the rights of kubectl's profile, the user
@@ -98,11 +129,9 @@ func TestProfileAltered(t *testing.T) {
 func TestProfilesRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{debug.ProfileBaseline, debug.ProfileRestricted} {
-		kubectl, err := debug.NewProfileApplier(name, debug.KeepFlags{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err := NewProfile(name, kubectl); err == nil || !strings.Contains(err.Error(), name+" has no host namespaces") {
+		own, _ := underKubectl(t, name)
+		p, err := NewProfile(name)
+		if own.HostNetwork || err == nil || !strings.Contains(err.Error(), name+" has no host namespaces") {
 			t.Errorf("%s: %v %v", name, p, err)
 		}
 	}

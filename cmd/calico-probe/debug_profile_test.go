@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/injector"
 )
 
 // TestDebugProfileMistakes wants one line and exit code 2 for each profile that cannot be, before anything is asked.
@@ -25,7 +27,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 			t.Errorf("%s: exit %d, %q %q, want %q", args, exit, out, errs, want)
 		}
 	}
-	for _, name := range debugProfiles {
+	for _, name := range injector.Profiles {
 		good := "shell --node a --kubeconfig /nonexistent -c help --debug-profile " + name
 		if exit, _, errs := call(t, strings.Fields(good)...); exit == 2 {
 			t.Errorf("%s: %s", name, errs)
@@ -40,7 +42,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 func TestDebugProfileCompletes(t *testing.T) {
 	t.Parallel()
 	_, out, _ := call(t, "__complete", "shell", "--debug-profile", "")
-	if !strings.HasPrefix(out, strings.Join(debugProfiles, "\n")) {
+	if !strings.HasPrefix(out, strings.Join(injector.Profiles, "\n")) {
 		t.Error(out)
 	}
 }

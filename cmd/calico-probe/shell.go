@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/session"
 )
@@ -55,13 +56,13 @@ func (a *app) shell() *cobra.Command {
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 		"image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	f.Var(debugProfile{&own.Profile}, "debug-profile", "rights of the probe and of 'sh', as kubectl debug has them: "+
-		strings.Join(debugProfiles, ", ")+" (default: the few that the probe needs, and all for 'sh')")
+		strings.Join(injector.Profiles, ", ")+" (default: the few that the probe needs, and all for 'sh')")
 	o.others(cmd)
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
 	a.connecting(cmd)
 	o.completions(cmd)
-	completions(cmd, map[string]completer{"debug-profile": oneOf(debugProfiles)})
+	completions(cmd, map[string]completer{"debug-profile": oneOf(injector.Profiles)})
 	return cmd
 }
