@@ -90,6 +90,9 @@ func (c *Check) By(run func(context.Context, *Pass)) *Check {
 	return &out
 }
 
+// Is reports whether two values are the same check: By makes a second value of one.
+func (c *Check) Is(other *Check) bool { return c.ID == other.ID }
+
 // Deadline is how long the check may take.
 func (c *Check) Deadline() time.Duration {
 	if c.Limit > 0 {

@@ -37,7 +37,7 @@ const (
 // Compares tells whether baseline nodes may be asked at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
 	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Asks(injector.OtherNodes) &&
-		slices.Contains(r.picked, link.NeighbourReach)
+		slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
 // troubled tells whether there is something to compare: a bad answer about the node, a warning that no
@@ -56,16 +56,16 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 	var out []*probe.Check
 	for _, c := range suite {
 		switch {
-		case c == nodestate.NodeState:
+		case c.Is(nodestate.NodeState):
 			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
 				out = append(out, c)
 			}
-		case c == logs.KubeLog && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
+		case c.Is(logs.KubeLog) && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
 			// CoreDNS may be there
 			out = append(out, c)
-		case c == overlay.EncapProof, // takes two probes that know of each other
-			c == firewall.PacketDrops: // is about what this node loses
-		case c == bgp.BGPSession, c == link.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
+		case c.Is(overlay.EncapProof), // takes two probes that know of each other
+			c.Is(firewall.PacketDrops): // is about what this node loses
+		case c.Is(bgp.BGPSession), c.Is(link.NeighbourReach), len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}
 	}
@@ -138,7 +138,7 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	}
 	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
 	suite := r.picked
-	if !slices.Contains(suite, nodestate.NodeState) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
+	if !slices.ContainsFunc(suite, nodestate.NodeState.Is) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
 		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: nodestate.NodeState.ID}}, snap)...)
 	}
 	asked := worthComparing(r.Seen, suite)
@@ -185,7 +185,7 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 func (r *Run) wholeSuite(asked []*probe.Check) []*probe.Check {
 	out := slices.Clone(asked)
 	for _, c := range ByOneProbe(r.picked) {
-		if !slices.Contains(out, c) {
+		if !slices.ContainsFunc(out, c.Is) {
 			out = append(out, c)
 		}
 	}

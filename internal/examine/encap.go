@@ -17,7 +17,7 @@ import (
 
 // ProvesEncap tells whether the proof of encapsulation is wanted, which takes a second probe.
 func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
-	return snap != nil && slices.Contains(r.picked, overlay.EncapProof)
+	return snap != nil && slices.ContainsFunc(r.picked, overlay.EncapProof.Is)
 }
 
 // ProveEncap puts a probe on another node too and lets the two prove to each other which
@@ -26,7 +26,7 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
 		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
-		Checks: []string{overlay.EncapProof.ID}, FollowUp: slices.Contains(r.followed, overlay.EncapProof),
+		Checks: []string{overlay.EncapProof.ID}, FollowUp: slices.ContainsFunc(r.followed, overlay.EncapProof.Is),
 	}
 	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if len(more) == 0 {
 		return nil
 	}
-	if slices.Contains(more, overlay.EncapProof) {
+	if slices.ContainsFunc(more, overlay.EncapProof.Is) {
 		r.about = aboutProof(open, snap)
 	}
 	r.picked = append(r.picked, more...)
@@ -71,9 +71,9 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	have := r.Capabilities()
 	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
 		wanted := slices.ContainsFunc(open, func(w diagnose.Cover) bool { return w.Check == c.ID })
-		return !wanted || slices.Contains(r.picked, c) || !c.OnNode() || c == link.NeighbourReach ||
+		return !wanted || slices.ContainsFunc(r.picked, c.Is) || !c.OnNode() || c.Is(link.NeighbourReach) ||
 			r.opts.access().EntersNode() && !r.opts.canAsk(c) ||
-			c == overlay.EncapProof && (snap == nil || !r.opts.mayUseSecondPod()) ||
+			c.Is(overlay.EncapProof) && (snap == nil || !r.opts.mayUseSecondPod()) ||
 			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
 				return !slices.Contains(have, need)
 			})

@@ -200,9 +200,9 @@ func answerer(c *probe.Check) injector.Asked {
 		return injector.TheAPI
 	case !c.OnNode():
 		return 0
-	case c == link.NeighbourReach:
+	case c.Is(link.NeighbourReach):
 		return injector.OtherNodes
-	case c == bgp.BGPSession:
+	case c.Is(bgp.BGPSession):
 		return injector.TheNode | injector.OtherNodes
 	case kubeletproxy.KubeletAnswers(c):
 		return injector.TheNode | injector.TheKubelet

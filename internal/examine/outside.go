@@ -41,7 +41,7 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	}
 	v := &view{node: witness, sameRole: cluster.SameRole(witness, snap.Node)}
 	for _, c := range []*probe.Check{link.NeighbourReach, service.ServiceNodePort} {
-		if slices.Contains(r.picked, c) {
+		if slices.ContainsFunc(r.picked, c.Is) {
 			v.asked = append(v.asked, c)
 		}
 	}
@@ -62,7 +62,7 @@ func (v *view) without(node *corev1.Node, asked []*probe.Check) []*probe.Check {
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
 		return asked
 	}
-	return slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return slices.Contains(v.asked, c) })
+	return slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return slices.ContainsFunc(v.asked, c.Is) })
 }
 
 // reportView waits for the view from outside and reports it, once. Follow-up checks depend on it.
@@ -113,7 +113,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 
 // looksFromOutside reports whether a run is one that has a view from outside.
 func (r *Run) looksFromOutside() bool {
-	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.Contains(r.picked, link.NeighbourReach)
+	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
 // unseen is the result of such a run that used no other node, and why.

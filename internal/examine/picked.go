@@ -12,7 +12,7 @@ import (
 // EntersNode reports whether the node itself is asked.
 func (r *Run) EntersNode() bool {
 	return r.opts.access().EntersNode() &&
-		(len(r.NodeChecks()) > 0 || slices.Contains(r.picked, overlay.EncapProof))
+		(len(r.NodeChecks()) > 0 || slices.ContainsFunc(r.picked, overlay.EncapProof.Is))
 }
 
 // Picked are the IDs of all checks of the run.
@@ -21,7 +21,7 @@ func (r *Run) Picked() []string { return CheckIDs(r.picked) }
 // NodeChecks are the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
 	ids := CheckIDs(ByOneProbe(r.picked))
-	if r.opts.access().Here() && slices.Contains(r.picked, overlay.EncapProof) {
+	if r.opts.access().Here() && slices.ContainsFunc(r.picked, overlay.EncapProof.Is) {
 		ids = append(ids, overlay.EncapProof.ID)
 	}
 	return ids
@@ -32,7 +32,7 @@ func (r *Run) NodeChecks() []string {
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {
-		if c.OnNode() && c != link.NeighbourReach && c != overlay.EncapProof {
+		if c.OnNode() && !c.Is(link.NeighbourReach) && !c.Is(overlay.EncapProof) {
 			out = append(out, c)
 		}
 	}

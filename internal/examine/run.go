@@ -70,7 +70,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	switch {
 	case opts.RootShell, opts.ForTool:
 		picked = nil
-	case opts.OnlyNamed && !slices.Contains(picked, link.NeighbourReach):
+	case opts.OnlyNamed && !slices.ContainsFunc(picked, link.NeighbourReach.Is):
 		opts.Baselines = 0
 	}
 	c := NewCollector(opts.Node, sink)

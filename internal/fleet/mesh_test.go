@@ -137,7 +137,7 @@ func TestMeshChecks(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{mesh.PlaneBGP: true}
 	for _, c := range meshChecks(true) {
-		if planes[c.ID] == "" && c != bgp.BGPSession {
+		if planes[c.ID] == "" && !c.Is(bgp.BGPSession) {
 			t.Errorf("%s belongs to no plane", c.ID)
 		}
 		have[planes[c.ID]] = true
