@@ -87,7 +87,10 @@ func (c *Client) readAll(whole context.Context) (*Survey, error) {
 
 // firstOf bounds what is read first: one list that hangs must not take the time of what is read after it.
 func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
-	end, _ := whole.Deadline() // the caller's, where that is sooner
+	end, limited := whole.Deadline() // the caller's, where that is sooner
+	if !limited {
+		return context.WithCancel(whole)
+	}
 	return context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 }
 

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
+
+// TestFirstOf wants a share of the caller's time, and no limit where the caller has none.
+func TestFirstOf(t *testing.T) {
+	t.Parallel()
+	free, cancel := firstOf(context.Background())
+	defer cancel()
+	if at, limited := free.Deadline(); limited || free.Err() != nil {
+		t.Errorf("%v, %v: the caller has no deadline", at, free.Err())
+	}
+	whole, end := context.WithTimeout(context.Background(), time.Hour)
+	defer end()
+	share, stop := firstOf(whole)
+	defer stop()
+	if at, limited := share.Deadline(); !limited || time.Until(at) >= time.Hour || share.Err() != nil {
+		t.Errorf("%v %v, want a part of an hour", at, limited)
+	}
+}
 
 // TestReadAll wants each node of a Survey to get the answers that a Snapshot of it alone has.
 func TestReadAll(t *testing.T) {
