@@ -98,7 +98,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
-
 	"github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/tools/do"
 )
