@@ -259,19 +259,31 @@ func (r *Run) askBaseline(
 	reading.Wait()
 	if err == nil {
 		defer r.closing(node.Name, session)
-		if err = unread; err == nil {
+		if unread == nil {
 			out.events = append(out.events, apiAbout(ctx, theirs, asked)...)
 			err = out.answers(ctx, session, r.planFor(theirs, snap, node, onNode))
 		}
 	}
-	if err = orLate(ctx, err); err != nil {
-		ev := unplaced(injector.MethodNeighbour, "", err)
-		if session != nil {
-			ev = Unanswered(err)
-		}
-		out.err, out.events = err, append(out.events, ev)
-	}
+	out.fail(orLate(ctx, err), session != nil, orLate(ctx, unread))
 	return out
+}
+
+// fail adds why the node's answer is not whole, if it is not: no probe was placed, its answer broke off, or the API was
+// not read about the node, without which its probe is not asked.
+func (b *baseline) fail(err error, placed bool, unread error) {
+	var ev probe.Event
+	switch {
+	case err != nil && placed:
+		ev = Unanswered(err)
+	case err != nil:
+		ev = unplaced(injector.MethodNeighbour, "", err)
+	case unread != nil:
+		err = fmt.Errorf("the API was not read about this baseline node: %w", unread)
+		ev = unplaced(injector.MethodNeighbour, "", err)
+	default:
+		return
+	}
+	b.err, b.events = err, append(b.events, ev)
 }
 
 // lateError is a baseline node that has not answered in its time.
