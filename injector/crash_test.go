@@ -19,7 +19,7 @@ import (
 // TestConnectionCrashes wants a connection at which this program fails to be an answer that broke off.
 func TestConnectionCrashes(t *testing.T) {
 	t.Parallel()
-	s, err := Here(func(context.Context, io.Reader, io.Writer) error { panic("boom") }, "of a test")(t.Context(),
+	s, err := InProcess(func(context.Context, io.Reader, io.Writer) error { panic("boom") }, "of a test")(t.Context(),
 		Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -36,16 +36,3 @@ func localFailed(failed *uploadError) *PlacementError {
 	}
 	return refuse(facts.ReasonShell, "the shell of this machine cannot receive the probe: %v", failed)
 }
-
-// Here is an access method without anything that is put on the node: serve answers the protocol in this program, and
-// created says so.
-func Here(serve connectFunc, created string) Open {
-	return func(ctx context.Context, _ Options) (*Session, error) {
-		s := &Session{
-			created: []string{created},
-			remove:  func(bool, bool) error { return nil },
-		}
-		s.start(ctx, serve, nil)
-		return s, nil
-	}
-}

@@ -48,8 +48,8 @@ func drain(t *testing.T, s *Session) ([]probe.EventType, error) {
 	}
 }
 
-func TestHere(t *testing.T) {
-	s, err := Here((&probe.Runner{Suite: suite(2), Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
+func TestInProcess(t *testing.T) {
+	s, err := InProcess((&probe.Runner{Suite: suite(2), Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestNoRightToAttach(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	s, err := Here((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
+	s, err := InProcess((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func standIn(t *testing.T) *injector.Session {
 	runner := &probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{answers(bgp.BGPExpected.ID, lacks),
 		answers(start.InitStall.ID, probe.Found(probe.Skip, "asked for its privileges")),
 		answers(bgp.BirdConfig.ID, probe.Found(probe.OK, "as Calico wants it"))}}
-	session, err := injector.Here(runner.Serve, "of a test")(t.Context(), injector.Options{})
+	session, err := injector.InProcess(runner.Serve, "of a test")(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

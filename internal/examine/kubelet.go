@@ -48,7 +48,7 @@ func (r *Run) kubelet() (injector.Method, error) {
 		}
 		host := &probe.Host{Node: r.Node, Only: []string{}, Ahead: ahead}
 		runner := &probe.Runner{Suite: kubelet.Checks(), Host: host, Version: probe.Release}
-		return injector.Here(runner.Serve, "nothing was created")(ctx, opts)
+		return injector.InProcess(runner.Serve, "nothing was created")(ctx, opts)
 	}
 	return injector.Method{Name: injector.MethodKubelet, Open: open}, nil
 }

@@ -66,7 +66,7 @@ func TestNoTimeToPlace(t *testing.T) {
 func TestPatientInTheEnd(t *testing.T) {
 	t.Parallel()
 	var tries []injector.Options
-	local := injector.Here((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")
+	local := injector.InProcess((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")
 	steps := []injector.Method{
 		{Name: injector.MethodPod, Open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
@@ -100,7 +100,7 @@ func TestPatientInTheEnd(t *testing.T) {
 
 // silentSession is one with a program that takes what it is asked and ends without a word.
 func silentSession(ctx context.Context, opts injector.Options) (*injector.Session, error) {
-	return injector.Here(func(_ context.Context, in io.Reader, _ io.Writer) error {
+	return injector.InProcess(func(_ context.Context, in io.Reader, _ io.Writer) error {
 		_, err := bufio.NewReader(in).ReadString('\n')
 		return err
 	}, "of a test")(ctx, opts)

@@ -41,7 +41,7 @@ func withTools(t *testing.T) *nodeSession {
 func nodeWith(t *testing.T, all ...*probe.Tool) *nodeSession {
 	t.Helper()
 	r := &probe.Runner{Host: &probe.Host{}, Tools: all}
-	session, err := injector.Here(r.Serve, "of a test")(t.Context(), injector.Options{})
+	session, err := injector.InProcess(r.Serve, "of a test")(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 		_ *probe.Host) probe.Result {
 		return swap(ctx)
 	})}
-	session, err := injector.Here((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check},
+	session, err := injector.InProcess((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check},
 		Tools: all}).Serve, "of a test")(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
