@@ -205,7 +205,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	if rule.Symptom {
 		sure = min(sure, Strong)
 	}
-	if only := soleWitness(f, c.For); only != "" {
+	if only := soleWitness(f, c.For, c.Against); only != "" {
 		sure = min(sure, Strong)
 		cause.Says += fmt.Sprintf("; seen only from %s", only)
 	}

@@ -8,36 +8,58 @@ import (
 )
 
 // soleWitness says of the other node, or of the pods of a namespace, that most of the evidence rests on their word
-// alone; "" where the node itself and the API say as much, or two others say it. A node may lie about
-// another one, and what is asked inside a pod passes the rules of the pod's owner.
-func soleWitness(f Findings, evidence []Clue) string {
+// alone; "" where the node itself and the API say as much or are proof by themselves, or two others say it. A node may
+// lie about another one, and what is asked inside a pod passes the rules of the pod's owner.
+func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
-	var seenHere []string // the checks that the node itself, or the API, answered so
 	for _, clue := range evidence {
-		w := witnessOf(f, clue.Finding)
-		switch {
-		case clue.Context:
-		case w == "":
-			seenHere = append(seenHere, clue.Check)
-		case !slices.Contains(who, w):
+		if w := witnessOf(f, clue.Finding); w != "" && !clue.Context && !slices.Contains(who, w) {
 			who = append(who, w)
 		}
 	}
-	own, others := 0, 0
+	if len(who) != 1 {
+		return ""
+	}
+	// What a node says of another one it can bear out itself: it gives it no answer.
+	theirs := func(clue Clue) bool {
+		return witnessOf(f, clue.Finding) != "" || NodeOf(clue.Finding) == who[0] && unanswered(clue.Finding)
+	}
+	var seenHere []string // the checks that the node itself, or the API, answered so
 	for _, clue := range evidence {
-		if witnessOf(f, clue.Finding) == "" || slices.Contains(seenHere, clue.Check) {
-			own += clue.Weight
-		} else {
+		if !clue.Context && !theirs(clue) {
+			seenHere = append(seenHere, clue.Check)
+		}
+	}
+	own, others, here := 0, 0, 0 // here is what the node itself is the witness of, its silent peers too
+	for _, clue := range against {
+		here -= clue.Weight
+	}
+	for _, clue := range evidence {
+		if witnessOf(f, clue.Finding) == "" {
+			here += clue.Weight
+		}
+		if theirs(clue) && !slices.Contains(seenHere, clue.Check) {
 			others += clue.Weight
+		} else {
+			own += clue.Weight
 		}
 	}
-	if others > own && len(who) == 1 {
-		if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Node == f.Node && witnessOf(f, c.Finding) == who[0] }) {
-			return "pods of namespace " + who[0]
-		}
-		return who[0]
+	if others <= own || here >= Proof {
+		return ""
 	}
-	return ""
+	if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Node == f.Node && witnessOf(f, c.Finding) == who[0] }) {
+		return "pods of namespace " + who[0]
+	}
+	if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Weight > 0 && c.Node == f.Node && theirs(c) }) {
+		return who[0] + ", and in what it does not answer"
+	}
+	return who[0]
+}
+
+// unanswered reports whether a result is bad because nothing came back.
+func unanswered(r Finding) bool {
+	received, counted := r.Facts.Num(probe.FactReceived)
+	return IsBad(r.Status) && (ReasonOf(r) == "timeout" || counted && received == 0)
 }
 
 // witnessOf is whose word a finding is: another node's, that of the owner of the pods of a

@@ -19,6 +19,13 @@ func TestWitnesses(t *testing.T) {
 	pod, second := seen("b", "shop/one", "felt"), seen("b", "shop/two", "felt")
 	elsewhere := seen("b", "bank/one", "felt")
 	const shop = "pods of namespace shop"
+	// What a does not answer to b; only together with a's word it is a's to bring about.
+	silent := seen("b", "", "silent")
+	silent.Facts = probe.Facts{probe.FactNode: "a", probe.FactReason: "timeout"}
+	lost := silent
+	lost.Facts = probe.Facts{probe.FactNode: "a", probe.FactReceived: 0, probe.FactSent: 5}
+	refused := silent
+	refused.Facts = probe.Facts{probe.FactNode: "a", probe.FactReason: "refused"}
 	both := func(a, b []Clue) []Clue { return append(a, b...) }
 	for name, c := range map[string]struct {
 		clues []Clue
@@ -34,11 +41,19 @@ func TestWitnesses(t *testing.T) {
 		"a neighbour, and one beside": {both(Proves([]Finding{peer}), Shows([]Finding{own})), probe.Medium,
 			"a"},
 		"the node, and a hint there": {both(Suggests([]Finding{own}), Hints([]Finding{peer})), probe.High, ""},
-		"one pod":                    {Proves([]Finding{pod}), probe.Medium, shop},
-		"two pods of one owner":      {Proves([]Finding{pod, second}), probe.Medium, shop},
-		"pods of two namespaces":     {Proves([]Finding{pod, elsewhere}), probe.High, ""},
-		"a pod, and the node":        {Proves([]Finding{pod, seen("b", "", "felt")}), probe.High, ""},
-		"little of one neighbour":    {Hints([]Finding{peer}), probe.Low, "a"},
+		"a neighbour, and its silence": {both(Suggests([]Finding{peer}), Suggests([]Finding{silent})), probe.Medium,
+			"a, and in what it does not answer"},
+		"a neighbour, and lost pings": {both(Suggests([]Finding{peer}), Suggests([]Finding{lost})), probe.Medium,
+			"a, and in what it does not answer"},
+		"a neighbour that refuses":       {both(Suggests([]Finding{peer}), Suggests([]Finding{refused})), probe.High, ""},
+		"a neighbour, another's silence": {both(Suggests([]Finding{other}), Suggests([]Finding{silent})), probe.High, ""},
+		"proof here, and word of there":  {both(Proves([]Finding{silent}), Hints([]Finding{peer})), probe.High, ""},
+		"the silence of a node alone":    {Proves([]Finding{silent}), probe.High, ""},
+		"one pod":                        {Proves([]Finding{pod}), probe.Medium, shop},
+		"two pods of one owner":          {Proves([]Finding{pod, second}), probe.Medium, shop},
+		"pods of two namespaces":         {Proves([]Finding{pod, elsewhere}), probe.High, ""},
+		"a pod, and the node":            {Proves([]Finding{pod, seen("b", "", "felt")}), probe.High, ""},
+		"little of one neighbour":        {Hints([]Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
 		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}},

@@ -22,7 +22,7 @@ type session struct {
 	port, ping        diagnose.Finding   // of the same address
 	ported, pinged    bool               // whether these were asked
 	there, theirBirds []diagnose.Finding // what the peer itself says: about its session with this node, and its BIRD
-	outside           []diagnose.Finding // how a firewall answered the peer when it was asked to look at this node
+	outside           []diagnose.Finding // how a firewall answered other nodes that looked at this one, the peer first
 	listens           []diagnose.Finding // who listens on the peer's port, as the peer says
 }
 
@@ -48,11 +48,7 @@ func downSessions(f diagnose.Findings) []session {
 					said := o.Facts[probe.FactListening]
 				return said
 			})
-			s.outside = diagnose.Keep(of.Of(link.NeighbourReach.ID), func(o diagnose.Finding) bool {
-				return diagnose.NodeOf(o) == f.Node && diagnose.FamilyOf(o) == diagnose.FamilyOf(r) &&
-					diagnose.ReasonOf(o) == "rejected" &&
-					diagnose.Holds(o.Facts, probe.FactPort, s.port.Facts[probe.FactPort])
-			})
+			s.outside = rejectedFrom(f, s)
 		}
 		out = append(out, s)
 	}
@@ -169,7 +165,11 @@ var bgpFiltered = &diagnose.Rule{
 			if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
 				c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
 			}
+			c.For = append(c.For, diagnose.Shows(s.outside)...)
 			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
+			if len(s.outside) > 0 {
+				c.Says += fmt.Sprintf("; %s says that a firewall on {node} or before it rejects its connections", s.outside[0].Node)
+			}
 			shutBy(f, s, c)
 			return true
 		})
@@ -222,12 +222,7 @@ var bgpRejected = &diagnose.Rule{
 				// No answer shows who sent the reset, and BIRD may have started in between.
 				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows(lives, s.listens)...)
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
-				c.For = append(diagnose.Suggests(s.outside),
-					diagnose.Suggests([]diagnose.Finding{s.port})...) // either sees one half of it
-				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
-				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other",
-					s.outside[0].Node)
-				c.Args["other"] = diagnose.NodeArg(f.Node)
+				rejectedHere(f, s, c)
 				return true
 			case reason == "timeout" && diagnose.ReasonOf(s.Finding) == "host-unreachable" && s.answers():
 				c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),

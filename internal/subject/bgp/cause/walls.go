@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
 	"github.com/calico-probe/calico-probe/probe"
@@ -35,20 +36,63 @@ func shutterOf(f diagnose.Findings, port int) (shutter, bool) {
 	return shutter{}, false
 }
 
+// rejectedFrom are the answers of other nodes to which a firewall rejected the port of a session at this one, the peer
+// first: where the peer has none, there are none.
+func rejectedFrom(f diagnose.Findings, s session) []diagnose.Finding {
+	peer := diagnose.NodeOf(s.Finding)
+	out := diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), func(o diagnose.Finding) bool {
+		return diagnose.NodeOf(o) == f.Node && diagnose.FamilyOf(o) == diagnose.FamilyOf(s.Finding) &&
+			diagnose.ReasonOf(o) == "rejected" && diagnose.Holds(o.Facts, probe.FactPort, s.port.Facts[probe.FactPort])
+	})
+	slices.SortStableFunc(out, func(a, b diagnose.Finding) int { return diagnose.Last(a.Node != peer, b.Node != peer) })
+	if len(out) == 0 || out[0].Node != peer {
+		return nil
+	}
+	return out
+}
+
+// rejectedHere is the case of a session whose peer is rejected here, as it says. That this node gets no answer from it
+// the peer can bring about, so a rule of this node, or a second node that is rejected, makes it sure.
+func rejectedHere(f diagnose.Findings, s session, c *diagnose.Case) {
+	none := []diagnose.Finding{s.port}
+	c.For = slices.Concat(diagnose.Suggests(s.outside), diagnose.Suggests(none))
+	c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s", s.outside[0].Node)
+	if s.answers() {
+		c.Says += ", while the machines ping each other"
+	}
+	c.Args["other"] = diagnose.NodeArg(f.Node)
+	port := portOf(s)
+	if by, ok := shutterOf(f, port); ok {
+		c.For = slices.Concat(diagnose.Suggests(s.outside, []diagnose.Finding{by.Finding}), diagnose.Shows(none))
+		by.name(c, port)
+	}
+	c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
+}
+
+// portOf is the port of a session's peer.
+func portOf(s session) int {
+	known, _ := s.port.Facts.Num(probe.FactPort)
+	return cmp.Or(int(known), 179)
+}
+
+// name says in a case which rule refuses the port, and what to do about that.
+func (by shutter) name(c *diagnose.Case, port int) {
+	c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
+	c.Args["other"], c.Args["port"] = diagnose.NodeArg(by.node), diagnose.NumberArg(float64(port))
+	c.Fix = openInput
+}
+
 // shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
 // two ends lists it: the peer's first, then this node's own.
 func shutBy(f diagnose.Findings, s session, c *diagnose.Case) {
-	known, _ := s.port.Facts.Num(probe.FactPort)
-	port := cmp.Or(int(known), 179)
+	port := portOf(s)
 	for _, at := range []string{diagnose.NodeOf(s.Finding), f.Node} {
 		if at == "" {
 			continue
 		}
 		if by, ok := shutterOf(f.At(at), port); ok {
 			c.For = append(c.For, diagnose.Hints([]diagnose.Finding{by.Finding})...)
-			c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
-			c.Args["other"], c.Args["port"] = diagnose.NodeArg(by.node), diagnose.NumberArg(float64(port))
-			c.Fix = openInput
+			by.name(c, port)
 			return
 		}
 	}

@@ -40,7 +40,7 @@ Told from a fault of the network between the two by what that node itself shows.
 				}
 			}
 			one := diagnose.Case{About: node + " " + c.Cause.ID, Peer: node,
-				Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and the fault is on %s (%s): %s", node, node, c.Cause.ID,
+				Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and by its own answers the fault is on %s (%s): %s", node, node, c.Cause.ID,
 					diagnose.WithoutBraces(c.Cause.Says)),
 				For:  append(diagnose.Clues(weight, lost), diagnose.Shows(c.Shows)...),
 				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}

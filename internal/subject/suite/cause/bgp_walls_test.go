@@ -1,7 +1,9 @@
 package cause
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/nightfile"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 )
 
 // TestShutBy wants the rule named that the peer lists, and none where it lists one of another port.
@@ -23,6 +27,36 @@ func TestShutBy(t *testing.T) {
 		if causesOf(read(t, []byte(text))) != "bgp-filtered node-a 10.88.0.11 high" ||
 			strings.Contains(d.Causes[0].Says, "on node-a a rule refuses it: ip filter INPUT: tcp dport 179 drop") != named {
 			t.Errorf("%v: %+v", named, d.Causes)
+		}
+	}
+}
+
+// TestRejectedAtOneWord wants no firewall of a node blamed for certain by a peer that says it is rejected and gives no
+// answer itself: a rule of the node's own does that, or a second node that is rejected.
+func TestRejectedAtOneWord(t *testing.T) {
+	t.Parallel()
+	heard := night(t, "bgp-rejected-heard-by-the-peer")
+	second := heard.Elsewhere(link.NeighbourReach.ID)[0]
+	second.Node = "node-c"
+	var rule diagnose.Finding
+	for _, r := range night(t, "bgp-port-dropped-by-the-peer").All {
+		if r.Check == nodestate.NodeState.ID && r.Node == "node-a" && strings.Contains(fmt.Sprint(r.Facts), "dport 179") {
+			rule = r
+		}
+	}
+	rule.Node = heard.Node
+	for name, c := range map[string]struct {
+		more []diagnose.Finding
+		want string
+	}{
+		"the peer alone":           {nil, "bgp-filtered node-a 10.88.0.11 high"},
+		"a second node":            {[]diagnose.Finding{second}, "bgp-rejected node-a 10.88.0.11 high"},
+		"a rule of the node's own": {[]diagnose.Finding{rule}, "bgp-rejected node-a 10.88.0.11 high"},
+	} {
+		f := heard
+		f.All = append(slices.Clone(f.All), c.more...)
+		if got := causesOf(f); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
