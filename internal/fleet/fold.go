@@ -22,7 +22,7 @@ type blamed struct {
 // as sure, never the other way round:
 //
 //	a cause about another node  from the fault of that node, unless it is a fault of this node (diagnose.Here)
-//	the two ends of one cause   from the end that more nodes name, or that alone shows why
+//	the two ends of one cause   from the end that alone shows why, or that more nodes agree with
 //	any cause that is no proof  from a proven fault of the node to which its failed paths lead
 type folding struct {
 	all    []judged
@@ -110,8 +110,8 @@ func (f *folding) foldPairs() {
 
 // An end is a node that has causes of one rule about other nodes, or that they are about.
 type end struct {
-	others map[string]bool // at the other end
-	shows  map[string]bool // checks on this node that are evidence
+	others map[string]bool // at the other end, of causes that both ends have
+	rule   bool            // this node's own answers show what drops the packets (findRule)
 	sure   probe.Confidence
 }
 
@@ -120,46 +120,51 @@ type ends map[string]map[string]*end
 
 func (f *folding) ends() ends {
 	out := ends{}
-	at := func(id, node string) *end {
-		if out[id] == nil {
-			out[id] = map[string]*end{}
-		}
-		if out[id][node] == nil {
-			out[id][node] = &end{map[string]bool{}, map[string]bool{}, ""}
-		}
-		return out[id][node]
-	}
+	says := map[[3]string]bool{} // of the cause with an ID, a node has one about another node
 	f.each(diagnose.Between, func(n judged, i int, of string) {
 		c := n.causes[i]
-		here := at(c.ID, n.name)
-		here.others[of], at(c.ID, of).others[n.name] = true, true
-		if here.sure == "" || surer(c.Confidence, here.sure) {
+		if out[c.ID] == nil {
+			out[c.ID] = map[string]*end{}
+		}
+		here := out[c.ID][n.name]
+		if here == nil {
+			here = &end{others: map[string]bool{}, sure: c.Confidence}
+			out[c.ID][n.name] = here
+		}
+		if surer(c.Confidence, here.sure) {
 			here.sure = c.Confidence
 		}
-		for _, clue := range c.For {
-			if clue.Node == "" {
-				here.shows[clue.Check] = true
-			}
+		here.rule = here.rule || showsRule(c)
+		says[[3]string{c.ID, n.name, of}] = true
+		if says[[3]string{c.ID, of, n.name}] {
+			here.others[of], out[c.ID][of].others[n.name] = true, true
 		}
 	})
 	return out
 }
 
-// culprit reports whether of two nodes with the same cause the first is at fault: more nodes are at the other end of
-// it, or it alone shows more than that packets are lost, such as the rule that drops them.
+// lead is how many more nodes a culprit has at the other end: one hostile node can be that of any other one.
+const lead = 2
+
+// culprit reports whether of two nodes the first is at fault, both with the same cause about the other one: its own
+// answers alone show what drops the packets, or where none do, clearly more nodes are at the other end of it.
 func (e ends) culprit(id, first, second string) bool {
 	a, b := e[id][first], e[id][second]
-	if a.sure == "" || surer(b.sure, a.sure) {
+	if a == nil || b == nil || surer(b.sure, a.sure) || b.rule {
 		return false
 	}
-	if len(a.others) != len(b.others) {
-		return len(a.others) > len(b.others)
-	}
-	return within(b.shows, a.shows) && !within(a.shows, b.shows)
+	return a.rule || len(a.others) >= len(b.others)+lead
 }
 
 // findRule are the checks that name what on a node drops packets: a cause that rests on one of them lies there.
 var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
+
+// showsRule reports whether a cause rests on what its node says itself of what drops the packets.
+func showsRule(c probe.Cause) bool {
+	return slices.ContainsFunc(c.For, func(clue probe.Clue) bool {
+		return clue.Node == "" && slices.Contains(findRule, clue.Check)
+	})
+}
 
 // between are the two ends of a group's cause if it lies at either of them and nothing shows at which, nil otherwise.
 func (f *folding) between(g *probe.Group) []string {
@@ -184,16 +189,6 @@ func (f *folding) between(g *probe.Group) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// within reports whether each key of one set is in the other.
-func within(set, of map[string]bool) bool {
-	for key := range set {
-		if !of[key] {
-			return false
-		}
-	}
-	return true
 }
 
 // foldPaths folds causes that are no proof into the proven fault of the node to which their failed paths lead, or into

@@ -106,8 +106,15 @@ func TestProvenLeads(t *testing.T) {
 		"both ends": {[]judged{node("a", pair("b")), node("b", pair("a"))}, []string{"bgp-filtered[a b][a b]"}},
 		"the end with the rule": {[]judged{node("a", pair("b")), node("b", pair("a", rule))},
 			[]string{"bgp-filtered[b][]"}},
-		"the end that more nodes name": {[]judged{node("a", pair("b")), node("b", append(pair("a"), pair("c")...)),
-			node("c", pair("b"))}, []string{"bgp-filtered[b][]"}},
+		"the end that more nodes agree with": {[]judged{node("a", pair("b")),
+			node("b", slices.Concat(pair("a"), pair("c"), pair("d"))), node("c", pair("b")), node("d", pair("b"))},
+			[]string{"bgp-filtered[b][]"}},
+		"near: one more node, which may be hostile": {[]judged{node("a", pair("b")),
+			node("b", append(pair("a"), pair("c")...)), node("c", pair("b"))}, []string{"bgp-filtered[a b c][]"}},
+		"near: more nodes that only accuse": {[]judged{node("a", pair("b")), node("b", pair("a")), node("c", pair("b")),
+			node("d", pair("b"))}, []string{"bgp-filtered[a b c d][]"}},
+		"near: the end that says less": {[]judged{node("a", pair("b", lost("bgp-session", "b"))), node("b", pair("a"))},
+			[]string{"bgp-filtered[a b][a b]"}},
 		"near: two pairs": {[]judged{node("a", pair("b")), node("b", pair("a")), node("c", pair("d")), node("d", pair("c"))},
 			[]string{"bgp-filtered[a b c d][]"}},
 		"a fault here that is about the other": {[]judged{node("a", []probe.Cause{
@@ -127,6 +134,30 @@ func TestProvenLeads(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestProofStays wants the node that itself shows the rule which drops packets named, with that rule, whatever a third
+// node says of the other end and drops of its packets.
+func TestProofStays(t *testing.T) {
+	t.Parallel()
+	of := func(about string, more ...probe.Clue) probe.Cause {
+		return probe.Cause{ID: "bgp-filtered", About: about + " 10.0.0.1", Confidence: probe.High,
+			For: append(more, probe.Clue{Check: "bgp-port", Status: probe.Fail})}
+	}
+	b := judged{name: "b", causes: []probe.Cause{of("a", probe.Clue{Check: "node-state", Saw: "the rule"})}}
+	m := judged{name: "m", causes: []probe.Cause{of("a")}}
+	for name, about := range map[string][]probe.Cause{
+		"m is silent": {of("b")}, "m drops packets": {of("b"), of("m")},
+	} {
+		all := []judged{{name: "a", causes: about}, b, m}
+		if name == "m is silent" {
+			all[2] = judged{name: "m"}
+		}
+		got := group(all)
+		if len(got) != 1 || got[0].Example.Node != "b" || !slices.Contains(got[0].Nodes, "b") {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func group(all []judged) []probe.Group {
 			}
 			key := "cause/" + c.ID
 			g := member(key, n)
-			if g.Cause == "" || surer(c.Confidence, g.Confidence) {
+			first := g.Cause == "" || surer(c.Confidence, g.Confidence)
+			if first || c.Confidence == g.Confidence && showsRule(*c) && !showsRule(*g.Example.Cause) {
 				g.Cause, g.Confidence, g.Example = c.ID, c.Confidence, probe.Example{Node: n.name, Cause: c}
 			}
 			if c.About != "" {
