@@ -94,8 +94,8 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	security := &corev1.SecurityContext{
 		Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
 	}
-	if o.Profile != nil {
-		security = o.Profile.ephemeral.DeepCopy()
+	if o.DebugProfile != nil {
+		security = o.DebugProfile.ephemeral.DeepCopy()
 	}
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,

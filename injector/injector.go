@@ -76,12 +76,12 @@ type Options struct {
 	Needed     []string    // Linux capabilities that the checks need, without CAP_
 	Privileged bool        // all capabilities instead of the few needed
 	// it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
-	Shell   bool
-	Profile *Profile      // in place of Needed, Privileged and the capabilities of Shell; nil = none
-	Start   time.Duration // how long to wait for the probe to run
-	Idle    time.Duration // how long nothing at all may happen meanwhile, 0 = as long
-	Again   bool          // the method has failed before in this run: one place that hangs is enough
-	Whole   time.Duration // hard end of the probe, on the server's side
+	Shell        bool
+	DebugProfile *DebugProfile // in place of Needed, Privileged and the capabilities of Shell; nil = none
+	Start        time.Duration // how long to wait for the probe to run
+	Idle         time.Duration // how long nothing at all may happen meanwhile, 0 = as long
+	Again        bool          // the method has failed before in this run: one place that hangs is enough
+	Whole        time.Duration // hard end of the probe, on the server's side
 	// Keep makes the probe outlive its connection for up to probe.Silence, and the session reconnect.
 	// Probes by exec, ssh and local cannot: they end with their connection.
 	Keep bool

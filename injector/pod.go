@@ -117,8 +117,8 @@ func resourcesFor(o Options) corev1.ResourceRequirements {
 
 // securityFor is the least that the checks need, for a shell everything, or what a debug profile says.
 func securityFor(o Options) *corev1.SecurityContext {
-	if o.Profile != nil {
-		return o.Profile.pod.DeepCopy()
+	if o.DebugProfile != nil {
+		return o.DebugProfile.pod.DeepCopy()
 	}
 	if o.Shell { // a toolbox's own files may be changed too
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}

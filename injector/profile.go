@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Profile is one of kubectl's debug profiles. It replaces the rights of the probe's container, and nothing else of
-// what is placed. So the pod never shares the host's IPC namespace, although kubectl's profiles for nodes do.
-type Profile struct {
+// A DebugProfile is one of kubectl's debug profiles. It replaces the rights of the probe's container, and nothing else
+// of what is placed. So the pod never shares the host's IPC namespace, although kubectl's profiles for nodes do.
+type DebugProfile struct {
 	Name           string
 	pod, ephemeral *corev1.SecurityContext // of the container in a pod of its own, and in calico-node's pod
 	mountsRoot     bool                    // the profile mounts the node's root directory, writable
@@ -19,23 +19,23 @@ type Profile struct {
 // Profiles are the debug profiles that a probe can have.
 var Profiles = []string{"general", "sysadmin", "netadmin"}
 
-// NewProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package that
+// NewDebugProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package that
 // has them (k8s.io/kubectl/pkg/cmd/debug) brings much of kubectl into the program; TestProfilesOfKubectl holds them to
 // it. One that leaves a pod on a node without the host's namespaces is refused: a probe outside them would describe its
 // pod, not the node.
-func NewProfile(name string) (*Profile, error) {
+func NewDebugProfile(name string) (*DebugProfile, error) {
 	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
 		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})
 	}
 	switch name {
 	case "general":
-		return &Profile{Name: name, pod: imposed(nil), ephemeral: adds("SYS_PTRACE"), mountsRoot: true}, nil
+		return &DebugProfile{Name: name, pod: imposed(nil), ephemeral: adds("SYS_PTRACE"), mountsRoot: true}, nil
 	case "sysadmin":
 		all := imposed(&corev1.SecurityContext{Privileged: new(true)})
-		return &Profile{Name: name, pod: all, ephemeral: all, mountsRoot: true}, nil
+		return &DebugProfile{Name: name, pod: all, ephemeral: all, mountsRoot: true}, nil
 	case "netadmin":
 		network := adds("NET_ADMIN", "NET_RAW")
-		return &Profile{Name: name, pod: network, ephemeral: network}, nil
+		return &DebugProfile{Name: name, pod: network, ephemeral: network}, nil
 	case "baseline", "restricted":
 		return nil, fmt.Errorf("kubectl's profile %s has no host namespaces, so its probe cannot test the node", name)
 	case "legacy": // in 1.39
@@ -54,13 +54,15 @@ func imposed(kubectl *corev1.SecurityContext) *corev1.SecurityContext {
 
 // writesNode reports whether the probe sees the node's files writable: only that of a root shell does, and under a
 // debug profile only if kubectl's own pod does.
-func writesNode(o Options) bool { return o.Shell && (o.Profile == nil || o.Profile.mountsRoot) }
+func writesNode(o Options) bool {
+	return o.Shell && (o.DebugProfile == nil || o.DebugProfile.mountsRoot)
+}
 
 // shellNote is what an auditor reads in the pod of a root shell.
 func shellNote(o Options) string {
 	rights, files := "privileged", "writable"
-	if o.Profile != nil {
-		rights = "debug profile " + o.Profile.Name
+	if o.DebugProfile != nil {
+		rights = "debug profile " + o.DebugProfile.Name
 	}
 	if !writesNode(o) {
 		files = "read-only"

@@ -11,9 +11,9 @@ import (
 )
 
 // profiled is the profile of that name.
-func profiled(t *testing.T, name string) *Profile {
+func profiled(t *testing.T, name string) *DebugProfile {
 	t.Helper()
-	p, err := NewProfile(name)
+	p, err := NewDebugProfile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestProfilesOfKubectl(t *testing.T) {
 	t.Parallel()
 	for _, name := range Profiles {
 		own, joined := underKubectl(t, name)
-		want := &Profile{
+		want := &DebugProfile{
 			Name: name, pod: imposed(own.Containers[0].SecurityContext),
 			ephemeral:  imposed(joined.EphemeralContainers[0].SecurityContext),
 			mountsRoot: len(own.Containers[0].VolumeMounts) > 0,
@@ -79,7 +79,7 @@ func TestProfiles(t *testing.T) {
 			o.Needed, o.Shell = []string{"NET_RAW", "SYS_ADMIN", "SYS_PTRACE"}, shell
 			o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume("nodeproc", "/proc", "")}}}
 			plain, joined := podFor(o, nil), ephemeralFor(o)
-			o.Profile = profiled(t, name)
+			o.DebugProfile = profiled(t, name)
 			pod, ephemeral := podFor(o, nil), ephemeralFor(o)
 			if pod.Spec.HostIPC || !pod.Spec.HostNetwork || !pod.Spec.HostPID {
 				t.Errorf("%s: host namespaces of %+v", name, pod.Spec)
@@ -110,7 +110,7 @@ func TestProfiles(t *testing.T) {
 func TestProfileAltered(t *testing.T) {
 	t.Parallel()
 	o := options
-	o.Profile = profiled(t, debug.ProfileNetadmin)
+	o.DebugProfile = profiled(t, debug.ProfileNetadmin)
 	asked := podFor(o, nil)
 	got := asked.DeepCopy()
 	if what := alteredPod(asked, got); what != "" {
@@ -130,7 +130,7 @@ func TestProfilesRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{debug.ProfileBaseline, debug.ProfileRestricted} {
 		own, _ := underKubectl(t, name)
-		p, err := NewProfile(name)
+		p, err := NewDebugProfile(name)
 		if own.HostNetwork || err == nil || !strings.Contains(err.Error(), name+" has no host namespaces") {
 			t.Errorf("%s: %v %v", name, p, err)
 		}

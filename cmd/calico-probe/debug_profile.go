@@ -8,7 +8,7 @@ import (
 )
 
 // debugProfile is the value of the flag --debug-profile.
-type debugProfile struct{ profile **injector.Profile }
+type debugProfile struct{ profile **injector.DebugProfile }
 
 func (d debugProfile) String() string {
 	if d.profile == nil || *d.profile == nil { // pflag also calls it on the zero value
@@ -20,7 +20,7 @@ func (d debugProfile) String() string {
 func (d debugProfile) Type() string { return "string" }
 
 func (d debugProfile) Set(name string) error {
-	profile, err := injector.NewProfile(name)
+	profile, err := injector.NewDebugProfile(name)
 	if err != nil {
 		return fmt.Errorf("%w: it takes %s", err, strings.Join(injector.Profiles, ", "))
 	}

@@ -55,7 +55,7 @@ func (a *app) shell() *cobra.Command {
 		"(NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 		"image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
-	f.Var(debugProfile{&own.Profile}, "debug-profile", "rights of the probe and of 'sh', as kubectl debug has them: "+
+	f.Var(debugProfile{&own.DebugProfile}, "debug-profile", "rights of the probe and of 'sh', as kubectl debug has them: "+
 		strings.Join(injector.Profiles, ", ")+" (default: the few that the probe needs, and all for 'sh')")
 	o.others(cmd)
 	o.asking(cmd)

@@ -23,7 +23,7 @@ type nodeSession struct {
 	checks []string        // what the probe has to be able to answer
 	needed []string        // and the capabilities it takes for that
 	// rights of the probe in place of needed, nil = none
-	profile *injector.Profile
+	debugProfile *injector.DebugProfile
 
 	reader *cluster.Client // nil = the API was not asked yet, or never is
 	snap   *cluster.Snapshot
@@ -211,7 +211,7 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 // command that follows may ask.
 func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
-		opts.Needed, opts.Checks, opts.Profile = s.needed, s.checks, s.profile
+		opts.Needed, opts.Checks, opts.DebugProfile = s.needed, s.checks, s.debugProfile
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		session, err := open(own, opts)

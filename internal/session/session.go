@@ -36,7 +36,7 @@ type Options struct {
 	Transcript   string          // the file to record it in, "" = none
 	ToolboxImage string          // whose shell 'sh' takes on a node that has none
 	// Profile decides the rights of the probes and shells that the session places, nil = as few as they need
-	Profile *injector.Profile
+	DebugProfile *injector.DebugProfile
 	// Lookups are commands that ask nobody, such as explain.
 	Lookups []*prompt.Command
 }
@@ -145,11 +145,11 @@ func (c *Session) validate() error {
 // chooseMethods limits --via to what a debug profile is for.
 func (c *Session) chooseMethods() error {
 	run := &c.opts.Run
-	if c.opts.Profile == nil {
+	if c.opts.DebugProfile == nil {
 		return nil
 	}
 	if run.Privileged {
-		return ui.BadUsage("--debug-profile %s decides the rights: leave out --privileged", c.opts.Profile.Name)
+		return ui.BadUsage("--debug-profile %s decides the rights: leave out --privileged", c.opts.DebugProfile.Name)
 	}
 	if run.Via == examine.ViaAuto {
 		run.Via = injector.MethodPod + "," + injector.MethodEphemeral

@@ -136,11 +136,11 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 		in, until = "container", "the session ends"
 	}
 	rights := "privileged"
-	if at.profile != nil {
-		rights = at.profile.Name
+	if at.debugProfile != nil {
+		rights = at.debugProfile.Name
 	}
 	at.client.Progress("sh takes a %s %s of its own on %s, until %s", rights, in, own.Node, until)
-	s, came, err := at.placeBeside(ctx, own, &nodeSession{profile: at.profile})
+	s, came, err := at.placeBeside(ctx, own, &nodeSession{debugProfile: at.debugProfile})
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -84,7 +84,7 @@ func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.profile = c.opts.Profile
+	s.debugProfile = c.opts.DebugProfile
 	return s, nil
 }
 
