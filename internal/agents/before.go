@@ -109,3 +109,6 @@ func confirmRunbook(in runbookArguments) string {
 	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
 		"It notifies the webhooks that it names.", in.Name, in.Node)
 }
+
+// viaAPI is the access method that creates nothing.
+const viaAPI = "api"

@@ -90,9 +90,6 @@ func (s *Server) addTools() error {
 	return nil
 }
 
-// viaAPI is the access method that creates nothing.
-const viaAPI = "api"
-
 func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) {
 	f, err := s.world.Triage(ctx, in.Nodes, in.Selector)
 	if err != nil {

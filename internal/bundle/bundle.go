@@ -23,6 +23,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Given is what a bundle is made of.
@@ -132,4 +133,9 @@ func (b *Bundle) Write(w io.Writer) error {
 		}
 	}
 	return errors.Join(archive.Close(), packed.Close())
+}
+
+// versionFile tells readers of such bundles that this is one.
+func versionFile() []byte {
+	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
 }

@@ -22,11 +22,6 @@ const (
 	infoFolder      = "cluster-info"
 )
 
-// versionFile tells readers of such bundles that this is one.
-func versionFile() []byte {
-	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
-}
-
 // addObjects adds the files of the API objects.
 func (b *Bundle) addObjects(g Given) error {
 	if g.Version != nil {

@@ -355,3 +355,14 @@ func canBeSaid(t *cel.Type) bool {
 	}
 	return false
 }
+
+// fieldsOf names the fields of a type as they are written, in its order.
+func fieldsOf(t reflect.Type) []string {
+	var out []string
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}

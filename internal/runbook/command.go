@@ -79,11 +79,6 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	return r, nil
 }
 
-// inEnvironment is what a parameter is called in the environment of commands.
-func inEnvironment(param string) string {
-	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
-}
-
 // capped keeps the beginning and the end of what is written: a check says first what it
 // saw, a log last why it ended.
 type capped struct {

@@ -223,3 +223,7 @@ func (l Looked) markdown(b *strings.Builder) {
 		fmt.Fprintf(b, "    - and %d more groups\n", n)
 	}
 }
+
+// shownBad is how many bad answers stand in texts, of a run and of a cause; the rest is
+// in the record's JSON.
+const shownBad = 6

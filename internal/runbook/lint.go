@@ -371,3 +371,8 @@ func (l *linter) want(at, text string) {
 		l.find(at, "%s is missing, or empty", field(at))
 	}
 }
+
+// inEnvironment is what a parameter is called in the environment of commands.
+func inEnvironment(param string) string {
+	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
+}

@@ -227,17 +227,6 @@ func field(path string) string {
 	return path
 }
 
-// fieldsOf names the fields of a type as they are written, in its order.
-func fieldsOf(t reflect.Type) []string {
-	var out []string
-	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // fieldOf is the type of a field, nil where there is none of that name.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for f := range t.Fields() {

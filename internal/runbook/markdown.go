@@ -11,10 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shownBad is how many bad answers stand in texts, of a run and of a cause; the rest is
-// in the record's JSON.
-const shownBad = 6
-
 // WriteMarkdown writes the record for a ticket: what it came to, and every step. What
 // nodes and people said stands in code only.
 func WriteMarkdown(w io.Writer, r *Record) error {

@@ -185,14 +185,6 @@ func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Ev
 	}
 }
 
-// bytesOf is what a tool wrote.
-func bytesOf(ev probe.Event) []byte {
-	if ev.Data != nil {
-		return ev.Data
-	}
-	return []byte(ev.Text)
-}
-
 // printable keeps what a node says from steering a terminal, also one that it is piped to.
 func printable(b []byte) []byte {
 	return []byte(probe.Plain(string(b)))
@@ -207,15 +199,4 @@ func (c *Session) cameTo(outcome probe.Result) error {
 		return outcomeError{exit: ui.Exit(report.ExitFault), saw: outcome.Saw}
 	}
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: outcome.Saw}
-}
-
-// recovered makes a panic cost one command, not the session and its probes.
-func recovered(all []*prompt.Command) []*prompt.Command {
-	for _, command := range all {
-		run := command.Run
-		command.Run = func(ctx context.Context, call *prompt.Call) error {
-			return probe.Recovered(func() error { return run(ctx, call) })
-		}
-	}
-	return all
 }

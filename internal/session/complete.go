@@ -363,3 +363,11 @@ func (k *known) ask(ctx context.Context, session *injector.Session, key, tool st
 
 // mostSaid bounds what is kept of a tool for Tab.
 const mostSaid = 1 << 20
+
+// bytesOf is what a tool wrote.
+func bytesOf(ev probe.Event) []byte {
+	if ev.Data != nil {
+		return ev.Data
+	}
+	return []byte(ev.Text)
+}

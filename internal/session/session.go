@@ -25,6 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Options say what a session begins with.
@@ -280,4 +281,15 @@ func (c *Session) remember(s *prompt.Shell) {
 			c.client.Note("what is typed is not remembered for other sessions: %v", err)
 		}
 	}
+}
+
+// recovered makes a panic cost one command, not the session and its probes.
+func recovered(all []*prompt.Command) []*prompt.Command {
+	for _, command := range all {
+		run := command.Run
+		command.Run = func(ctx context.Context, call *prompt.Call) error {
+			return probe.Recovered(func() error { return run(ctx, call) })
+		}
+	}
+	return all
 }
