@@ -19,10 +19,10 @@ type DebugProfile struct {
 // Profiles are the debug profiles that a probe can have.
 var Profiles = []string{"general", "sysadmin", "netadmin"}
 
-// NewDebugProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package that
-// has them (k8s.io/kubectl/pkg/cmd/debug) brings much of kubectl into the program; TestProfilesOfKubectl holds them to
-// it. One that leaves a pod on a node without the host's namespaces is refused: a probe outside them would describe its
-// pod, not the node.
+// NewDebugProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package
+// that has them (k8s.io/kubectl/pkg/cmd/debug) brings much of kubectl into the program; TestProfilesOfKubectl holds
+// them to it. One that leaves a pod on a node without the host's namespaces is refused: a probe outside them would
+// describe its pod, not the node.
 func NewDebugProfile(name string) (*DebugProfile, error) {
 	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
 		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})

@@ -53,7 +53,7 @@ var ErrTooMuch = errors.New("it says too much")
 const (
 	ReasonTooMuch  = "too-much"  // it exceeded what may be let through
 	ReasonUnasked  = "not-asked" // something was dropped
-	ReasonUnspoken = "no-answer" // a check that was asked has no answer
+	reasonUnspoken = "no-answer" // a check that was asked has no answer
 	ReasonNewer    = "newer"     // it speaks a later version of the format
 	ReasonCrashed  = "crashed"   // this client failed at it: a rule, or the run itself, crashed
 )
@@ -240,7 +240,7 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 		return ReasonTooMuch, fmt.Sprintf("%d answers of the probe were dropped: "+
 			"more than %d answers to one check are too many", i.often, i.most())
 	case len(open) > 0:
-		return ReasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
+		return reasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
 	}
 	return "", ""
 }

@@ -289,7 +289,7 @@ func TestNewerProbe(t *testing.T) {
 		got = append(got, taken(t, i, ev)...)
 	}
 	text := strings.Join(got, "\n")
-	for _, want := range []string{"result felix-live ok", "result probe-answered unknown " + ReasonUnspoken} {
+	for _, want := range []string{"result felix-live ok", "result probe-answered unknown " + reasonUnspoken} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -238,15 +238,20 @@ func inExported(all []source, folder, name string) bool {
 	return false
 }
 
-// typed tells whether a list of constants has a type of which name is one.
+// typed reports whether a list of constants has the values of a type that the package exports, of which name is one:
+// readers of the type have to find them all.
 func typed(g *ast.GenDecl, name string) bool {
 	if g.Tok != token.CONST || len(g.Specs) < 2 {
 		return false
 	}
-	return slices.ContainsFunc(g.Specs, func(s ast.Spec) bool {
-		v, is := s.(*ast.ValueSpec)
-		return is && slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name == name })
-	})
+	ofType, member := false, false
+	for _, s := range g.Specs {
+		v := s.(*ast.ValueSpec)
+		own, is := v.Type.(*ast.Ident)
+		ofType = ofType || is && own.IsExported()
+		member = member || slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name == name })
+	}
+	return ofType && member
 }
 
 // names tells whether a type or a signature has a name in it.

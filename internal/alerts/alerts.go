@@ -70,7 +70,7 @@ func (p Procedure) String() string {
 const (
 	Queued  = "queued"
 	Running = "running"
-	Done    = "done"
+	done    = "done"
 )
 
 // Job is one procedure on one node, or on many at once, for one alert or many.

@@ -43,7 +43,7 @@ func labelled(labels map[string]string) string {
 
 // took is how long a job that is done did, "" of others.
 func (j Job) took() string {
-	if j.State != Done || j.Started.IsZero() {
+	if j.State != done || j.Started.IsZero() {
 		return ""
 	}
 	return j.Ended.Sub(j.Started).Round(100 * time.Millisecond).String()
@@ -118,7 +118,7 @@ func (s *Server) pageOf(job Job) page.Page {
 			p.Parts = append(p.Parts, page.Part{Title: "Report", Lines: strings.Split(string(text), "\n")})
 		}
 	}
-	if job.State == Done {
+	if job.State == done {
 		p.Links = append(p.Links, page.Cell{Text: "JSON", Link: "/reports/" + job.ID + ".json"},
 			page.Cell{Text: "Markdown", Link: "/reports/" + job.ID + ".md"})
 	}
@@ -170,7 +170,7 @@ func (s *Server) stored(job Job) (page.Page, bool) {
 
 // read is a job's report, nil where there is none.
 func (s *Server) read(job Job, suffix string) []byte {
-	if job.State != Done {
+	if job.State != done {
 		return nil
 	}
 	b, err := s.store.read(job.ID, suffix)

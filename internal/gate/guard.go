@@ -15,7 +15,7 @@ import (
 // How long a request may take to arrive, and how long a connection of a client with credentials is kept idle.
 const (
 	HeaderLimit = 5 * time.Second // also of a TLS handshake
-	IdleLimit   = 2 * time.Minute
+	idleLimit   = 2 * time.Minute
 	MaxHeader   = 16 << 10 // bytes
 )
 
@@ -28,7 +28,7 @@ func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Serve
 	only := new(http.Protocols)
 	only.SetHTTP1(true)
 	return &http.Server{
-		Handler: h, TLSConfig: a.config(), Protocols: only, ReadHeaderTimeout: HeaderLimit, IdleTimeout: IdleLimit,
+		Handler: h, TLSConfig: a.config(), Protocols: only, ReadHeaderTimeout: HeaderLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes: MaxHeader, ConnContext: withConn, ConnState: bounded.state, ErrorLog: a.Handshakes(),
 	}, bounded
 }

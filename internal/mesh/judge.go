@@ -36,20 +36,20 @@ func named(nodes []Node, paths []Path) []Ends {
 // The kinds of Finding. Of two that account for the same paths the one that stands first here is told.
 const (
 	KindNode  = "node"  // no path to or from it
-	KindPeer  = "peer"  // the same of a BGP peer that is no node
-	KindRack  = "rack"  // no path into or out of it
-	KindZone  = "zone"  // no path into or out of it
-	KindZones = "zones" // no path between them
-	KindAll   = "all"   // no path at all
+	kindPeer  = "peer"  // the same of a BGP peer that is no node
+	kindRack  = "rack"  // no path into or out of it
+	kindZone  = "zone"  // no path into or out of it
+	kindZones = "zones" // no path between them
+	kindAll   = "all"   // no path at all
 	KindPair  = "pair"  // one path, in one or both directions
 )
 
-var kinds = []string{KindNode, KindPeer, KindRack, KindZone, KindZones, KindAll, KindPair}
+var kinds = []string{KindNode, kindPeer, kindRack, kindZone, kindZones, kindAll, KindPair}
 
 // The values of Finding.Way.
 const (
-	WayIn  = "in"
-	WayOut = "out" // of zones: from the first to the second
+	wayIn  = "in"
+	wayOut = "out" // of zones: from the first to the second
 )
 
 // Of all paths of a suspect so many have to fail, or something else is the reason.
@@ -61,23 +61,23 @@ type group struct{ kind, way, a, b string }
 // groupsOf are the groups that a path belongs to.
 func groupsOf(nodes []Node, p Path) []group {
 	from, to := nodes[p.From], nodes[p.To]
-	out := []group{{kind: KindAll}}
+	out := []group{{kind: kindAll}}
 	for i, n := range [2]Node{from, to} {
-		kind, way := KindNode, [2]string{WayOut, WayIn}[i]
+		kind, way := KindNode, [2]string{wayOut, wayIn}[i]
 		if n.Outside {
-			kind = KindPeer
+			kind = kindPeer
 		}
 		out = append(out, group{kind, "", n.Name, ""}, group{kind, way, n.Name, ""})
 		if n.Rack != "" && (from.Zone != to.Zone || from.Rack != to.Rack) {
-			out = append(out, group{KindRack, "", n.Rack, n.Zone}, group{KindRack, way, n.Rack, n.Zone})
+			out = append(out, group{kindRack, "", n.Rack, n.Zone}, group{kindRack, way, n.Rack, n.Zone})
 		}
 		if n.Zone != "" && from.Zone != to.Zone {
-			out = append(out, group{KindZone, "", n.Zone, ""}, group{KindZone, way, n.Zone, ""})
+			out = append(out, group{kindZone, "", n.Zone, ""}, group{kindZone, way, n.Zone, ""})
 		}
 	}
 	if from.Zone != "" && to.Zone != "" && from.Zone != to.Zone {
-		out = append(out, group{KindZones, "", min(from.Zone, to.Zone), max(from.Zone, to.Zone)},
-			group{KindZones, WayOut, from.Zone, to.Zone})
+		out = append(out, group{kindZones, "", min(from.Zone, to.Zone), max(from.Zone, to.Zone)},
+			group{kindZones, wayOut, from.Zone, to.Zone})
 	}
 	return out
 }
@@ -164,11 +164,11 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 
 // fits is false where too many of its paths work, or where something smaller says as much: one pair, or one node.
 func (s *suspect) fits(open map[Path]bool) bool {
-	if float64(len(s.failed)) < most*float64(s.of) || s.kind == KindAll && len(s.failed) < s.of {
+	if float64(len(s.failed)) < most*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false
 	}
 	least := 3 // ends of the paths that are not accounted for
-	if slices.Contains([]string{KindRack, KindZone, KindZones}, s.kind) {
+	if slices.Contains([]string{kindRack, kindZone, kindZones}, s.kind) {
 		least = 4
 	}
 	ends := map[int]bool{}
@@ -234,13 +234,13 @@ func (f Finding) place() string { return strings.Join(append([]string{f.Kind}, f
 // where is the place in words.
 func (f Finding) where() string {
 	switch {
-	case f.Kind == KindAll:
+	case f.Kind == kindAll:
 		return "everywhere"
-	case f.Kind == KindRack && len(f.Names) > 1:
+	case f.Kind == kindRack && len(f.Names) > 1:
 		return fmt.Sprintf("rack %s of zone %s", f.Names[0], f.Names[1])
-	case f.Kind == KindZones && f.Way != "":
+	case f.Kind == kindZones && f.Way != "":
 		return fmt.Sprintf("from zone %s to zone %s", f.Names[0], f.Names[1])
-	case f.Kind == KindZones:
+	case f.Kind == kindZones:
 		return fmt.Sprintf("zones %s and %s", f.Names[0], f.Names[1])
 	case f.Kind == KindPair && f.Failed > 1:
 		return fmt.Sprintf("between %s and %s", f.Names[0], f.Names[1])
@@ -257,12 +257,12 @@ func (f Finding) counts() string {
 		what, how = "sessions", "are down"
 	}
 	switch f.Kind {
-	case KindNode, KindPeer:
-		which = map[string]string{"": "that begin or end there ", WayIn: "that end there ",
-			WayOut: "that begin there "}[f.Way]
-	case KindRack, KindZone:
-		which = map[string]string{"": "into or out of it ", WayIn: "into it ", WayOut: "out of it "}[f.Way]
-	case KindZones:
+	case KindNode, kindPeer:
+		which = map[string]string{"": "that begin or end there ", wayIn: "that end there ",
+			wayOut: "that begin there "}[f.Way]
+	case kindRack, kindZone:
+		which = map[string]string{"": "into or out of it ", wayIn: "into it ", wayOut: "out of it "}[f.Way]
+	case kindZones:
 		if f.Way == "" {
 			which = "between them "
 		}

@@ -174,7 +174,7 @@ func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {
 		for _, f := range p.Findings {
-			if f.Kind == KindRack || f.Kind == KindAll {
+			if f.Kind == kindRack || f.Kind == kindAll {
 				named[f.Kind+strings.Join(f.Names, " ")] = true
 				continue
 			}
@@ -210,7 +210,7 @@ func (r Report) members() []page.Node {
 			if failed[i] > 0 {
 				out[i].Says = strings.TrimPrefix(out[i].Says+fmt.Sprintf(", %s %d of %d", p.Name, failed[i], tried[i]), ", ")
 				rack := strings.TrimRight(r.Nodes[i].Rack+" "+out[i].Zone, " ")
-				if named[KindNode+out[i].Name] || named[KindZone+out[i].Zone] || named[KindRack+rack] || named[KindAll] {
+				if named[KindNode+out[i].Name] || named[kindZone+out[i].Zone] || named[kindRack+rack] || named[kindAll] {
 					out[i].Word = "fault"
 				}
 			}
@@ -231,8 +231,8 @@ func (r Report) members() []page.Node {
 
 // zoneOrNode is what the names of a finding are of.
 func zoneOrNode(kind string) string {
-	if kind == KindZone || kind == KindZones {
-		return KindZone
+	if kind == kindZone || kind == kindZones {
+		return kindZone
 	}
 	return KindNode
 }

@@ -115,9 +115,9 @@ func (r Report) next() string {
 func (r Report) selecting(f Finding) string {
 	const zoneLabel = "topology.kubernetes.io/zone"
 	switch {
-	case f.Kind == KindZone:
+	case f.Kind == kindZone:
 		return "-l " + probe.Quote(probe.Line(zoneLabel+"="+f.Names[0]))
-	case f.Kind == KindZones:
+	case f.Kind == kindZones:
 		return "-l " + probe.Quote(probe.Line(zoneLabel+" in ("+strings.Join(f.Names, ",")+")"))
 	}
 	var names []string
@@ -137,9 +137,9 @@ func (f Finding) concerns(n Member) bool {
 	switch f.Kind {
 	case KindNode, KindPair:
 		return slices.Contains(f.Names, n.Name)
-	case KindRack:
+	case kindRack:
 		return n.Rack == f.Names[0] && (len(f.Names) < 2 || n.Zone == f.Names[1])
-	case KindPeer:
+	case kindPeer:
 		return slices.ContainsFunc(f.Paths, func(p Ends) bool { return p.From == n.Name || p.To == n.Name })
 	}
 	return false

@@ -125,14 +125,14 @@ func TestNext(t *testing.T) {
 		{Finding{Kind: KindNode, Names: []string{"n7"}}, "n7"},
 		{Finding{Kind: KindPair, Names: []string{"n7", "n2"}}, "n2,n7"},
 		{Finding{Kind: KindPair, Names: []string{"n7", "10.9.9.9"}}, "n7"},
-		{Finding{Kind: KindRack, Names: []string{"r1", "b"}}, "n1,n3,n5,n7,n9"},
-		{Finding{Kind: KindRack, Names: []string{"r1", "a"}}, "--all-nodes"},
-		{Finding{Kind: KindZone, Names: []string{"b"}}, "-l topology.kubernetes.io/zone=b"},
-		{Finding{Kind: KindZone, Names: []string{"b; reboot"}}, "-l 'topology.kubernetes.io/zone=b; reboot'"},
-		{Finding{Kind: KindZones, Names: []string{"a", "b"}}, "-l 'topology.kubernetes.io/zone in (a,b)'"},
-		{Finding{Kind: KindPeer, Names: []string{"10.9.9.9"},
+		{Finding{Kind: kindRack, Names: []string{"r1", "b"}}, "n1,n3,n5,n7,n9"},
+		{Finding{Kind: kindRack, Names: []string{"r1", "a"}}, "--all-nodes"},
+		{Finding{Kind: kindZone, Names: []string{"b"}}, "-l topology.kubernetes.io/zone=b"},
+		{Finding{Kind: kindZone, Names: []string{"b; reboot"}}, "-l 'topology.kubernetes.io/zone=b; reboot'"},
+		{Finding{Kind: kindZones, Names: []string{"a", "b"}}, "-l 'topology.kubernetes.io/zone in (a,b)'"},
+		{Finding{Kind: kindPeer, Names: []string{"10.9.9.9"},
 			Paths: []Ends{{"n3", "10.9.9.9"}, {"n4", "10.9.9.9"}}}, "n3,n4"},
-		{Finding{Kind: KindAll}, "--all-nodes"},
+		{Finding{Kind: kindAll}, "--all-nodes"},
 	} {
 		r := Report{Nodes: slices.Clone(nodes), Planes: []Plane{{}, {Findings: []Finding{c.f}}}}
 		if got := r.next(); got != "calico-probe run "+c.want {

@@ -16,26 +16,26 @@ import (
 
 // Change is one thing that two runs do not have alike.
 type Change struct {
-	Kind   string       `json:"kind"` // ChangeWorse and so on
+	Kind   string       `json:"kind"` // changeWorse and so on
 	Check  string       `json:"check"`
 	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
 	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way
 	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
 	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
-	Fact   probe.Fact   `json:"fact,omitempty"`   // of ChangeFact
+	Fact   probe.Fact   `json:"fact,omitempty"`   // of changeFact
 	From   any          `json:"from,omitempty"`
 	To     any          `json:"to,omitempty"`
 }
 
 // The kinds of change, in the order they are shown.
 const (
-	ChangeWorse    = "worse"
-	ChangeBetter   = "better"
-	ChangeAppeared = "appeared" // answered by the second run only, and not bad
-	ChangeVanished = "vanished" // answered by the first run only
-	ChangeFollowUp = "followup" // answered by one run only, which asked it because of what it had found
-	ChangeFact     = "fact"     // the same status, and a fact is another
+	changeWorse    = "worse"
+	changeBetter   = "better"
+	changeAppeared = "appeared" // answered by the second run only, and not bad
+	changeVanished = "vanished" // answered by the first run only
+	changeFollowUp = "followup" // answered by one run only, which asked it because of what it had found
+	changeFact     = "fact"     // the same status, and a fact is another
 )
 
 // KindDiff tells a Difference from other JSON.
@@ -64,7 +64,7 @@ type Side struct {
 }
 
 // Worse tells whether the second run is worse somewhere.
-func (d Difference) Worse() bool { return d.has(ChangeWorse) }
+func (d Difference) Worse() bool { return d.has(changeWorse) }
 
 // Short tells whether the second run says too little to be called no worse: it does
 // not answer what the first does, was cut, or could not ask everything. Of two nodes each has targets of its
@@ -107,7 +107,7 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 	onlyA, onlyB := followUps(a, b), followUps(b, a)
 	for _, r := range left {
 		if slices.Contains(onlyA, r.Check) {
-			d.change(ChangeFollowUp, r.Status, "", r)
+			d.change(changeFollowUp, r.Status, "", r)
 			continue
 		}
 		d.add(&r, nil, false)
@@ -116,12 +116,12 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 	}
 	for _, r := range right {
 		if slices.Contains(onlyB, r.Check) {
-			d.change(ChangeFollowUp, "", r.Status, r)
+			d.change(changeFollowUp, "", r.Status, r)
 			continue
 		}
 		d.add(nil, &r, false)
 	}
-	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFollowUp, ChangeFact}
+	order := []string{changeWorse, changeBetter, changeAppeared, changeVanished, changeFollowUp, changeFact}
 	slices.SortStableFunc(d.Changes, func(x, y Change) int {
 		return cmp.Compare(slices.Index(order, x.Kind),
 			slices.Index(order, y.Kind))
@@ -242,15 +242,15 @@ func (d *Difference) add(a, b *probe.Result, facts bool) {
 	good := func(r *probe.Result) bool { return badness(r.Status) == badness(probe.OK) }
 	switch {
 	case a == nil && good(b):
-		d.change(ChangeAppeared, "", b.Status, *b)
+		d.change(changeAppeared, "", b.Status, *b)
 	case a == nil:
-		d.change(ChangeWorse, "", b.Status, *b)
+		d.change(changeWorse, "", b.Status, *b)
 	case b == nil:
-		d.change(ChangeVanished, a.Status, "", *a)
+		d.change(changeVanished, a.Status, "", *a)
 	case badness(b.Status) > badness(a.Status):
-		d.change(ChangeWorse, a.Status, b.Status, *b)
+		d.change(changeWorse, a.Status, b.Status, *b)
 	case badness(b.Status) < badness(a.Status):
-		d.change(ChangeBetter, a.Status, b.Status, *b)
+		d.change(changeBetter, a.Status, b.Status, *b)
 	default:
 		d.Same++
 		if facts {
@@ -273,7 +273,7 @@ func (d *Difference) facts(a, b probe.Result) {
 		was := a.Facts[name]
 		is, there := b.Facts[name]
 		if there && notable(name, was, is) {
-			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status,
+			d.Changes = append(d.Changes, Change{Kind: changeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status,
 				Is: b.Status, Fact: name, From: was, To: is})
 		}
 	}

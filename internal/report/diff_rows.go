@@ -24,12 +24,12 @@ func (d Difference) rows(b *strings.Builder) {
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 		switch {
-		case c.Kind == ChangeAppeared, c.Kind == ChangeFollowUp, c.Kind == ChangeVanished && quiet(c.Was):
+		case c.Kind == changeAppeared, c.Kind == changeFollowUp, c.Kind == changeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
 		case counts[c.Kind] <= mostRows:
 			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
 				cmp.Or(string(c.Was), "not answered"), c.Saw)
-			if c.Kind == ChangeFact {
+			if c.Kind == changeFact {
 				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
 			}
 			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget,
@@ -40,10 +40,10 @@ func (d Difference) rows(b *strings.Builder) {
 		}
 	}
 	both := map[string]bool{}
-	for _, check := range named[ChangeAppeared] {
-		both[check] = slices.Contains(named[ChangeVanished], check)
+	for _, check := range named[changeAppeared] {
+		both[check] = slices.Contains(named[changeVanished], check)
 	}
-	for _, kind := range []string{ChangeAppeared, ChangeVanished} {
+	for _, kind := range []string{changeAppeared, changeVanished} {
 		named[kind] = slices.DeleteFunc(named[kind], func(check string) bool {
 			if both[check] {
 				named[otherTargets] = append(named[otherTargets], check)
@@ -51,13 +51,13 @@ func (d Difference) rows(b *strings.Builder) {
 			return both[check]
 		})
 	}
-	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {ChangeAppeared, "answered by B only, and good"},
-		{ChangeVanished, "good in A, and not answered by B"}, {ChangeFollowUp, "asked by one alone, because of what it had found"}} {
+	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {changeAppeared, "answered by B only, and good"},
+		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "asked by one alone, because of what it had found"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
 		}
 	}
 	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
-		counts[ChangeWorse], counts[ChangeBetter], counts[ChangeAppeared], counts[ChangeVanished], counts[ChangeFact], d.Same)
+		counts[changeWorse], counts[changeBetter], counts[changeAppeared], counts[changeVanished], counts[changeFact], d.Same)
 }

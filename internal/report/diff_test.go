@@ -119,12 +119,12 @@ func TestDiffOfNodes(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for i, want := range []string{"node-a 10.0.0.1", "default/w fd00::1"} {
-		if i < len(d.Changes) && (d.Changes[i].Kind != ChangeWorse || d.Changes[i].Target != want) {
+		if i < len(d.Changes) && (d.Changes[i].Kind != changeWorse || d.Changes[i].Target != want) {
 			t.Errorf("%+v", d.Changes[i])
 		}
 	}
 	back := Diff("node-b", there, "node-a", here)
-	if back.Worse() || len(back.Changes) != 2 || back.Changes[0].Kind != ChangeBetter {
+	if back.Worse() || len(back.Changes) != 2 || back.Changes[0].Kind != changeBetter {
 		t.Errorf("%+v", back)
 	}
 	if same := Diff("a", here, "b", here); len(same.Changes) != 0 || same.Same != 5 || same.Short() {
@@ -208,11 +208,11 @@ func TestDiffOfFollowUps(t *testing.T) {
 		Start: &probe.Start{Checks: []string{"encap-proof"}, FollowUp: true}}}, bad.Events...)
 	well := runOf("node-a", "healthy", result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established"))
 	healed := Diff("then", bad, "now", well)
-	if healed.Worse() || healed.Short() || len(healed.Changes) != 2 || healed.Changes[1].Kind != ChangeFollowUp {
+	if healed.Worse() || healed.Short() || len(healed.Changes) != 2 || healed.Changes[1].Kind != changeFollowUp {
 		t.Errorf("healed: %+v", healed)
 	}
 	broke := Diff("then", well, "now", bad)
-	if len(broke.Changes) != 2 || broke.Changes[0].Check != "bgp-session" || broke.Changes[1].Kind != ChangeFollowUp {
+	if len(broke.Changes) != 2 || broke.Changes[0].Check != "bgp-session" || broke.Changes[1].Kind != changeFollowUp {
 		t.Errorf("broken: %+v", broke)
 	}
 	bad.Events[0].Start.FollowUp = false

@@ -94,7 +94,7 @@ func (d Difference) page() page.Page {
 	}
 	switch {
 	case d.Worse():
-		p.Verdict.Word, p.Verdict.Says = ChangeWorse, fmt.Sprintf("B is worse in %d of %s", counts[ChangeWorse],
+		p.Verdict.Word, p.Verdict.Says = changeWorse, fmt.Sprintf("B is worse in %d of %s", counts[changeWorse],
 			plural(len(d.Changes)+d.Same, "answer"))
 	case d.Short():
 		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B says too little to be called no worse"
@@ -102,10 +102,10 @@ func (d Difference) page() page.Page {
 	for _, kind := range []struct {
 		kind, title string
 		folded      bool
-	}{{ChangeWorse, "Worse in B", false}, {ChangeBetter, "Better in B", false},
-		{ChangeVanished, "Answered by A only", false}, {ChangeFact, "The same answer with other facts", false},
-		{ChangeAppeared, "Answered by B only, and good", true},
-		{ChangeFollowUp, "Asked by one alone, because of what it had found", true}} {
+	}{{changeWorse, "Worse in B", false}, {changeBetter, "Better in B", false},
+		{changeVanished, "Answered by A only", false}, {changeFact, "The same answer with other facts", false},
+		{changeAppeared, "Answered by B only, and good", true},
+		{changeFollowUp, "Asked by one alone, because of what it had found", true}} {
 		if n := counts[kind.kind]; n > 0 {
 			p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: n, Word: kind.kind})
 			p.Parts = append(p.Parts, page.Part{Title: kind.title, Folded: kind.folded, Table: d.table(kind.kind)})
@@ -135,7 +135,7 @@ func (d Difference) table(kind string) *page.Table {
 			continue
 		}
 		was, is := cmp.Or(string(c.Was), "-"), cmp.Or(string(c.Is), "-")
-		if kind == ChangeFact {
+		if kind == changeFact {
 			was, is, c.Saw = fmt.Sprint(c.From), fmt.Sprint(c.To), string(c.Fact)
 		}
 		target := strings.TrimSpace(c.Target + " " + fromOf(probe.Result{From: c.Pod}))

@@ -104,7 +104,7 @@ func (c Counts) death(k Key, count int) Death {
 		return ofRule(k.Where, r, count, k.Where == c.home)
 	}
 	m, _ := meaningOf(k)
-	d := Death{Where: k.Where, Kind: m.kind, Place: m.says, Reason: k.Name, Count: count, By: ByCounter}
+	d := Death{Where: k.Where, Kind: m.kind, Place: m.says, Reason: k.Name, Count: count, By: byCounter}
 	if k.Of != "" {
 		d.Place = fmt.Sprintf(m.says, k.Of)
 		d.Reason = k.Name + " of " + k.Of

@@ -38,9 +38,9 @@ const Node = "the node"
 
 // Who says so.
 const (
-	ByCounter = "counter" // a counter grew by as many as were lost
-	ByKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour, a link
-	ByTrace   = "trace"   // the kernel told of each packet as it freed it
+	byCounter = "counter" // a counter grew by as many as were lost
+	byKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour, a link
+	byTrace   = "trace"   // the kernel told of each packet as it freed it
 )
 
 // The kinds of place.
@@ -52,16 +52,16 @@ const (
 	KindConntrack   = "conntrack"
 	KindRPFilter    = "rp-filter"
 	KindRoute       = "route" // none, or one that drops
-	KindForwarding  = "forwarding"
-	KindMTU         = "mtu"
-	KindTTL         = "ttl"
-	KindChecksum    = "checksum"
+	kindForwarding  = "forwarding"
+	kindMTU         = "mtu"
+	kindTTL         = "ttl"
+	kindChecksum    = "checksum"
 	KindNeighbour   = "neighbour"
-	KindListen      = "listen" // the queue of a socket that listens
-	KindSocket      = "socket"
-	KindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP's passwords are
-	KindIPsec       = "ipsec"
-	KindQueue       = "queue" // a queueing discipline, or a filter (tc)
+	kindListen      = "listen" // the queue of a socket that listens
+	kindSocket      = "socket"
+	kindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP's passwords are
+	kindIPsec       = "ipsec"
+	kindQueue       = "queue" // a queueing discipline, or a filter (tc)
 	KindInterface   = "interface"
 	KindLink        = "link" // it is down
 	KindMAC         = "mac"
@@ -76,25 +76,25 @@ func (d Death) Line() string {
 		text = "in " + d.Where + ": " + text
 	}
 	switch {
-	case d.By == ByKernel && d.Count == 0:
+	case d.By == byKernel && d.Count == 0:
 		return fmt.Sprintf("%s (the kernel says so)", text)
-	case d.By == ByKernel:
+	case d.By == byKernel:
 		return fmt.Sprintf("%s (the kernel says so of %d packets)", text, d.Count)
-	case d.By == ByTrace:
+	case d.By == byTrace:
 		return fmt.Sprintf("%s (%s, traced %d times)", text, d.Reason, d.Count)
 	}
 	return fmt.Sprintf("%s (%s grew by %d)", text, d.Reason, d.Count)
 }
 
 // telling is how much a kind says of what is to be done, the most first.
-var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, KindListen, KindQueue, KindPassword,
-	KindIPsec, KindConntrack, KindRPFilter, KindLink, KindForwarding, KindRoute, KindNeighbour, KindMTU, KindChecksum,
-	KindTTL, KindMAC, KindSocket, KindFirewall, KindInterface, KindOther}
+var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
+	kindIPsec, KindConntrack, KindRPFilter, KindLink, kindForwarding, KindRoute, KindNeighbour, kindMTU, kindChecksum,
+	kindTTL, KindMAC, kindSocket, KindFirewall, KindInterface, KindOther}
 
 // rank sorts deaths of the same packets: what tells the most comes first; of the same kind what the kernel names
 // itself, such as a route.
 func rank(all []Death) []Death {
-	by := []string{ByTrace, ByKernel, ByCounter}
+	by := []string{byTrace, byKernel, byCounter}
 	slices.SortStableFunc(all, func(a, b Death) int {
 		return cmp.Or(cmp.Compare(slices.Index(telling, a.Kind), slices.Index(telling, b.Kind)),
 			cmp.Compare(slices.Index(by, a.By), slices.Index(by, b.By)))

@@ -41,7 +41,7 @@ func routeOf(q Question) routed {
 		case err != nil:
 			out.deaths = append(out.deaths, refusedBy(a.in, a.packet, err)...)
 		case way.TypeName() != "" && way.Type != kernel.Local:
-			d := Death{Where: a.in.Name, Kind: KindRoute, By: ByKernel, Reason: way.TypeName(),
+			d := Death{Where: a.in.Name, Kind: KindRoute, By: byKernel, Reason: way.TypeName(),
 				Place: "a route drops them: " + way.String()}
 			if matched != nil {
 				d.Place = "a route drops them: " + matched.String()
@@ -92,18 +92,18 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 			return err
 		})
 		if off {
-			return []Death{{Where: in.Name, Kind: KindForwarding, By: ByKernel, Reason: name,
+			return []Death{{Where: in.Name, Kind: kindForwarding, By: byKernel, Reason: name,
 				Place: fmt.Sprintf("what comes in by %s is not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
 		}
 	}
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return []Death{{Where: in.Name, Kind: KindRoute, By: ByKernel, Reason: string(invalid.Means),
+		return []Death{{Where: in.Name, Kind: KindRoute, By: byKernel, Reason: string(invalid.Means),
 			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Says())}}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.errno) {
-			return []Death{{Where: in.Name, Kind: r.kind, By: ByKernel, Reason: r.errno.Error(),
+			return []Death{{Where: in.Name, Kind: r.kind, By: byKernel, Reason: r.errno.Error(),
 				Place: fmt.Sprintf(r.says, p.To)}}
 		}
 	}
@@ -123,14 +123,14 @@ func atLink(in Space, device string, next netip.Addr) []Death {
 			if !link.Up {
 				state = "is switched off"
 			}
-			out = append(out, Death{Where: in.Name, Kind: KindLink, By: ByKernel, Reason: link.State,
+			out = append(out, Death{Where: in.Name, Kind: KindLink, By: byKernel, Reason: link.State,
 				Place: fmt.Sprintf("interface %s, by which they leave, %s", device, state)})
 		}
 		neighbours, _, err := kernel.NeighboursOn(link, family(next))
 		for _, n := range neighbours {
 			if n.Addr == next && (n.State == "failed" || n.State == "incomplete") {
 				protocol := map[int]string{4: "ARP", 6: "NDP"}[family(next)]
-				out = append(out, Death{Where: in.Name, Kind: KindNeighbour, By: ByKernel, Reason: n.State,
+				out = append(out, Death{Where: in.Name, Kind: KindNeighbour, By: byKernel, Reason: n.State,
 					Place: fmt.Sprintf("nobody on %s answers %s for %s, the next hop", device, protocol, next)})
 			}
 		}
@@ -148,12 +148,12 @@ func family(a netip.Addr) int {
 
 // kernelSays is what the kernel itself says of packets: as it refused to send them, and of their way.
 func kernelSays(q Question, route routed, sent Sent) []Death {
-	d := Death{Where: q.From.Name, By: ByKernel, Count: sent.Lost, Reason: sent.Refused}
+	d := Death{Where: q.From.Name, By: byKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
 	case "denied":
 		d.Kind, d.Place = KindFirewall, "a firewall rejects them as they leave"
 	case "too-big":
-		d.Kind, d.Place = KindMTU, fmt.Sprintf("%s are larger than the MTU of the interface they would leave by", q.Shape)
+		d.Kind, d.Place = kindMTU, fmt.Sprintf("%s are larger than the MTU of the interface they would leave by", q.Shape)
 	case "net-unreachable", "blackhole", "no-address":
 		d.Kind, d.Place = KindRoute, "the kernel has no way for them ("+sent.Refused+")"
 	default:

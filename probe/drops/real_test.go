@@ -154,7 +154,7 @@ func (w way) noted(d Death) string {
 	if where == "pod" {
 		where = "the pod"
 	}
-	by := map[string]string{ByCounter: "counter", ByKernel: "the kernel's own answer"}[d.By]
+	by := map[string]string{byCounter: "counter", byKernel: "the kernel's own answer"}[d.By]
 	return fmt.Sprintf("| %s | %s | %s | %s |", w.name, where, by, strings.ReplaceAll(d.Place, "|", "/"))
 }
 

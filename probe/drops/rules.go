@@ -11,7 +11,7 @@ import (
 // ofRule is the place that a rule of a firewall is. Calico has none but on the node itself: in a pod's namespace, who
 // may change its network may call a chain what he likes.
 func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
-	d := Death{Where: where, Kind: KindRule, Count: count, By: ByCounter, Rule: &r,
+	d := Death{Where: where, Kind: KindRule, Count: count, By: byCounter, Rule: &r,
 		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
 	rule := fmt.Sprintf("rule %d", r.At)
 	if r.At == 0 {

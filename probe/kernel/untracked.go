@@ -31,7 +31,7 @@ type PacketRule struct {
 
 // The Does words.
 const (
-	DoesNotrack  = "notrack"
+	doesNotrack  = "notrack"
 	DoesDNAT     = "dnat"
 	DoesRedirect = "redirect" // to this machine
 	DoesTProxy   = "tproxy"   // to a socket of this machine, while the packet keeps its destination
@@ -99,7 +99,7 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketR
 			chain = text(data)
 		case name == "NOTRACK", name == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0:
 			r := legacyAbout(l, rest[:begin])
-			r.Chain, r.Does = chain, DoesNotrack
+			r.Chain, r.Does = chain, doesNotrack
 			for hook, builtIn := range map[int]string{0: "PREROUTING", 3: "OUTPUT"} {
 				if info.Hooks&(1<<hook) != 0 && at >= int(info.First[hook]) && at <= int(info.Last[hook]) {
 					r.Chain = builtIn

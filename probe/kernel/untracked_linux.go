@@ -107,7 +107,7 @@ func untrackedBy(exprs []expr.Any) (r PacketRule, is bool) {
 		}
 	}
 	if is {
-		r.Does = DoesNotrack
+		r.Does = doesNotrack
 	}
 	return r, is
 }

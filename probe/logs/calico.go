@@ -34,10 +34,10 @@ const (
 	saysLocked         = "locked"          // the datastore is marked not ready
 	SaysCertificate    = "certificate"     // a certificate has run out, or is of another authority
 	SaysNoAPI          = "no-api"          // the datastore is not reached
-	saysNoTypha        = "no-typha"        // Typha is not reached
+	saysNoTypha        = "no-typha"        // typha is not reached
 	SaysDiskFull       = "disk-full"       // no space left
 	SaysReadOnly       = "read-only"       // a file system is read-only
-	SaysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
+	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
 	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
 	SaysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
@@ -46,7 +46,7 @@ const (
 	saysOutOfMemory    = "out-of-memory"   // the process got no memory
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
 	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
-	SaysExecFormat     = "exec-format"     // the program is for another architecture
+	saysExecFormat     = "exec-format"     // the program is for another architecture
 	SaysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
@@ -94,7 +94,7 @@ var signatures = []*signature{
 		regexp.MustCompile(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
 	{SaysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
-	{SaysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
+	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
 	{SaysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
@@ -104,7 +104,7 @@ var signatures = []*signature{
 	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
 	{saysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
-	{SaysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{saysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
 	{saysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
 	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},

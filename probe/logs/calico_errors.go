@@ -39,12 +39,12 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	now := p.Host.Now()
 	for _, t := range p.Of(probe.KindLogs) {
 		folder := t.Attrs[probe.AttrLogs]
-		if t.Name != Typha || folder == "" || strings.Contains(folder, "/") {
+		if t.Name != typha || folder == "" || strings.Contains(folder, "/") {
 			continue
 		}
-		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, Typha), now); err == nil {
+		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, typha), now); err == nil {
 			for _, e := range standingErrors(lines, typhaRepeats, now) {
-				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, Typha))
+				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, typha))
 			}
 		}
 	}

@@ -32,7 +32,7 @@ skip: not visible by this access method, no verified calico-node is known, or it
 const (
 	FactSignature probe.Fact = "signature" // which known fault the line stands for, "" = none
 	FactLine      probe.Fact = "line"      // the line, without its time
-	FactRun       probe.Fact = "run"       // how often the container had been started anew before that run
+	factRun       probe.Fact = "run"       // how often the container had been started anew before that run
 	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
 	FactWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
 	FactMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
@@ -153,7 +153,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	}
 	switch worst := present.worst; {
 	case worst == nil:
-		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(FactRun, last)
+		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(factRun, last)
 	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
 		return present.result(probe.Warn, "run %d writes: %s", last, now)
 	}
@@ -242,29 +242,29 @@ func judge(lines []podlog.Line, account string) runLog {
 		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
 		switch claim := claims[process]; {
 		case endsRun(text):
-			if level == LevelNone { // by the script that started it
+			if level == levelNone { // by the script that started it
 				claim = last
 			}
-			if out.end == nil || level != LevelNone {
+			if out.end == nil || level != levelNone {
 				out.end = cmp.Or(claim, it)
 			}
 			continue
-		case level == LevelInfo:
+		case level == levelInfo:
 			out.end = nil // it goes on: another of its processes ended
-			if claim != nil && claim.level == LevelWarning {
+			if claim != nil && claim.level == levelWarning {
 				delete(claims, process)
 			} else if claim != nil {
 				claim.past = true
 			}
-		case level >= LevelWarning:
+		case level >= levelWarning:
 			it.signature = calicoFaults(text, account)
 			claims[process] = surer(claim, it)
 			last = claims[process]
 		}
-		if level >= LevelError {
+		if level >= levelError {
 			out.worst = it
 		}
-		if level == LevelFatal {
+		if level == levelFatal {
 			out.end = it
 		}
 	}
@@ -302,7 +302,7 @@ func quoted(l podlog.Line) probe.Statement {
 func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
 	it := cmp.Or(r.end, r.worst)
 	said := it.said()
-	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(FactRun, number).
+	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(factRun, number).
 		With(FactEnded, r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)

@@ -30,7 +30,7 @@ skip: the node has no journal and no such files (its services log elsewhere, suc
 
 // Facts of daemon-log, besides those of calico-log.
 const (
-	FactEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
+	factEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
 	FactStopped probe.Fact = "stopped" // true: on purpose
 	FactByTag   probe.Fact = "by_tag"  // true: from files in which anything may write under a service's name
 )

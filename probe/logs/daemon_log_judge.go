@@ -128,7 +128,7 @@ func (s *serviceState) take(it serviceLine) {
 	if notYet.MatchString(it.Text) && it.Time.Sub(s.born) < kubeletComesUp {
 		return
 	}
-	if it.level >= LevelError || it.signature != nil {
+	if it.level >= levelError || it.signature != nil {
 		s.run = append(s.run, it)
 	}
 	if it.final {
@@ -165,16 +165,16 @@ func serviceLineOf(e journal.Entry) serviceLine {
 		return it
 	}
 	if m := klogLine.FindStringSubmatch(e.Text); m != nil {
-		it.level = map[string]int{"I": LevelInfo, "W": LevelWarning, "E": LevelError,
-			"F": LevelFatal}[m[1]]
+		it.level = map[string]int{"I": levelInfo, "W": levelWarning, "E": levelError,
+			"F": levelFatal}[m[1]]
 		it.Text = m[3]
 	} else if m := logrusLine.FindStringSubmatch(e.Text); m != nil {
-		it.level = map[string]int{"debug": LevelDebug, "info": LevelInfo, "warning": LevelWarning,
-			"error": LevelError, "fatal": LevelFatal, "panic": LevelFatal}[m[2]]
+		it.level = map[string]int{"debug": levelDebug, "info": levelInfo, "warning": levelWarning,
+			"error": levelError, "fatal": levelFatal, "panic": levelFatal}[m[2]]
 		it.Text = m[3]
 	}
-	mayEnd := it.level == LevelError || it.level == LevelNone
-	it.final = it.level == LevelFatal || mayEnd && endsService.MatchString(it.Text)
+	mayEnd := it.level == levelError || it.level == levelNone
+	it.final = it.level == levelFatal || mayEnd && endsService.MatchString(it.Text)
 	it.signature = serviceSignatureOf(it)
 	return it
 }
@@ -242,7 +242,7 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 	out := probe.Found(status, "%s%s", says, said.Aged(now)).
 		With(FactLine, said.Text).With(FactEnded, s.end != nil)
 	if s.end != nil {
-		out = out.With(FactEnds, s.ends)
+		out = out.With(factEnds, s.ends)
 	}
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)
@@ -253,7 +253,7 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 // serviceSignatureOf recognises a line by who wrote it and what. An information is none, and neither
 // is what a service of which no more is known than a line without a level.
 func serviceSignatureOf(it serviceLine) *serviceFault {
-	if !it.About && !it.final && it.level < LevelWarning {
+	if !it.About && !it.final && it.level < levelWarning {
 		return nil
 	}
 	return serviceFaults(it.Text, it.About)

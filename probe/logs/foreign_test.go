@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeLog has the lines with which kube-proxy and CoreDNS end, and such as look like them.
+// TestKubeLog has the lines with which kube-proxy and coreDNS end, and such as look like them.
 func TestKubeLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 21, 19, 30, 0, time.UTC)
@@ -26,11 +26,11 @@ func TestKubeLog(t *testing.T) {
 	}{
 		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, SaysConntrack},
 		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, SaysLoop},
-		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, SaysCorefile},
-		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, SaysCorefile},
-		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, SaysCorefile},
-		"a plugin it lacks":    {"coredns", "no action found for directive 'reload' with server type 'dns' (missing a plugin?)\nmaxprocs: Leaving GOMAXPROCS=2: CPU quota undefined", time.Second, probe.Fail, SaysCorefile},
-		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, SaysCorefile},
+		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, saysCorefile},
+		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, saysCorefile},
+		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, saysCorefile},
+		"a plugin it lacks":    {"coredns", "no action found for directive 'reload' with server type 'dns' (missing a plugin?)\nmaxprocs: Leaving GOMAXPROCS=2: CPU quota undefined", time.Second, probe.Fail, saysCorefile},
+		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, saysCorefile},
 		"Calico's controllers": {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: Failed to parse config", time.Second, probe.Fail, ""},
 		"near: they go on":     {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: x\n2026-11-22 21:19:12.123 [INFO][1] kube-controllers/main.go 90: Loaded configuration", time.Second, probe.OK, ""},
 		"Typha":                {"calico-typha", "2026-11-22 21:19:11.123 [FATAL][1] typha/daemon.go 166: Failed to load TLS certificate error=open /etc/typha/tls.crt: no such file or directory", time.Second, probe.Fail, ""},

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Signatures of lines of kube-proxy and CoreDNS.
+// Signatures of lines of kube-proxy and coreDNS.
 const (
 	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	SaysLoop      = "loop"      // CoreDNS forwards to itself
+	SaysLoop      = "loop"      // coreDNS forwards to itself
 	SaysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
-	SaysCorefile  = "corefile"  // CoreDNS does not take its configuration
+	saysCorefile  = "corefile"  // coreDNS does not take its configuration
 )
 
 // Signatures of lines of a run that goes on, besides those of one that ended.
 const (
-	SaysUpstream = "upstream" // the DNS server to which CoreDNS forwards does not answer
+	SaysUpstream = "upstream" // the DNS server to which coreDNS forwards does not answer
 	SaysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
 )
 
 // Components whose logs kube-log reads.
 const (
-	KubeProxy   = "kube-proxy"
-	CoreDNS     = "coredns"
-	Controllers = "calico-kube-controllers"
-	Typha       = "calico-typha"
+	kubeProxy   = "kube-proxy"
+	coreDNS     = "coredns"
+	controllers = "calico-kube-controllers"
+	typha       = "calico-typha"
 )
 
 // complaint is how a component that goes on says that it does not get what it needs.
@@ -50,7 +50,7 @@ var apiRefusals = []*signature{
 
 // complaints are those of each component that goes on.
 var complaints = map[string][]complaint{
-	KubeProxy: {
+	kubeProxy: {
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
 			Once: true, Signatures: []*signature{{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
@@ -58,7 +58,7 @@ var complaints = map[string][]complaint{
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
 			Signatures: []*signature{{ID: SaysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
 	},
-	CoreDNS: {
+	coreDNS: {
 		{Line: regexp.MustCompile(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
 		// The name that was asked for is a client's, and has no blank in it.
@@ -76,10 +76,10 @@ type ending struct {
 
 // anyEnding are any program's reasons, for the text of a line that ended it.
 var anyEnding = slices.Concat([]*signature{
-	{ID: SaysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
+	{ID: saysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
 }, apiRefusals, []*signature{
 	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: regexp.MustCompile(`operation not permitted|permission denied`)},
-	{ID: SaysExecFormat, Source: "errno ENOEXEC", Match: regexp.MustCompile(`exec format error`)},
+	{ID: saysExecFormat, Source: "errno ENOEXEC", Match: regexp.MustCompile(`exec format error`)},
 })
 
 // calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
@@ -87,7 +87,7 @@ var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PA
 
 // endings are those of each component.
 var endings = map[string]ending{
-	KubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
+	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
 		[]*signature{
 			{ID: SaysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
@@ -100,13 +100,13 @@ var endings = map[string]ending{
 				Match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
 		},
 	},
-	Controllers: {calicosLastLine, nil},
-	Typha:       {calicosLastLine, nil},
-	CoreDNS: {
+	controllers: {calicosLastLine, nil},
+	typha:       {calicosLastLine, nil},
+	coreDNS: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
 			{ID: SaysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
-			{ID: SaysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
+			{ID: saysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
 				Match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},
 	},

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeComplaints has what kube-proxy and CoreDNS say while they go on, and such as is past or a client's.
+// TestKubeComplaints has what kube-proxy and coreDNS say while they go on, and such as is past or a client's.
 func TestKubeComplaints(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
@@ -81,7 +81,7 @@ func TestKubeProxyEndings(t *testing.T) {
 		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: SaysConntrack,
 		`"Error running ProxyServer" err="content of the proxy server's configuration file was updated"`:                                                                           "",
 	} {
-		r := ended(KubeProxy, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
+		r := ended(kubeProxy, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
 		if r.Facts.Str(FactSignature) != signature || (r.Status == probe.OK) != strings.Contains(text, "was updated") {
 			t.Errorf("%s: %v", text, r)
 		}
@@ -130,7 +130,7 @@ func TestLastRuns(t *testing.T) {
 		"the one before was OK": {[][]podlog.Line{{long}, {began}}, probe.OK},
 		"the first":             {[][]podlog.Line{{began}}, probe.OK},
 	} {
-		r := lastRuns(KubeProxy, c.runs, now)
+		r := lastRuns(kubeProxy, c.runs, now)
 		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != SaysMode {
 			t.Errorf("%s: %+v", name, r)
 		}

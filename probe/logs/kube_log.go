@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KubeLog reads what kube-proxy and CoreDNS on this node wrote before they ended, and what they complain of.
+// KubeLog reads what kube-proxy and coreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
 	ID: probe.CheckKubeLog, Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
@@ -61,9 +61,9 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 			say(r, t.Name, strings.TrimSpace(t.Name+" "+t.Host))
 		}
 	}
-	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == KubeProxy })
+	isPod := slices.ContainsFunc(p.Of(probe.KindLogs), func(t probe.Target) bool { return t.Name == kubeProxy })
 	if r, on, ok := hostProxyLog(ctx, p.Host, now); ok && !isPod {
-		say(r, KubeProxy, on)
+		say(r, kubeProxy, on)
 	}
 	if !found {
 		p.Report(node.Gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
@@ -76,7 +76,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	// A file that nobody writes any more says nothing of now.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
-			return presentRun(KubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
+			return presentRun(kubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
 		}
 	}
 	entries, err := JournalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-ServiceSince),
@@ -96,7 +96,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	if err != nil || len(runs) == 0 {
 		return probe.Result{}, "", false
 	}
-	return lastRuns(KubeProxy, runs, now), kubeProxyUnit, true
+	return lastRuns(kubeProxy, runs, now), kubeProxyUnit, true
 }
 
 // lastRuns judges the last of some runs, or the one before where that has just begun.
@@ -142,16 +142,16 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	r := presentRun(component, lines, now)
 	young := whole && (len(lines) == 0 || now.Sub(lines[0].Time) < youngRun)
 	if r.Status == probe.Fail || last == 0 || !young {
-		return r.With(FactRun, runs[last]), nil
+		return r.With(factRun, runs[last]), nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
 	if err != nil { // the kubelet has cleaned up
-		return r.With(FactRun, runs[last]), nil
+		return r.With(factRun, runs[last]), nil
 	}
 	if of := runBefore(component, before, now, r); of.Facts[FactEnded] == true {
-		return of.With(FactRun, runs[last-1]), nil
+		return of.With(factRun, runs[last-1]), nil
 	}
-	return r.With(FactRun, runs[last]), nil
+	return r.With(factRun, runs[last]), nil
 }
 
 // presentRun judges the present run: how it ended, or what it complains of while it goes on.
@@ -200,7 +200,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 // anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
 var anew = regexp.MustCompile(`content of the proxy server's configuration file was updated`)
 
-// goesOn is a line as kube-proxy and CoreDNS write them while they run: a usage text is none.
+// goesOn is a line as kube-proxy and coreDNS write them while they run: a usage text is none.
 var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
 // runFile is the name of a run's log.

@@ -7,12 +7,12 @@ import (
 
 // The levels of a line of Calico's, and of one that has none.
 const (
-	LevelNone = iota
-	LevelDebug
-	LevelInfo
-	LevelWarning
-	LevelError
-	LevelFatal
+	levelNone = iota
+	levelDebug
+	levelInfo
+	levelWarning
+	levelError
+	levelFatal
 )
 
 // calicoLine is how Calico's parts write: time, [LEVEL][process], where in the source, text.
@@ -29,14 +29,14 @@ func levelOf(line string) (level int, process, text string) {
 	if m == nil {
 		switch {
 		case endedWithout.MatchString(line):
-			return LevelFatal, "", line
+			return levelFatal, "", line
 		case strings.HasPrefix(line, "bird") && (strings.Contains(line, "Fatal") || strings.Contains(line, "syntax error")):
-			return LevelError, "", line
+			return levelError, "", line
 		}
-		return LevelNone, "", line
+		return levelNone, "", line
 	}
-	level = map[string]int{"DEBUG": LevelDebug, "INFO": LevelInfo, "WARNING": LevelWarning, "ERROR": LevelError,
-		"FATAL": LevelFatal, "PANIC": LevelFatal}[m[1]]
+	level = map[string]int{"DEBUG": levelDebug, "INFO": levelInfo, "WARNING": levelWarning, "ERROR": levelError,
+		"FATAL": levelFatal, "PANIC": levelFatal}[m[1]]
 	return level, m[2], m[3]
 }
 

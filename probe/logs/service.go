@@ -16,29 +16,29 @@ type serviceFault struct {
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
 const (
 	SaysSwapOn        = "swap-on"         // the kubelet is not to run with swap
-	SaysCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
-	SaysCgroupVersion = "cgroup-version"  // the kubelet is not to run with cgroup v1
-	SaysBadFlag       = "bad-flag"        // an argument that the program does not know
+	saysCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
+	saysCgroupVersion = "cgroup-version"  // the kubelet is not to run with cgroup v1
+	saysBadFlag       = "bad-flag"        // an argument that the program does not know
 	SaysNoKubeconfig  = "no-kubeconfig"   // neither a kubeconfig nor one to get one with
 	SaysNoRuntime     = "no-runtime"      // the container runtime is not reached
-	SaysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
+	saysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
 	saysTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
 	SaysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
-	SaysStorage       = "storage"         // the snapshotter or storage driver does not work
-	SaysNoCNI         = "no-cni"          // no usable CNI configuration
+	saysStorage       = "storage"         // the snapshotter or storage driver does not work
+	saysNoCNI         = "no-cni"          // no usable CNI configuration
 	SaysRuntimeDown   = "runtime-down"    // the kubelet gets no answer from its runtime
-	SaysPLEG          = "pleg"            // the kubelet's list of containers is too old
+	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
 	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
 	SaysStore         = "store"           // the runtime's store of images lacks a part of one
 	SaysOCI           = "oci"             // runc, or the shim that starts it, does not run
 	SaysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
-	SaysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
-	SaysKilled        = "oom-killed"      // by the kernel, for lack of memory
-	SaysNotAllowed    = "not-admitted"    // the API server does not let the node register
+	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
+	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
+	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
 	SaysRenamed       = "other-node"      // its credentials are of another node's name than it uses
 	SaysDeadConn      = "dead-connection" // it keeps a connection to the API server that is dead
 	SaysState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
-	SaysCgroups       = "cgroups"         // it cannot make or find the cgroups that it needs
+	saysCgroups       = "cgroups"         // it cannot make or find the cgroups that it needs
 )
 
 // Who writes a line of the kubelet's: its start, and its own calls to the API server. What is written
@@ -53,17 +53,17 @@ var killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit h
 
 // services are asked in order, the surest first; the first that fits is it.
 var services = []*serviceFault{
-	{ID: SaysKilled, Source: "systemd, unit", Match: killedOOM},
+	{ID: saysKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{ID: SaysCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
 		Match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
 	{ID: SaysAuthority, Source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", Passing: true, Often: true,
 		Match: regexp.MustCompile(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
-	{ID: SaysCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
+	{ID: saysCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
 		Match: regexp.MustCompile(kubeletStart + `cgroup driver: .{1,40} is different from `)},
-	{ID: SaysCgroupVersion, Source: "seen: kubelet v1.36.4 on cgroup v1",
+	{ID: saysCgroupVersion, Source: "seen: kubelet v1.36.4 on cgroup v1",
 		Match: regexp.MustCompile(`^(?:run|server)\.go:\d+\] .*configured to not run on a host using cgroup v1`)},
-	{ID: SaysBadFlag, Source: "seen: kubelet v1.36.4 with a flag it does not know; pflag",
+	{ID: saysBadFlag, Source: "seen: kubelet v1.36.4 with a flag it does not know; pflag",
 		Match: regexp.MustCompile(`^(?:run\.go:\d+\] "command failed" err="failed to parse kubelet flag|server\.go:\d+\] .*|Error: )?.{0,30}(?:unknown (?:shorthand )?flag: |flag provided but not defined: )`)},
 	{ID: SaysDiskFull, Source: "seen: containerd 2.4.2 on a full disk; errno ENOSPC",
 		Match: regexp.MustCompile(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
@@ -78,9 +78,9 @@ var services = []*serviceFault{
 	{ID: SaysBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it does not take",
 		Match: regexp.MustCompile(`^(?:unable to configure the Docker daemon with file |failed to start daemon: (?:Error while setting daemon|invalid))`)},
 	{ID: SaysBadSetting, Source: "CRI-O, config.go", Match: regexp.MustCompile(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
-	{ID: SaysStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: regexp.MustCompile(`^containerd: load required plugin .*snapshotter`)},
-	{ID: SaysStorage, Source: "dockerd, daemon.go", Match: regexp.MustCompile(`^failed to start daemon: error initializing graphdriver`)},
-	{ID: SaysPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
+	{ID: saysStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: regexp.MustCompile(`^containerd: load required plugin .*snapshotter`)},
+	{ID: saysStorage, Source: "dockerd, daemon.go", Match: regexp.MustCompile(`^failed to start daemon: error initializing graphdriver`)},
+	{ID: saysPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
 		Match: regexp.MustCompile(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
 	{ID: SaysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: regexp.MustCompile(`^containerd: load required plugin `)},
 	{ID: SaysNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
@@ -91,7 +91,7 @@ var services = []*serviceFault{
 		Match: regexp.MustCompile(`^msg="failed to load plugin" .*id=io\.containerd\.(?:grpc\.v1\.cri|cri\.v1\.\w+)(?: |$)`)},
 	{ID: SaysState, Source: "kubelet, kubelet.go; kubernetes/kubernetes#110478",
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
-	{ID: SaysCgroups, Source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
+	{ID: saysCgroups, Source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
 	{ID: SaysRenamed, Source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", Passing: true, Often: true,
 		Match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
@@ -99,16 +99,16 @@ var services = []*serviceFault{
 		Match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
 	{ID: SaysUnauthorized, Source: "kubelet with a certificate or token that is refused; client-go", Often: true,
 		Match: regexp.MustCompile(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
-	{ID: SaysNotAllowed, Source: "kubelet, kubelet_node_status.go", Often: true,
+	{ID: saysNotAllowed, Source: "kubelet, kubelet_node_status.go", Often: true,
 		Match: regexp.MustCompile(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
 	{ID: SaysNoAPI, Source: "kubelet: registering, lease, reflectors; client-go", Passing: true, Often: true,
 		Match: regexp.MustCompile(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
 	{ID: SaysRuntimeDown, Source: "kubelet, runtime.go; cri-client, remote_runtime.go", Passing: true, Often: true,
 		Match: regexp.MustCompile(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
 			`remote_runtime\.go:\d+\] "(?:Status|Version|ListPodSandbox with filter|ListContainers with filter) from runtime service failed" .*code = DeadlineExceeded)`)},
-	{ID: SaysPLEG, Source: "kubelet, kubelet.go", Passing: true, Often: true,
+	{ID: saysPLEG, Source: "kubelet, kubelet.go", Passing: true, Often: true,
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
-	{ID: SaysNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
+	{ID: saysNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
 	{ID: SaysStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
 		Match: regexp.MustCompile(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
@@ -116,7 +116,7 @@ var services = []*serviceFault{
 		Match: regexp.MustCompile(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
 	{ID: SaysUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
 		Match: regexp.MustCompile(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
-	{ID: SaysEviction, Source: "kubelet, eviction_manager.go", Passing: true,
+	{ID: saysEviction, Source: "kubelet, eviction_manager.go", Passing: true,
 		Match: regexp.MustCompile(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
@@ -133,7 +133,7 @@ func (s *serviceFault) Rank() int {
 // serviceFaults recognises a line of a node's service, or one of systemd about it.
 func serviceFaults(text string, bySystemd bool) *serviceFault {
 	for _, s := range services {
-		if s.Match.MatchString(text) && bySystemd == (s.ID == SaysKilled) {
+		if s.Match.MatchString(text) && bySystemd == (s.ID == saysKilled) {
 			return s
 		}
 	}

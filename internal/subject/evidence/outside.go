@@ -74,21 +74,21 @@ func sameService(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 
 // What of a node others cannot reach, as the target of its own neighbour-reach result.
 const (
-	ClosedKubelet = "kubelet"
-	ClosedPods    = "pods"
-	ClosedPorts   = "node-ports"
+	closedKubelet = "kubelet"
+	closedPods    = "pods"
+	closedPorts   = "node-ports"
 )
 
 // Closed sorts what Unreached returns.
 func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
 	out := map[string][]diagnose.Finding{}
 	for _, r := range unreached {
-		kind := ClosedKubelet
+		kind := closedKubelet
 		switch {
 		case r.Check == service.ServiceNodePort.ID:
-			kind = ClosedPorts
+			kind = closedPorts
 		case strings.Contains(r.Target, " pod "):
-			kind = ClosedPods
+			kind = closedPods
 		}
 		out[kind] = append(out[kind], r)
 	}
@@ -97,8 +97,8 @@ func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
 
 // Closes has what of a node is closed to others where a check fails: a cause of that explains both.
 var Closes = map[string]diagnose.Cover{
-	service.ServiceNodePort.ID: closed(ClosedPorts), service.ServiceClusterIP.ID: closed(ClosedPorts),
-	pod.PodPing.ID: closed(ClosedPods), pod.PodTCP.ID: closed(ClosedPods), kubelet.KubeletHealth.ID: closed(ClosedKubelet),
+	service.ServiceNodePort.ID: closed(closedPorts), service.ServiceClusterIP.ID: closed(closedPorts),
+	pod.PodPing.ID: closed(closedPods), pod.PodTCP.ID: closed(closedPods), kubelet.KubeletHealth.ID: closed(closedKubelet),
 }
 
 // closed is what other nodes say of a kind of place.
@@ -114,9 +114,9 @@ func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameR
 	switch {
 	case slices.ContainsFunc(unreached, func(r diagnose.Finding) bool { return reachedBy(f, r) }):
 		return probe.Warn
-	case kind == ClosedPods && len(Askers(unreached)) > 1:
+	case kind == closedPods && len(Askers(unreached)) > 1:
 		return probe.Fail
-	case kind == ClosedKubelet && !sameRole &&
+	case kind == closedKubelet && !sameRole &&
 		!slices.ContainsFunc(unreached, func(r diagnose.Finding) bool { return len(third(f, r, probe.OK)) > 0 }):
 		return probe.Info
 	}

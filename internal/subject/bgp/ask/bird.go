@@ -12,15 +12,15 @@ import (
 
 // Facts of the BIRD checks.
 const (
-	FactProtocol probe.Fact = "protocol" // BIRD's name for the session
+	factProtocol probe.Fact = "protocol" // BIRD's name for the session
 
-	FactImported probe.Fact = "imported" // routes taken from the peer
-	FactExported probe.Fact = "exported" // routes given to the peer
+	factImported probe.Fact = "imported" // routes taken from the peer
+	factExported probe.Fact = "exported" // routes given to the peer
 
-	FactWaiting probe.Fact = "waiting" // protocols a graceful restart waits for
+	factWaiting probe.Fact = "waiting" // protocols a graceful restart waits for
 
 	FactPeerCount probe.Fact = "peers"       // BGP protocols there are
-	FactUpCount   probe.Fact = "established" // of these, established
+	factUpCount   probe.Fact = "established" // of these, established
 )
 
 // judgeDead judges an error of talking to BIRD, after at most the limit.

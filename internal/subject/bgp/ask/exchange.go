@@ -14,8 +14,8 @@ import (
 
 // Facts of bgp-session's answers about what a session carries, beside imported and exported.
 const (
-	FactOwnBlocks   probe.Fact = "own_blocks"   // count of this node's blocks that could be exported
-	FactTheirBlocks probe.Fact = "their_blocks" // count of the peer's blocks that could be imported
+	factOwnBlocks   probe.Fact = "own_blocks"   // count of this node's blocks that could be exported
+	factTheirBlocks probe.Fact = "their_blocks" // count of the peer's blocks that could be imported
 )
 
 // exchangeTime is what a session gets to exchange its routes after it is established.
@@ -58,9 +58,9 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 		saw += "; its BGPPeer names BGPFilter " + filters
 	}
 	r := probe.Found(probe.Warn, "the session is established, and %s", saw)
-	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(FactOwnBlocks,
-		own).With(FactTheirBlocks, theirs).
-		With(FactExported, proto.Exported).With(FactImported, proto.Imported).With(bgp.FactUpdates, proto.Received).
+	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(factOwnBlocks,
+		own).With(factTheirBlocks, theirs).
+		With(factExported, proto.Exported).With(factImported, proto.Imported).With(bgp.FactUpdates, proto.Received).
 		With(bgp.FactFilters, filters), true
 }
 

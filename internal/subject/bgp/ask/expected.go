@@ -20,8 +20,8 @@ var bgpExpectedCheck = bgp.BGPExpected.By(bgpExpected)
 
 // Facts of bgp-expected, beside FactMissing.
 const (
-	FactExpected probe.Fact = "expected" // count of peers the API expects
-	FactExtra    probe.Fact = "extra"    // BIRD's names of peers the API does not know, the first ten
+	factExpected probe.Fact = "expected" // count of peers the API expects
+	factExtra    probe.Fact = "extra"    // BIRD's names of peers the API does not know, the first ten
 )
 
 // birdPeer is a peer BIRD is set to have; the port is 0 where its name has none.
@@ -66,7 +66,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 		} else if r.Status == probe.Fail { // which bird-socket reports
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
 		}
-		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(probe.FactFamily, f).With(FactExpected, len(expected[f])))
+		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(probe.FactFamily, f).With(factExpected, len(expected[f])))
 	}
 }
 
@@ -151,5 +151,5 @@ func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result 
 	if len(extra) > 0 {
 		r.Saw += fmt.Sprintf("; BIRD has %d that the API does not know: %s", len(extra), node.Some(extra))
 	}
-	return r.With(probe.FactMissing, node.First(missing)).With(FactExtra, node.First(extra))
+	return r.With(probe.FactMissing, node.First(missing)).With(factExtra, node.First(extra))
 }

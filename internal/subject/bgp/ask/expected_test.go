@@ -28,7 +28,7 @@ func TestBGPExpected(t *testing.T) {
 	r := checktest.Want(t, ask(b, c, d, tor, checktest.Session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail,
 		"lacks 1 of 5",
 		"e 10.0.0.9")
-	if n, _ := r.Facts.Num(FactExpected); n != 5 || len(r.Facts[probe.FactMissing].([]string)) != 1 {
+	if n, _ := r.Facts.Num(factExpected); n != 5 || len(r.Facts[probe.FactMissing].([]string)) != 1 {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Want(t, ask(b, c, checktest.Session("node", "d", "127.0.0.4", 1790), tor), "IPv4", probe.Fail,

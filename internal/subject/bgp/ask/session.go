@@ -71,7 +71,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 		}
 	}
 	p.Report(asWhole(status, protocols, peers, up).On(name).With(probe.FactFamily, d.Family).With(FactPeerCount, peers).
-		With(FactUpCount, up))
+		With(factUpCount, up))
 	return peers - up
 }
 
@@ -148,7 +148,7 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	}
 	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s",
 		status.WaitLeft.Seconds(), strings.Join(until, " and ")).
-		With(FactWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers,
+		With(factWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers,
 		node.First(names))
 }
 
@@ -238,10 +238,10 @@ func sessionState(proto bird.Protocol, age string) probe.Result {
 
 // withDetails adds to a result about a session what BIRD says of it, and for how long it has had its state.
 func withDetails(r probe.Result, proto bird.Protocol, since time.Duration, known bool) probe.Result {
-	r = r.With(FactProtocol, proto.Name).With(bgp.FactState, proto.State).With(bgp.FactBGPState, proto.BGP).
+	r = r.With(factProtocol, proto.Name).With(bgp.FactState, proto.State).With(bgp.FactBGPState, proto.BGP).
 		With(bgp.FactASNumber, proto.NeighborAS)
 	if len(proto.Details) > 0 {
-		r = r.With(FactImported, proto.Imported).With(FactExported, proto.Exported)
+		r = r.With(factImported, proto.Imported).With(factExported, proto.Exported)
 	}
 	if proto.Neighbor.IsValid() {
 		r = r.With(bgp.FactPeer, proto.Neighbor.String()).With(probe.FactFamily, node.Family(proto.Neighbor))

@@ -21,9 +21,9 @@ var cniMTUCheck = cni.CNIMTU.By(cniMTU)
 
 // Facts of cni-mtu, all in bytes.
 const (
-	FactPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
-	FactHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
-	FactOverhead probe.Fact = "overhead" // the most a tunnel in use adds
+	factPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
+	factHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
+	factOverhead probe.Fact = "overhead" // the most a tunnel in use adds
 )
 
 // mtuWaste is how much smaller than what fits, in parts of a hundred, an MTU is
@@ -238,8 +238,8 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 			r = r.Because(fmt.Sprintf("%s: MTU %d", l.out, l.outMTU))
 		}
 	}
-	return r.With(FactPodMTU, setting).With(cni.FactPodsMTU, count).With(FactHostMTU, tight.outMTU).
-		With(FactOverhead, overhead).With(cni.FactRoom, tight.room())
+	return r.With(factPodMTU, setting).With(cni.FactPodsMTU, count).With(factHostMTU, tight.outMTU).
+		With(factOverhead, overhead).With(cni.FactRoom, tight.room())
 }
 
 // String names the narrowest part of a way.

@@ -23,8 +23,8 @@ var cniTokenCheck = cni.CNIToken.By(cniToken)
 
 // Facts of cni-token.
 const (
-	FactIssued probe.Fact = "issued" // RFC 3339
-	FactIssuer probe.Fact = "issuer"
+	factIssued probe.Fact = "issued" // RFC 3339
+	factIssuer probe.Fact = "issuer"
 )
 
 // tokenLow is when a token that is renewed at a quarter of its life has certainly
@@ -175,7 +175,7 @@ func (c claims) judge(now time.Time) probe.Result {
 		}
 		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	}
-	return r.With(probe.FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).
+	return r.With(probe.FactExpires, stamp(c.Expires)).With(factIssued, stamp(c.Issued)).With(factIssuer, c.Issuer).
 		With(cni.FactSubject, fmt.Sprintf("%.200s", c.Subject)).
 		With(cni.FactAccountUID, fmt.Sprintf("%.64s", c.Of.Account.UID))
 }

@@ -22,11 +22,11 @@ var datastoreLatencyCheck = datastore.DatastoreLatency.By(datastoreLatency)
 
 // Facts of datastore-latency.
 const (
-	FactTLS probe.Fact = "tls_ms" // handshake, median
+	factTLS probe.Fact = "tls_ms" // handshake, median
 
-	FactWorst    probe.Fact = "worst_ms" // all of it, worst
-	FactAnswered probe.Fact = "answered" // tries
-	FactTries    probe.Fact = "tries"    // tries
+	factWorst    probe.Fact = "worst_ms" // all of it, worst
+	factAnswered probe.Fact = "answered" // tries
+	factTries    probe.Fact = "tries"    // tries
 )
 
 func datastoreLatency(ctx context.Context, p *probe.Pass) {
@@ -67,7 +67,7 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server made"
 			r = r.With(datastore.FactSlice, slice)
 		}
-		p.Report(node.About(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).
+		p.Report(node.About(r, t).On(t.Name+" "+addr).With(factTries, tried).With(factAnswered, len(trips)).
 			With(probe.FactRole, t.Name).With(probe.FactAddress, addr))
 	})
 }
@@ -90,8 +90,8 @@ func distance(trips []node.Trip, tried int, last error, limit time.Duration, add
 		r.Status = probe.Warn
 		r.Saw += fmt.Sprintf("; %d of %d attempts failed: %s", tried-len(trips), tried, probe.Reason(last))
 	}
-	return r.With(probe.FactConnect, node.Milliseconds(connect)).With(FactTLS, node.Milliseconds(handshake)).
-		With(datastore.FactAnswer, node.Milliseconds(answer)).With(FactWorst, node.Milliseconds(worst))
+	return r.With(probe.FactConnect, node.Milliseconds(connect)).With(factTLS, node.Milliseconds(handshake)).
+		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
 // apiSays adds what an API server that answered, or what stands before it, says of

@@ -29,7 +29,7 @@ func TestDatastoreLatency(t *testing.T) {
 	r := checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.APIAt(addr)),
 		"endpoint "+addr.String(), probe.OK,
 		"median of 5")
-	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
+	if n, _ := r.Facts.Num(factAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
@@ -101,7 +101,7 @@ func TestDistance(t *testing.T) {
 		return node.Trip{Connect: time.Millisecond, Handshake: 2 * time.Millisecond, Answer: answer * time.Millisecond}
 	}
 	r := distance([]node.Trip{took(3), took(9)}, 3, errors.New("reset"), time.Second, "a")
-	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 attempts") || r.Facts[FactWorst] != 12.0 {
+	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 attempts") || r.Facts[factWorst] != 12.0 {
 		t.Errorf("%+v", r)
 	}
 }

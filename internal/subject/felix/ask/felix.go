@@ -17,9 +17,9 @@ import (
 
 // Facts of the Felix checks.
 const (
-	FactComponents probe.Fact = "components" // list of {name, timeout, live, ready, detail}
+	factComponents probe.Fact = "components" // list of {name, timeout, live, ready, detail}
 
-	FactResolved probe.Fact = "resolved" // addresses that the health host's name leads to
+	factResolved probe.Fact = "resolved" // addresses that the health host's name leads to
 )
 
 func askFelix(ctx context.Context, p *probe.Pass, path string) {
@@ -48,7 +48,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
 		r := probe.Found(probe.Fail,
 			"localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
-		p.Report(r.With(FactResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
+		p.Report(r.With(factResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
 		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
 	}
 	var worst probe.Result
@@ -196,7 +196,7 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	}
 	r = r.With(probe.FactAddress, addr.String()).With(probe.FactCode, a.Code)
 	if len(a.Components) > 0 {
-		r = r.With(FactComponents, a.Components)
+		r = r.With(factComponents, a.Components)
 	}
 	if len(bad) > 0 {
 		r = r.With(felixfacts.FactBad, bad)

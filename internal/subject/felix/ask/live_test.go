@@ -41,7 +41,7 @@ func TestFelix(t *testing.T) {
 	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail,
 		"503",
 		"InternalDataplaneMainLoop timed out (limit 20s)")
-	if len(r.Lines) == 0 || r.Facts[felix.FactBad] == nil || r.Facts[FactComponents] == nil {
+	if len(r.Lines) == 0 || r.Facts[felix.FactBad] == nil || r.Facts[factComponents] == nil {
 		t.Errorf("no evidence: %+v", r)
 	}
 	checktest.Want(t, checktest.Run(t, felixReadyCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")

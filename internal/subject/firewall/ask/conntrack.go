@@ -19,9 +19,9 @@ var nodeConntrackCheck = firewall.NodeConntrack.By(nodeConntrack)
 
 // Facts of node-conntrack.
 const (
-	FactRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
-	FactDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
-	FactIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
+	factRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
+	factDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
+	factIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
 )
 
 // conntrackPause is between two readings of what was dropped: a node that takes ten
@@ -61,7 +61,7 @@ func shortLived(h *probe.Host) (probe.Result, bool) {
 	if strict {
 		r.Saw += ", and what it sends next is dropped (nf_conntrack_tcp_loose is 0)"
 	}
-	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(FactIdle, seconds).With(firewall.FactLoose,
+	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(factIdle, seconds).With(firewall.FactLoose,
 		!strict), true
 }
 
@@ -90,7 +90,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	if counted && now.raced > before.raced && now.full == before.full {
 		raced := now.raced - before.raced
 		r.Saw += fmt.Sprintf("; within half a second %d entries could not be made, mostly because two packets of one connection came at once: such a packet is lost", raced)
-		r = r.With(FactRaced, raced)
+		r = r.With(factRaced, raced)
 	}
 	if near {
 		r.Status = probe.Warn
@@ -107,7 +107,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 		}
 	}
 	if counted {
-		r = r.With(FactDropped, now.all)
+		r = r.With(factDropped, now.all)
 	}
 	return r.With(probe.FactEntries, entries).With(probe.FactMax, most)
 }

@@ -17,9 +17,9 @@ var nodeFirewallCheck = firewall.NodeFirewall.By(nodeFirewall)
 
 // Facts of node-firewall.
 const (
-	FactServices probe.Fact = "services_in" // list of those with chains of kube-proxy's
+	factServices probe.Fact = "services_in" // list of those with chains of kube-proxy's
 
-	FactChains probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+	factChains probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
 )
 
 // The firewalls of Linux.
@@ -274,8 +274,8 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r.Status = probe.Info
 		r.Saw += fmt.Sprintf("; the policy of %s drops, and its rules accept pods", strings.Join(w.passes, " and "))
 	}
-	return r.With(probe.FactBackends, node.First(in)).With(firewall.FactInUse, node.First(w.used)).With(FactServices,
+	return r.With(probe.FactBackends, node.First(in)).With(firewall.FactInUse, node.First(w.used)).With(factServices,
 		node.First(w.services)).
 		With(firewall.FactDrops, node.First(names)).With(firewall.FactRefuses, node.First(w.refuses)).
-		With(firewall.FactForeignTables, node.First(w.foreign)).With(node.FactPods, pods).With(FactChains, w.calico)
+		With(firewall.FactForeignTables, node.First(w.foreign)).With(node.FactPods, pods).With(factChains, w.calico)
 }

@@ -36,7 +36,7 @@ func TestNodeConntrack(t *testing.T) {
 		})
 		got := checktest.Run(t, nodeConntrackCheck, h)
 		later.Stop()
-		if _, raced := got[0].Facts[FactRaced]; raced != c.raced || got[0].Status != probe.OK {
+		if _, raced := got[0].Facts[factRaced]; raced != c.raced || got[0].Status != probe.OK {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -69,7 +69,7 @@ func TestIdleConnections(t *testing.T) {
 			continue
 		}
 		r := checktest.Want(t, got, firewall.TargetIdle, c.status, "loses its entry after "+c.seconds+" s")
-		idle, _ := r.Facts.Num(FactIdle)
+		idle, _ := r.Facts.Num(factIdle)
 		if strict := c.loose == "0"; strconv.Itoa(int(idle)) != c.seconds || r.Facts[firewall.FactLoose] == strict ||
 			strings.Contains(r.Saw, "is dropped") != strict {
 			t.Errorf("%+v: %+v", c, r)

@@ -78,7 +78,7 @@ nft add rule inet t out ct state new accept
 	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "because the table is full")
 	ended.Store(true)
 	sender.Wait()
-	if n, _ := r.Facts.Num(FactDropped); n < 900 {
+	if n, _ := r.Facts.Num(factDropped); n < 900 {
 		t.Errorf("a thousand packets too many, and %+v", r)
 	}
 }

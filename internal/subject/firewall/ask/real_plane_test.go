@@ -35,7 +35,7 @@ func TestRealFirewall(t *testing.T) {
 	checktest.Do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
 	got = ask()
 	r := checktest.Want(t, got, "IPv4", probe.OK, "in use only in legacy iptables")
-	if n, _ := r.Facts[FactChains].(map[string]int); n[inLegacy] != 2 {
+	if n, _ := r.Facts[factChains].(map[string]int); n[inLegacy] != 2 {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Want(t, got, "IPv6", probe.OK, "in use only in legacy iptables")

@@ -22,16 +22,16 @@ var nodeLimitsCheck = host.NodeLimits.By(nodeLimits)
 
 // Facts of node-limits.
 const (
-	FactLimit probe.Fact = "limit" // what: open-files, processes, inotify-instances
+	factLimit probe.Fact = "limit" // what: open-files, processes, inotify-instances
 
-	FactUsedOf probe.Fact = "used_n"
+	factUsedOf probe.Fact = "used_n"
 )
 
 // Words of the fact limit.
 const (
-	LimitOpenFiles = "open-files"
-	LimitProcesses = "processes"
-	LimitInotify   = "inotify-instances"
+	limitOpenFiles = "open-files"
+	limitProcesses = "processes"
+	limitInotify   = "inotify-instances"
 )
 
 // fewFiles are those that a program has to have left to start another one: pipes and sockets.
@@ -74,8 +74,8 @@ func (l bounded) result() probe.Result {
 	case l.used*100 >= l.most*90:
 		r.Status = probe.Warn
 	}
-	return r.On(l.what+" of "+l.holder).With(FactLimit, l.what).With(host.FactLimitOf, l.holder).
-		With(FactUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
+	return r.On(l.what+" of "+l.holder).With(factLimit, l.what).With(host.FactLimitOf, l.holder).
+		With(factUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
 }
 
 // limitsOfKernel are those of the whole machine.
@@ -89,7 +89,7 @@ func limitsOfKernel(h *probe.Host) []bounded {
 			for _, name := range []string{"pid_max", "threads-max"} {
 				most, other := kernel.Sysctl(h, "kernel/"+name)
 				if err == nil && other == nil && most > 0 {
-					out = append(out, bounded{LimitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
+					out = append(out, bounded{limitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
 				}
 			}
 		}
@@ -99,13 +99,13 @@ func limitsOfKernel(h *probe.Host) []bounded {
 			used, err := strconv.ParseUint(f[0], 10, 63)
 			most, other := strconv.ParseUint(f[2], 10, 63)
 			if err == nil && other == nil && most > 0 {
-				out = append(out, bounded{LimitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+				out = append(out, bounded{limitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
 			}
 		}
 	}
 	if most, err := kernel.Sysctl(h, "fs/inotify/max_user_instances"); err == nil && most > 0 {
 		if used, err := inotifyOfRoot(h); err == nil {
-			out = append(out, bounded{LimitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
+			out = append(out, bounded{limitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
 				uint64(most), 0})
 		}
 	}
@@ -164,7 +164,7 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 		most, err := p.Limits()
 		used, other := p.FileDescriptorsLen()
 		if err == nil && other == nil && most.OpenFiles > 0 && most.OpenFiles < 1<<40 {
-			out = append(out, bounded{LimitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
+			out = append(out, bounded{limitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
 		}
 		text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/cgroup")
 		if err != nil {
@@ -214,5 +214,5 @@ func groupLimit(h *probe.Host, dir, comm string) (bounded, bool) {
 	if err != nil || other != nil || m == 0 {
 		return bounded{}, false
 	}
-	return bounded{LimitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
+	return bounded{limitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
 }

@@ -26,11 +26,11 @@ var nodeLoadCheck = host.NodeLoad.By(nodeLoad)
 
 // Facts of node-load.
 const (
-	FactIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
-	FactMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
-	FactIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
-	FactMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
-	FactSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
+	factIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
+	factMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
+	factIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
+	factMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
+	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
 )
 
 // Load for each CPU from which a node is called slow or overloaded. The nodes of
@@ -109,7 +109,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 
 // withSteal adds how much of the time the hypervisor gave to others, in percent.
 func withSteal(r probe.Result, stolen float64) probe.Result {
-	r = r.With(FactSteal, stolen)
+	r = r.With(factSteal, stolen)
 	if stolen >= stealMuch {
 		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
 		if r.Status == probe.OK {
@@ -147,7 +147,7 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	for _, of := range []struct {
 		resource   string
 		some, full probe.Fact
-	}{{"cpu", host.FactCPUPressure, ""}, {"io", FactIOPressure, FactIOFull}, {"memory", FactMemPressure, FactMemFull}} {
+	}{{"cpu", host.FactCPUPressure, ""}, {"io", factIOPressure, factIOFull}, {"memory", factMemPressure, factMemFull}} {
 		psi, err := proc.PSIStatsForResource(of.resource)
 		if err != nil || psi.Some == nil {
 			continue

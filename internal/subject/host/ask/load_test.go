@@ -27,7 +27,7 @@ func TestNodeLoad(t *testing.T) {
 			if n, _ := r.Facts.Num(host.FactCPUPressure); n != 83.5 {
 				t.Errorf("pressure %v", r.Facts)
 			}
-			if n, _ := r.Facts.Num(FactIOFull); n != 7.5 {
+			if n, _ := r.Facts.Num(factIOFull); n != 7.5 {
 				t.Errorf("pressure %v", r.Facts)
 			}
 		})
@@ -43,7 +43,7 @@ func TestBrief(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"proc/loadavg": "0.50 1.00 1.00 1/100 1\n", "proc/stat": checktest.TwoCPUs})
 	for brief, want := range map[bool]bool{true: false, false: true} {
 		r := load(t.Context(), h, brief)
-		if _, told := r.Facts.Num(FactSteal); r.Status != probe.OK || told != want {
+		if _, told := r.Facts.Num(factSteal); r.Status != probe.OK || told != want {
 			t.Errorf("brief %v: %s, %v", brief, r.Status, r.Facts)
 		}
 	}

@@ -39,7 +39,7 @@ func TestNodeLimits(t *testing.T) {
 	if _, is := groupLimit(h, groups[2], "calico-node"); is {
 		t.Error("a cgroup without a limit has one")
 	}
-	few := bounded{LimitOpenFiles, "containerd", "open files", 62, 64, fewFiles}
+	few := bounded{limitOpenFiles, "containerd", "open files", 62, 64, fewFiles}
 	if r := few.result(); r.Status != probe.Fail {
 		t.Errorf("%v: two files are too few", r)
 	}

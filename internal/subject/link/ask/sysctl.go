@@ -21,8 +21,8 @@ var nodeSysctlCheck = link.NodeSysctl.By(nodeSysctl)
 
 // Facts of node-sysctl.
 const (
-	FactRPFilter  probe.Fact = "rp_filter" // effective values by interface
-	FactRPDropped probe.Fact = "rp_dropped"
+	factRPFilter  probe.Fact = "rp_filter" // effective values by interface
+	factRPDropped probe.Fact = "rp_dropped"
 )
 
 func nodeSysctl(_ context.Context, p *probe.Pass) {
@@ -103,9 +103,9 @@ func reversePath(p *probe.Pass) probe.Result {
 		r.Saw += fmt.Sprintf("; Felix of Calico %s does not start with a loose check for all, unless IgnoreLooseRPF is set", version)
 	}
 	if counted {
-		r = r.With(FactRPDropped, dropped)
+		r = r.With(factRPDropped, dropped)
 	}
-	return r.With(FactRPFilter, effective)
+	return r.With(factRPFilter, effective)
 }
 
 // refusesLoose tells whether Felix of a version ends when it finds a loose check;

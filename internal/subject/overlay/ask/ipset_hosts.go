@@ -95,5 +95,5 @@ func judgeMembers(set string, others []probe.Target, members []kernel.Span) prob
 	case len(absent) > 0:
 		r = probe.Found(probe.Fail, "tunnelled packets from %s are dropped here: not in %s", node.Some(absent), set)
 	}
-	return r.With(overlay.FactSet, set).With(FactVTEPs, total).With(overlay.FactAbsent, node.First(absent))
+	return r.With(overlay.FactSet, set).With(factVTEPs, total).With(overlay.FactAbsent, node.First(absent))
 }

@@ -19,10 +19,10 @@ var overlayTunnelsCheck = overlay.OverlayTunnels.By(overlayTunnels)
 
 // Facts of overlay-tunnels.
 const (
-	FactVNI   probe.Fact = "vni"   // of the VXLAN device
-	FactLocal probe.Fact = "local" // the address its packets leave from, "" when it has none set
+	factVNI   probe.Fact = "vni"   // of the VXLAN device
+	factLocal probe.Fact = "local" // the address its packets leave from, "" when it has none set
 
-	FactVTEPs probe.Fact = "vteps" // count of other nodes at the tunnel
+	factVTEPs probe.Fact = "vteps" // count of other nodes at the tunnel
 )
 
 // forwarding is what a VXLAN device knows about the other ends.
@@ -196,7 +196,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 	}
 	r = r.With(probe.FactFaults, faults).With(probe.FactMTU, d.MTU)
 	if d.VXLAN != nil {
-		r = r.With(FactVNI, d.VXLAN.VNI).With(probe.FactPort, d.VXLAN.Port).With(FactLocal, local)
+		r = r.With(factVNI, d.VXLAN.VNI).With(probe.FactPort, d.VXLAN.Port).With(factLocal, local)
 	}
 	return r
 }
@@ -249,5 +249,5 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 		r = probe.Found(probe.Fail, "%d of %d other nodes are not reached through the tunnel: %s", len(cut), total,
 			node.Some(cut))
 	}
-	return r.With(FactVTEPs, total).With(overlay.FactCutOff, node.First(cut))
+	return r.With(factVTEPs, total).With(overlay.FactCutOff, node.First(cut))
 }

@@ -18,8 +18,8 @@ var podGatewayCheck = pod.PodGateway.By(podGateway)
 
 // Facts of pod-gateway.
 const (
-	FactLooked probe.Fact = "interface_n" // count of those that were looked at
-	FactOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
+	factLooked probe.Fact = "interface_n" // count of those that were looked at
+	factOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
 )
 
 // linkSetting is a setting of one interface, and what does not work where it is wrong.
@@ -126,5 +126,5 @@ func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, boo
 		node.Some(wrong), s.means).On(fmt.Sprintf("%s of %s", s.name, about)).
 		With(probe.FactSysctl, of(wrong[0])).With(pod.FactSetting, s.name).With(pod.FactWanted,
 		s.wanted).With(probe.FactFamily, s.family).
-		With(pod.FactWrongOn, node.First(wrong)).With(FactLooked, len(names)).With(FactOfPods, s.pods), true
+		With(pod.FactWrongOn, node.First(wrong)).With(factLooked, len(names)).With(factOfPods, s.pods), true
 }

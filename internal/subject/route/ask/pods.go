@@ -23,8 +23,8 @@ var routePodsCheck = route.RoutePods.By(routePods)
 // Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
 // how many were looked at.
 const (
-	FactBare       probe.Fact = "bare"       // interfaces that no route leads to
-	FactInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
+	factBare       probe.Fact = "bare"       // interfaces that no route leads to
+	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
 // bareAgain is how long a pod that comes or goes may have an interface and no route: the
@@ -130,7 +130,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	bare = slices.DeleteFunc(bare, func(name string) bool { return own[name] })
 	if len(bare) > 0 {
 		p.Report(probe.Found(probe.Warn, "no route leads to %d interfaces of other pods: %s", len(bare), node.Some(bare)).
-			On("other pods").With(FactBare, node.First(bare)))
+			On("other pods").With(factBare, node.First(bare)))
 	}
 }
 
@@ -175,7 +175,7 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		bad = append([]string{text}, bad...)
 	}
 	if len(bad) > 0 {
-		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(FactInterfaces, interfaces).
+		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(factInterfaces, interfaces).
 			With(route.FactDown, node.First(down))
 	}
 	return r.With(node.FactPods, total).With(route.FactNoRoute, node.First(missing)).With(route.FactWrong,

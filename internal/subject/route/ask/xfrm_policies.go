@@ -17,9 +17,9 @@ var xfrmPoliciesCheck = route.XFRMPolicies.By(xfrmPolicies)
 
 // Facts of xfrm-policies.
 const (
-	FactRefusesAll probe.Fact = "refuses_all" // true: it drops the packets
-	FactAssociated probe.Fact = "associated"  // whether there is a security association for it
-	FactTemplate   probe.Fact = "template"    // how packets are to be encrypted
+	factRefusesAll probe.Fact = "refuses_all" // true: it drops the packets
+	factAssociated probe.Fact = "associated"  // whether there is a security association for it
+	factTemplate   probe.Fact = "template"    // how packets are to be encrypted
 )
 
 // flow is a packet that a node with Calico sends, takes or forwards.
@@ -133,7 +133,7 @@ func met(p kernel.XFRMPolicy, f flow) probe.Result {
 		r = probe.Found(probe.Info, "packets %s are encrypted (%s)", f.text, p.Template)
 	}
 	return r.On(fmt.Sprintf("%s %s", p.Direction, p.Selector())).With(route.FactSelector, p.Selector()).
-		With(route.FactDirection, p.Direction).With(FactRefusesAll, p.Blocks).With(FactAssociated, p.Associated).
-		With(FactTemplate, p.Template).With(route.FactFrom, p.From.String()).With(route.FactTo, p.To.String()).
+		With(route.FactDirection, p.Direction).With(factRefusesAll, p.Blocks).With(factAssociated, p.Associated).
+		With(factTemplate, p.Template).With(route.FactFrom, p.From.String()).With(route.FactTo, p.To.String()).
 		With(probe.FactFamily, node.Family(p.To.Addr()))
 }

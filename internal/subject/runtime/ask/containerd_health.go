@@ -27,9 +27,9 @@ var containerdHealthCheck = runtime.ContainerdHealth.By(containerdHealth)
 
 // Facts of the runtime check.
 const (
-	FactRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
-	FactTasks    probe.Fact = "tasks"    // containers that run
-	FactRevision probe.Fact = "revision" // commit of containerd
+	factRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
+	factTasks    probe.Fact = "tasks"    // containers that run
+	factRevision probe.Fact = "revision" // commit of containerd
 )
 
 // namespaceOf is containerd's namespace for what the kubelet starts: its own, or
@@ -44,7 +44,7 @@ func namespaceOf(runtime string) string {
 func containerdHealth(ctx context.Context, p *probe.Pass) {
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "containerd" && kind != "docker" {
-		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}
 	socket, err := node.FindSocket(p.Host, node.ContainerdSockets(p))
@@ -127,7 +127,7 @@ func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error)
 		return probe.Result{}, err
 	}
 	return probe.Found(probe.OK, "containerd %s", v.Version).With(probe.FactVersion, v.Version).
-		With(FactRevision, v.Revision), nil
+		With(factRevision, v.Revision), nil
 }
 
 func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -185,7 +185,7 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 		err = context.DeadlineExceeded // then containerd leaves out whom it could not ask, and gives what is left
 	}
 	if err == nil {
-		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
+		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
 	// containerd asks each shim in turn, so one that is frozen holds up the list.
 	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {

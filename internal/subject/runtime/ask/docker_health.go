@@ -25,7 +25,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "docker" {
 		// Asking could start it: systemd listens on a sleeping docker's socket.
-		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}
 	_, err := node.FindSocket(p.Host, []string{socket})

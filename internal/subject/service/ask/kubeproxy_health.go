@@ -26,10 +26,10 @@ var kubeProxyHealthCheck = service.KubeProxyHealth.By(kubeProxyHealth)
 
 // Facts of kubeproxy-health.
 const (
-	FactMode probe.Fact = "mode" // iptables, nftables, ipvs
+	factMode probe.Fact = "mode" // iptables, nftables, ipvs
 
-	FactEmpty     probe.Fact = "empty"      // count of virtual services without a destination
-	FactEmptyList probe.Fact = "empty_list" // the first of these
+	factEmpty     probe.Fact = "empty"      // count of virtual services without a destination
+	factEmptyList probe.Fact = "empty_list" // the first of these
 )
 
 func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
@@ -62,7 +62,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		answer.Code == http.StatusOK {
 		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
 		r.Saw += ", mode " + mode
-		r = r.With(FactMode, mode)
+		r = r.With(factMode, mode)
 	}
 	p.Report(r.With(probe.FactAddress, health).With(probe.FactCode, answer.Code))
 	if r.Status != probe.OK {
@@ -78,7 +78,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 			r.Status = probe.Info
 			r.Saw = "kube-proxy runs in mode " + mode + " beside the eBPF data plane, which does its work; Felix takes its rules away (bpfKubeProxyIptablesCleanupEnabled), so nothing of it is in the kernel"
 		}
-		p.Report(r.On(service.TargetServices).With(FactMode, mode))
+		p.Report(r.On(service.TargetServices).With(factMode, mode))
 	}
 }
 
@@ -113,7 +113,7 @@ func left(p *probe.Pass, health string) probe.Result {
 			r = probe.Found(probe.Info,
 				"no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
 		}
-		return r.With(FactMode, mode).With(service.FactPublished, int(n))
+		return r.With(factMode, mode).With(service.FactPublished, int(n))
 	}
 	r := probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
 	if links, _ := kernel.Links(); nothing && !node.EBPF(p, links) {
@@ -287,5 +287,5 @@ func judgeIPVS(v virtual) probe.Result {
 	default:
 		r = probe.Found(probe.OK, "all %d virtual services of ipvs have a destination", v.services)
 	}
-	return r.With(service.FactPublished, v.services).With(FactEmpty, v.empty).With(FactEmptyList, v.first)
+	return r.With(service.FactPublished, v.services).With(factEmpty, v.empty).With(factEmptyList, v.first)
 }

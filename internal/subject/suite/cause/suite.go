@@ -103,7 +103,8 @@ var order = []string{
 	"bird-probe", "bgp-restart-hold", "bgp-peers-missing",
 	// BGP sessions by what the peer answered, then the peer that fails as a whole.
 	"bgp-rejected", "bgp-filtered", "bgp-wrong-as", "bgp-password", "peer-bird-dead", "bgp-unknown-peer",
-	"bgp-one-way", "bgp-waits", "bgp-peer-silent", "bgp-no-peers", "bgp-routes-filtered", "packets-lost", "peer-down", "node-cut-off",
+	"bgp-one-way", "bgp-waits", "bgp-peer-silent", "bgp-no-peers",
+	"bgp-routes-filtered", "packets-lost", "peer-down", "node-cut-off",
 	"pods-filtered", "peer-pods", "nodes-apart", "peer-firewall", "peer-differs", "peer-fault",
 	// Routes: after the sessions that bring them.
 	"network-condition-foreign", "block-owned-twice", "interface-overlaps-pods", "route-swallowed", "route-elsewhere",
