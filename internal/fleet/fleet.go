@@ -354,10 +354,18 @@ func Replay(saved report.Saved, sink report.Sink) error {
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
 
-// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes are
-// missing, no better than incomplete.
+// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes or the
+// groups are missing, no better than incomplete.
 func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
-	for _, g := range group(all) {
+	groups, crash := grouped(all)
+	if crash != nil {
+		cut = true
+		text := fmt.Sprintf("what nodes have in common is not known: grouping %v", crash)
+		if err := sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
+			return err
+		}
+	}
+	for _, g := range groups {
 		if err := sink.Event(probe.Event{Type: probe.EventGroup, Group: &g}); err != nil {
 			return err
 		}

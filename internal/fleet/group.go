@@ -81,6 +81,15 @@ func group(all []judged) []probe.Group {
 	return newNodesFirst(out)
 }
 
+// grouped groups nodes; the error is that it crashed.
+func grouped(all []judged) (groups []probe.Group, err error) {
+	err = probe.Recovered(func() error {
+		groups = group(all)
+		return nil
+	})
+	return groups, err
+}
+
 // place is that of a group among others: a proven cause of what is bad now comes before all others, which come by the
 // worst answer that they rest on.
 func place(g probe.Group) int {

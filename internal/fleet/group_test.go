@@ -225,3 +225,24 @@ func TestNewNodesFirst(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestGroupingCrashes wants the nodes of a fleet reported where grouping them crashes, and the fleet incomplete.
+func TestGroupingCrashes(t *testing.T) {
+	t.Parallel()
+	f, err := report.Find(report.Formats(), "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sink, err := f.Sink(&out, report.Options{Fleet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := []judged{{name: "a", causes: []probe.Cause{{ID: "x"}, {ID: "y"}}}, {name: "a"}} // which no file and no API gives
+	if err := conclude(twice, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitIncomplete)) {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(out.String(), "what nodes have in common is not known: grouping crashed") {
+		t.Error(out.String())
+	}
+}

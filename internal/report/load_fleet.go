@@ -13,15 +13,15 @@ import (
 // mostFleetHeld is what the answers of all nodes may take in memory: some 20,000 nodes have most of it.
 const mostFleetHeld = 1 << 30
 
-// loadFleet reads a run over several nodes that was saved with -o ndjson, each node as a run of its own; is = false
-// where it is no such run.
+// loadFleet reads a run over several nodes that was saved with -o ndjson, each node as one run of its own, by the name
+// that it is shown by; is = false where it is no such run.
 func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	if kind := documentKind(b); kind == KindFleet {
 		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
 	}
 	d := probe.NewDecoder(bytes.NewReader(b))
 	next, held, whole := int64(0), 0, false
-	var run *Run
+	at := map[string]int{} // the runs, by their node
 	for {
 		ev, err := d.Next()
 		if errors.Is(err, io.EOF) {
@@ -48,10 +48,13 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 			saved.Elapsed, whole = ev.Verdict.Elapsed, true
 		case ev.Node == "": // the groups, which are made anew
 		default:
-			if run == nil || run.Node != ev.Node {
+			name := probe.Line(ev.Node)
+			if _, known := at[name]; !known {
+				at[name] = len(saved.Runs)
 				saved.Runs = append(saved.Runs, Run{Node: ev.Node})
-				run = &saved.Runs[len(saved.Runs)-1]
 			}
+			run := &saved.Runs[at[name]]
+			lost = lost || run.Verdict != nil // it is in the file twice
 			run.Add(ev)
 			if lost {
 				run.Lacks = "lines of it are missing or damaged"

@@ -170,3 +170,23 @@ func TestHostileFleet(t *testing.T) {
 		}
 	}
 }
+
+// TestFleetNamesANodeTwice wants one run of each node, by the name that is shown, and one that is there twice damaged.
+func TestFleetNamesANodeTwice(t *testing.T) {
+	t.Parallel()
+	verdict := func(node string) probe.Event {
+		return probe.Event{Type: probe.EventVerdict, Node: node, Verdict: &probe.Verdict{Word: WordHealthy}}
+	}
+	var file bytes.Buffer
+	enc := probe.NewEncoder(&file)
+	for _, ev := range []probe.Event{{Type: probe.EventRun, Start: &probe.Start{V: 1}},
+		{Type: probe.EventRun, Node: "a", Start: &probe.Start{V: 1}}, verdict("a"),
+		{Type: probe.EventRun, Node: "b", Start: &probe.Start{V: 1}}, verdict("b"),
+		{Type: probe.EventRun, Node: "a\r", Start: &probe.Start{V: 1}}, verdict("a\r")} {
+		enc.Encode(ev)
+	}
+	saved, err := Load(&file)
+	if err != nil || len(saved.Runs) != 2 || saved.Runs[0].Lacks == "" || saved.Runs[1].Lacks != "" {
+		t.Errorf("%v, %+v", err, saved.Runs)
+	}
+}
