@@ -15,6 +15,10 @@ func TestQuiet(t *testing.T) {
 	result := Located{Way: "api", Result: probe.Found(probe.OK, "no taints")}
 	result.Check = "node-taints"
 	cut := Located{Result: probe.Found(probe.Unknown, Interrupted)}
+	cut.Check = probe.CheckAnswered
+	byNode, byPeer, byOther := cut, cut, cut
+	byNode.Way, byPeer.Node, byOther.Check = "pod", "node-m", "neighbour-reach"
+	const unsaid = "node-a: a run should work, but that is not certain: "
 	for name, c := range map[string]struct {
 		word    string
 		wide    bool
@@ -22,10 +26,13 @@ func TestQuiet(t *testing.T) {
 		first   string
 		holds   string
 	}{
-		"healthy":     {WordHealthy, false, []Located{result}, "healthy on node-a: ", ""},
-		"wide":        {WordHealthy, true, []Located{result}, "healthy on node-a: ", "no taints"},
-		"ready":       {WordReady, false, []Located{result, warning}, "ready on node-a: ", "probe-access: no SSH key"},
-		"interrupted": {WordIncomplete, false, []Located{cut}, "node-a: no verdict: the run was interrupted", ""},
+		"healthy":             {WordHealthy, false, []Located{result}, "healthy on node-a: ", ""},
+		"wide":                {WordHealthy, true, []Located{result}, "healthy on node-a: ", "no taints"},
+		"ready":               {WordReady, false, []Located{result, warning}, "ready on node-a: ", "probe-access: no SSH key"},
+		"interrupted":         {WordIncomplete, false, []Located{cut}, "node-a: no verdict: the run was interrupted", ""},
+		"a node that says so": {WordIncomplete, false, []Located{byNode}, unsaid, ""},
+		"another node":        {WordIncomplete, false, []Located{byPeer}, "node-a: no verdict: 1 answer missing", ""},
+		"another check":       {WordIncomplete, false, []Located{byOther}, unsaid, ""},
 	} {
 		counts := probe.Counts{}
 		for _, r := range c.results {

@@ -222,7 +222,7 @@ func (s screen) answer(whole bool) string {
 			return missing[0].Saw
 		}
 	case WordIncomplete:
-		if slices.ContainsFunc(s.Results, func(r Located) bool { return r.Saw == Interrupted }) {
+		if slices.ContainsFunc(s.Results, wasInterrupted) {
 			return "no verdict: the run was interrupted"
 		}
 		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // of preflight, which starts nothing
@@ -234,6 +234,12 @@ func (s screen) answer(whole bool) string {
 		return fmt.Sprintf("no verdict: %s missing", plural(s.Counts[probe.Unknown], "answer"))
 	}
 	return "" // a session's word for what is not asked to its end
+}
+
+// wasInterrupted reports whether a result is this client's word that the run was interrupted. What a node says came by a
+// way.
+func wasInterrupted(r Located) bool {
+	return r.Check == probe.CheckAnswered && r.Node == "" && r.Way == "" && r.Saw == Interrupted
 }
 
 // answerOf is a cause in one sentence, its name and its confidence.
