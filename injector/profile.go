@@ -65,7 +65,7 @@ func shellNote(o Options) string {
 		rights = "debug profile " + o.DebugProfile.Name
 	}
 	if !writesNode(o) {
-		files = "read-only"
+		files = "not mounted"
 	}
 	return fmt.Sprintf("root shell: %s, the node's files are %s", rights, files)
 }

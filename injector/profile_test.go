@@ -69,7 +69,7 @@ func TestProfiles(t *testing.T) {
 	}{
 		debug.ProfileGeneral:  {&corev1.SecurityContext{}, adds("SYS_PTRACE"), true, "root shell: debug profile general, the node's files are writable"},
 		debug.ProfileSysadmin: {all, all, true, "root shell: debug profile sysadmin, the node's files are writable"},
-		debug.ProfileNetadmin: {adds("NET_ADMIN", "NET_RAW"), adds("NET_ADMIN", "NET_RAW"), false, "root shell: debug profile netadmin, the node's files are read-only"},
+		debug.ProfileNetadmin: {adds("NET_ADMIN", "NET_RAW"), adds("NET_ADMIN", "NET_RAW"), false, "root shell: debug profile netadmin, the node's files are not mounted"},
 	} {
 		for _, sc := range []*corev1.SecurityContext{c.pod, c.ephemeral} {
 			sc.RunAsUser, sc.ReadOnlyRootFilesystem = new(int64(0)), new(true)
