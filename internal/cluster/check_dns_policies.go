@@ -221,15 +221,18 @@ type keptPods struct {
 // mostAlike bounds how many kinds of pods policies are worked out for: a tenant can give each pod labels of its own.
 const mostAlike = 40
 
-// keptFromDNS are the pods of the node that policies keep from these servers, by the policy, how many were checked, and
-// how many of these are not in the servers' own namespace.
-func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, asked, outside int) {
-	by = map[string]*keptPods{}
+// dnsKept is what policies keep from the cluster's DNS on a node.
+type dnsKept struct {
+	by                     map[string]*keptPods // by the policy
+	asked, outside, beyond int                  // pods judged, those outside the servers' namespace, and pods not judged
+}
+
+// keptFromDNS judges the pods of the node that ask these servers. Namespaces take turns: the many kinds of pods of one
+// leave the others theirs.
+func (s *Snapshot) keptFromDNS(servers []destination) dnsKept {
+	out := dnsKept{by: map[string]*keptPods{}}
 	known := map[string]withoutDNS{} // pods that are alike are asked about once
-	for _, p := range s.placed.running() {
-		if !asksDNS(&p) {
-			continue
-		}
+	for _, p := range inTurns(slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !asksDNS(&p) })) {
 		from := endOf(&p)
 		key := fmt.Sprint(p.Namespace, from.labels) // maps are printed in order
 		if s.policies.knowsSenders() {
@@ -237,23 +240,44 @@ func (s *Snapshot) keptFromDNS(servers []destination) (by map[string]*keptPods, 
 		}
 		_, done := known[key]
 		if !done && len(known) == mostAlike {
-			continue // it is not among those that are judged
+			out.beyond++
+			continue
 		}
 		if !done {
 			known[key] = s.policies.withoutDNS(from, servers)
 		}
-		asked++
+		out.asked++
 		if p.Namespace != servers[0].namespace {
-			outside++
+			out.outside++
 		}
 		if policy := known[key].by; policy != "" {
-			if by[policy] == nil {
-				by[policy] = &keptPods{withoutDNS: known[key]}
+			if out.by[policy] == nil {
+				out.by[policy] = &keptPods{withoutDNS: known[key]}
 			}
-			by[policy].pods = append(by[policy].pods, nameOf(&p))
+			out.by[policy].pods = append(out.by[policy].pods, nameOf(&p))
 		}
 	}
-	return by, asked, outside
+	return out
+}
+
+// inTurns sorts pods so that each namespace has one before any has its second.
+func inTurns(pods []corev1.Pod) []corev1.Pod {
+	turns := map[string]int{}
+	turn := make(map[string]int, len(pods))
+	for i := range pods {
+		turn[nameOf(&pods[i])] = turns[pods[i].Namespace]
+		turns[pods[i].Namespace]++
+	}
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return turn[nameOf(&a)] - turn[nameOf(&b)] })
+	return pods
+}
+
+// notJudged says of how many pods it is not known whether policies keep them from the DNS, "" of none.
+func (k *dnsKept) notJudged() string {
+	if k.beyond == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s not judged, as there are more than %d kinds of pods", plural(k.beyond, "more pod"), mostAlike)
 }
 
 // How many policies are told, and how many pods of each.
@@ -291,16 +315,18 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 			With(facts.DNSNamespace, servers[0].namespace))
 		return
 	}
-	by, asked, outside := s.keptFromDNS(servers)
-	if len(by) == 0 {
-		report(probe.Found(probe.OK, "no policy clearly blocks cluster DNS for any of %s that use it", plural(asked, "pod")))
+	kept := s.keptFromDNS(servers)
+	if len(kept.by) == 0 {
+		report(probe.Found(probe.OK, "no policy clearly blocks cluster DNS for any of %s that use it%s",
+			plural(kept.asked, "pod"), kept.notJudged()))
 		return
 	}
-	names := slices.Sorted(maps.Keys(by))
+	names := slices.Sorted(maps.Keys(kept.by))
 	for _, policy := range names[:min(len(names), policiesTold)] {
-		one := by[policy]
+		one := kept.by[policy]
 		slices.Sort(one.pods)
-		r := one.result(asked, outside, servers[0].namespace)
+		r := one.result(kept.asked, kept.outside, servers[0].namespace)
+		r.Saw += kept.notJudged()
 		if r.Status == probe.Fail && one.how != dnsShut && strings.Contains(policy, "NetworkPolicy ") &&
 			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
 			r.Status = probe.Warn // a tenant's own pods, by a tenant's own policy: the node is not ill for that

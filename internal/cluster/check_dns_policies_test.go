@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -225,5 +226,28 @@ func TestDNSPoliciesAsked(t *testing.T) {
 		s.policies.all.Value = []policy{kubernetesPolicy(t, "p", toWeb)}
 		one.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw) })
+	}
+}
+
+// TestDNSPoliciesTakeTurns wants a policy found although another namespace has more kinds of pods than are judged, and
+// said how many were not.
+func TestDNSPoliciesTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := withDNS()
+	web := s.placed.pods.Value[0]
+	s.placed.pods.Value = nil
+	for i := range mostAlike + 5 {
+		other := *web.DeepCopy()
+		other.Namespace, other.Name, other.Labels = "crowd", fmt.Sprint("p", i), map[string]string{"own": fmt.Sprint(i)}
+		s.placed.pods.Value = append(s.placed.pods.Value, other)
+	}
+	s.placed.pods.Value = append(s.placed.pods.Value, web)
+	s.policies.all.Value = []policy{kubernetesPolicy(t, "p", toWeb)}
+	var got []string
+	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
+	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS by " +
+		"UDP: shop/web; 6 more pods not judged, as there are more than 40 kinds of pods"
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
