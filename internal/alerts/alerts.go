@@ -66,11 +66,14 @@ func (p Procedure) String() string {
 	return "run-" + p.Profile
 }
 
+// A State is how far a job has come.
+type State string
+
 // The states of a job.
 const (
-	Queued  = "queued"
-	Running = "running"
-	done    = "done"
+	Queued  State = "queued"
+	Running State = "running"
+	Done    State = "done"
 )
 
 // Job is one procedure on one node, or on many at once, for one alert or many.
@@ -79,7 +82,7 @@ type Job struct {
 	Node      string    `json:"node"`            // ManyNodes of one that looks at many
 	Nodes     []string  `json:"nodes,omitempty"` // which its alerts are about, of such a one
 	Procedure Procedure `json:"procedure"`
-	State     string    `json:"state"`
+	State     State     `json:"state"`
 	Alerts    []Alert   `json:"alerts"`             // the first maxAlerts that it is for
 	More      int       `json:"more,omitempty"`     // how many others
 	Attempts  int       `json:"attempts,omitempty"` // how often it was begun

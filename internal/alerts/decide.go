@@ -222,7 +222,7 @@ func (s *Server) belongs(
 	if job = latest[key]; job == nil {
 		job = t.version(s.jobs[s.latest[key]])
 	}
-	if job != nil && job.State == done && now.Sub(job.Ended) >= s.limits.Cooldown {
+	if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
 		job = nil
 	}
 	if job == nil {

@@ -33,7 +33,7 @@ func (s *Server) manyFor(node string, now time.Time) *Job {
 		return nil
 	case j.State == Queued && j.Attempts == 0:
 		return j
-	case !slices.Contains(j.Nodes, node), j.State == done && now.Sub(j.Ended) >= s.limits.Cooldown:
+	case !slices.Contains(j.Nodes, node), j.State == Done && now.Sub(j.Ended) >= s.limits.Cooldown:
 		return nil
 	}
 	return j

@@ -145,7 +145,7 @@ func TestBegunIsNotGathered(t *testing.T) {
 		synctest.Wait()
 		post(t, s, body(t, outage(1, 8)...))
 		s.mu.Lock()
-		states := map[string]string{}
+		states := map[string]State{}
 		for _, j := range s.jobs {
 			states[j.Node] = j.State
 		}

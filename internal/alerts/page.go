@@ -43,7 +43,7 @@ func labelled(labels map[string]string) string {
 
 // took is how long a job that is done did, "" of others.
 func (j Job) took() string {
-	if j.State != done || j.Started.IsZero() {
+	if j.State != Done || j.Started.IsZero() {
 		return ""
 	}
 	return j.Ended.Sub(j.Started).Round(100 * time.Millisecond).String()
@@ -68,7 +68,7 @@ func (s *Server) overview(w http.ResponseWriter, _ *http.Request) {
 		j := s.jobs[id]
 		cells := page.Texts(j.Node, at(j.Queued), j.Procedure.String(), j.Says, j.took())
 		cells[0].Link = "/reports/" + j.ID
-		reports.Rows = append(reports.Rows, page.Row{Word: cmp.Or(j.Verdict, j.State), Cells: cells})
+		reports.Rows = append(reports.Rows, page.Row{Word: cmp.Or(j.Verdict, string(j.State)), Cells: cells})
 	}
 	for _, u := range slices.Backward(s.unmapped) {
 		nothing.Rows = append(nothing.Rows, page.Row{
@@ -113,12 +113,12 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 func (s *Server) pageOf(job Job) page.Page {
 	p, ok := s.stored(job)
 	if !ok {
-		p = page.Page{Subject: job.Node, Verdict: page.Verdict{Word: cmp.Or(job.Verdict, job.State), Says: job.Says}}
+		p = page.Page{Subject: job.Node, Verdict: page.Verdict{Word: cmp.Or(job.Verdict, string(job.State)), Says: job.Says}}
 		if text := s.read(job, ".md"); len(text) > 0 { // of a report that is too large, or of a version that had another
 			p.Parts = append(p.Parts, page.Part{Title: "Report", Lines: strings.Split(string(text), "\n")})
 		}
 	}
-	if job.State == done {
+	if job.State == Done {
 		p.Links = append(p.Links, page.Cell{Text: "JSON", Link: "/reports/" + job.ID + ".json"},
 			page.Cell{Text: "Markdown", Link: "/reports/" + job.ID + ".md"})
 	}
@@ -170,7 +170,7 @@ func (s *Server) stored(job Job) (page.Page, bool) {
 
 // read is a job's report, nil where there is none.
 func (s *Server) read(job Job, suffix string) []byte {
-	if job.State != done {
+	if job.State != Done {
 		return nil
 	}
 	b, err := s.store.read(job.ID, suffix)

@@ -115,12 +115,12 @@ func New(
 	if err := s.compact(now); err != nil {
 		return nil, err
 	}
-	if err := s.store.tidy(func(id string) bool { return s.jobs[id] != nil && s.jobs[id].State != done }); err != nil {
+	if err := s.store.tidy(func(id string) bool { return s.jobs[id] != nil && s.jobs[id].State != Done }); err != nil {
 		return nil, err
 	}
 	s.metrics = newMetrics(s)
 	for _, id := range s.order {
-		if j := s.jobs[id]; j.State == done {
+		if j := s.jobs[id]; j.State == Done {
 			s.metrics.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Server) compact(now time.Time) error {
 func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 	f, had := s.seen[a.key()]
 	j := s.jobs[f.Job]
-	if j != nil && a.firing && j.State == done && j.Verdict == Incomplete && now.Sub(j.Ended) >= s.limits.Cooldown {
+	if j != nil && a.firing && j.State == Done && j.Verdict == Incomplete && now.Sub(j.Ended) >= s.limits.Cooldown {
 		return nil, false
 	}
 	return j, had

@@ -517,7 +517,7 @@ func TestKilledBehindTelling(t *testing.T) {
 	for again.busy() {
 		time.Sleep(time.Millisecond)
 	}
-	if len(l.told) != 2 || l.told[0].ID != l.told[1].ID || len(again.jobs) != 1 || again.jobs[l.told[1].ID].State != done {
+	if len(l.told) != 2 || l.told[0].ID != l.told[1].ID || len(again.jobs) != 1 || again.jobs[l.told[1].ID].State != Done {
 		t.Errorf("told %+v", l.told)
 	}
 }
@@ -732,14 +732,14 @@ func TestOwed(t *testing.T) {
 			if err != nil || len(jobs) != 1 {
 				t.Fatalf("in the store: %v %v", jobs, err)
 			}
-			return jobs[0].State
+			return string(jobs[0].State)
 		}
-		if got := state(); got != Running {
+		if got := state(); got != string(Running) {
 			t.Errorf("without a store a job was written as %s", got)
 		}
 		time.Sleep(2 * retryStore)
 		synctest.Wait()
-		if got := state(); got != done || len(s.owed) > 0 {
+		if got := state(); got != string(Done) || len(s.owed) > 0 {
 			t.Errorf("with its store back it is %s there", got)
 		}
 	})
@@ -909,7 +909,7 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 	for _, j := range s.jobs {
 		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
 		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: of nil")
-		if j.State != done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
+		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
 			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
 		}
 	}
@@ -949,7 +949,7 @@ func TestAhead(t *testing.T) {
 	s := opened(t, dir, limits, nodesOf(1))
 	day := time.Now().Add(24 * time.Hour)
 	j := Job{
-		ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: done, Verdict: Fault, Queued: day,
+		ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: day,
 		Started: day, Ended: day, Alerts: []Alert{{Name: "x"}},
 	}
 	if err := s.store.writeJobs(j); err != nil {
@@ -974,7 +974,7 @@ func TestUnsound(t *testing.T) {
 	}
 	for i, spoil := range []func(*Job){
 		func(*Job) {}, func(j *Job) { j.Alerts = nil }, func(j *Job) { j.State = "other" }, func(j *Job) { j.Node = "" },
-		func(j *Job) { j.State = done }, func(j *Job) { j.Procedure = Procedure{} },
+		func(j *Job) { j.State = Done }, func(j *Job) { j.Procedure = Procedure{} },
 	} {
 		j := good
 		j.ID += fmt.Sprint("-", i)
@@ -1086,7 +1086,7 @@ func TestPrune(t *testing.T) {
 	for i := range maxJobs + 3 {
 		j := Job{
 			ID: newID(now.Add(time.Duration(i) * time.Second)), Node: fmt.Sprint(i), Procedure: Procedure{Profile: "quick"},
-			State: done, Verdict: Fault, Queued: now, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}},
+			State: Done, Verdict: Fault, Queued: now, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}},
 		}
 		switch i {
 		case 0:

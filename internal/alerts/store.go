@@ -170,9 +170,9 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 
 // sound tells whether what was read is a job, as the workers rely on.
 func (j Job) sound() bool {
-	state := slices.Contains([]string{Queued, Running, done}, j.State)
+	state := slices.Contains([]State{Queued, Running, Done}, j.State)
 	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 &&
-		(j.State != done || slices.Contains(verdicts(), j.Verdict))
+		(j.State != Done || slices.Contains(verdicts(), j.Verdict))
 }
 
 // tidy removes what is left of jobs that need no folder any more.

@@ -15,7 +15,7 @@ import (
 // waiting is how many jobs do; mu is held.
 func (s *Server) waiting() int { return s.inState(Queued) }
 
-func (s *Server) inState(state string) int {
+func (s *Server) inState(state State) int {
 	n := 0
 	for _, j := range s.jobs {
 		if j.State == state {
@@ -198,7 +198,7 @@ func (s *Server) doSafely(ctx context.Context, job Job) {
 		return
 	}
 	says := s.ownFault(crash, "job", job.ID)
-	s.change(job.ID, func(j *Job) { j.State, j.Verdict, j.Says, j.Ended = done, Incomplete, says, time.Now() })
+	s.change(job.ID, func(j *Job) { j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, says, time.Now() })
 }
 
 // ownFault logs a crash of this program in a job, and returns what the job's page says of it.
@@ -245,7 +245,7 @@ func (s *Server) do(ctx context.Context, job Job) {
 	job.Untold = s.tell(ctx, job)
 	s.metrics.ran(job)
 	s.change(job.ID, func(j *Job) {
-		j.State, j.Verdict, j.Says, j.Ended, j.Untold = done, job.Verdict, job.Says, job.Ended, job.Untold
+		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
 	})
 	took := job.Ended.Sub(job.Started).Round(time.Millisecond)
 	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.Untold)
@@ -350,7 +350,7 @@ func (s *Server) prune(now time.Time) {
 	var old []string
 	anew := false // an alert is to count for new
 	for i, id := range s.order {
-		if j := s.jobs[id]; j.State == done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
+		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
 			old = append(old, id)
 		}
 	}

@@ -238,7 +238,8 @@ func TestGroupingCrashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice := []judged{{name: "a", causes: []probe.Cause{{ID: "x"}, {ID: "y"}}}, {name: "a"}} // which no file and no API gives
+	// which no file and no API gives
+	twice := []judged{{name: "a", causes: []probe.Cause{{ID: "x"}, {ID: "y"}}}, {name: "a"}}
 	if err := conclude(twice, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitIncomplete)) {
 		t.Errorf("%v", err)
 	}

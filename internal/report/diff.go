@@ -16,14 +16,14 @@ import (
 
 // Change is one thing that two runs do not have alike.
 type Change struct {
-	Kind   string       `json:"kind"` // changeWorse and so on
+	Kind   string       `json:"kind"` // worse, better, appeared, vanished, follow-up or fact
 	Check  string       `json:"check"`
 	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
 	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way
 	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
 	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
-	Fact   probe.Fact   `json:"fact,omitempty"`   // of changeFact
+	Fact   probe.Fact   `json:"fact,omitempty"`   // of the kind fact
 	From   any          `json:"from,omitempty"`
 	To     any          `json:"to,omitempty"`
 }

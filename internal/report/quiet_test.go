@@ -28,7 +28,8 @@ func TestQuiet(t *testing.T) {
 	}{
 		"healthy":             {WordHealthy, false, []Located{result}, "healthy on node-a: ", ""},
 		"wide":                {WordHealthy, true, []Located{result}, "healthy on node-a: ", "no taints"},
-		"ready":               {WordReady, false, []Located{result, warning}, "ready on node-a: ", "probe-access: no SSH key"},
+		"ready":               {WordReady, false, []Located{result, warning}, "ready on node-a: ",
+			"probe-access: no SSH key"},
 		"interrupted":         {WordIncomplete, false, []Located{cut}, "node-a: no verdict: the run was interrupted", ""},
 		"a node that says so": {WordIncomplete, false, []Located{byNode}, unsaid, ""},
 		"another node":        {WordIncomplete, false, []Located{byPeer}, "node-a: no verdict: 1 answer missing", ""},

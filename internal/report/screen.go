@@ -236,8 +236,8 @@ func (s screen) answer(whole bool) string {
 	return "" // a session's word for what is not asked to its end
 }
 
-// wasInterrupted reports whether a result is this client's word that the run was interrupted. What a node says came by a
-// way.
+// wasInterrupted reports whether a result is what this client says of an interrupted run. What a node says came by an
+// access method.
 func wasInterrupted(r Located) bool {
 	return r.Check == probe.CheckAnswered && r.Node == "" && r.Way == "" && r.Saw == Interrupted
 }

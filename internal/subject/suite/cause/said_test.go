@@ -27,7 +27,7 @@ func compareSaid(t *testing.T, name string, file []byte, want string, causes []p
 	got := saidOf(causes)
 	if !*update {
 		if got != want {
-			t.Errorf("said otherwise (if that is right: go test ./internal/diagnose -run TestRecorded -update): %s",
+			t.Errorf("said otherwise (if that is right: go test ./internal/subject/suite/cause -run TestRecorded -update): %s",
 				firstDifference(got, want))
 		}
 		return
