@@ -46,7 +46,7 @@ func crashOf(p any) *Crash {
 	return &Crash{Text: text, Stack: string(debug.Stack())}
 }
 
-// panicked returns the file and line that panicked, for example "internal/diagnose/foreign.go:44".
+// panicked returns the file and line that panicked, for example "internal/diagnose/explain.go:44".
 func panicked() string {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])

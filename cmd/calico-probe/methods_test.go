@@ -32,7 +32,7 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 			missing("docs/security.md has no row that says what it can do")
 		}
 		if !tests[method] {
-			missing("CONTRIBUTING.md has no row that names its tests in e2e/: that it goes onto a node, fails, and is killed")
+			missing("CONTRIBUTING.md has no row that names its tests in test/e2e/: that it goes onto a node, fails, and is killed")
 		}
 		if worksInPod(method) && !takesRights(method) {
 			missing("internal/install/rights.go has no use of that name with the rights it takes, so it cannot be granted")

@@ -3,7 +3,7 @@ package diagnose
 // A Layer is the part of a node that a cause lies in. A fault in one layer shows in all that
 // come after it: without a network there is no datastore, and without that no Felix. So a cause
 // may explain those of its own layer and of later ones; of an earlier one only a symptom, where it
-// is a reason itself (mayExplain). What a rule names in Explains is not bound to that.
+// is a reason itself (MayExplain). What a rule names in Explains keeps to that too.
 type Layer int
 
 // The layers, in the order in which a node comes up.

@@ -16,7 +16,7 @@ import (
 
 // Change is one thing that two runs do not have alike.
 type Change struct {
-	Kind   string       `json:"kind"` // worse, better, appeared, vanished, follow-up or fact
+	Kind   string       `json:"kind"` // worse, better, appeared, vanished, followup or fact
 	Check  string       `json:"check"`
 	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
 	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way

@@ -26,9 +26,9 @@ func TestQuiet(t *testing.T) {
 		first   string
 		holds   string
 	}{
-		"healthy":             {WordHealthy, false, []Located{result}, "healthy on node-a: ", ""},
-		"wide":                {WordHealthy, true, []Located{result}, "healthy on node-a: ", "no taints"},
-		"ready":               {WordReady, false, []Located{result, warning}, "ready on node-a: ",
+		"healthy": {WordHealthy, false, []Located{result}, "healthy on node-a: ", ""},
+		"wide":    {WordHealthy, true, []Located{result}, "healthy on node-a: ", "no taints"},
+		"ready": {WordReady, false, []Located{result, warning}, "ready on node-a: ",
 			"probe-access: no SSH key"},
 		"interrupted":         {WordIncomplete, false, []Located{cut}, "node-a: no verdict: the run was interrupted", ""},
 		"a node that says so": {WordIncomplete, false, []Located{byNode}, unsaid, ""},

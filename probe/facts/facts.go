@@ -1,4 +1,4 @@
-// Package facts names what the rules of package diagnose read of results that do not come from
+// Package facts names what the causes in internal/subject read of results that do not come from
 // a node: the IDs of the checks that the Kubernetes API answers, the keys of their facts, and the
 // reasons why a probe could not be placed.
 //
@@ -7,7 +7,7 @@
 //
 //	// cluster writes:
 //	report(probe.Found(probe.Fail, "lease renewed %s ago", age).With(facts.Age, seconds))
-//	// diagnose reads:
+//	// a cause reads:
 //	for _, r := range f.Of(facts.CheckNodeLease) { age, known := r.Facts.Num(facts.Age) ... }
 //
 // The names of the checks on the node live in internal/subject, beside each check.

@@ -1,12 +1,12 @@
 // Package logs has the signatures by which the lines of components are recognised: one table for each component, with
 // the source of each line. A check reads lines and judges their time, this package says which fault a line shows,
-// and the rules of diagnose select results by the same constants.
+// and causes select results by the same constants. It has the checks that read logs, too.
 //
 //	s := logs.OfCalico("startup/startup.go 96: Calico node 'b' is already using the IPv4 address 10.0.0.1.", "")
 //	// s.ID == "address-taken"
 //
-// A pattern begins with what the component itself writes: a line may quote what a tenant wrote. The package reads no
-// file and knows no clock.
+// A pattern begins with what the component itself writes: a line may quote what a tenant wrote. To recognise a
+// line takes no file and no clock.
 package logs
 
 import (

@@ -24,6 +24,13 @@ const (
 	factIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
 )
 
+// At what share of its entries, in percent, a table is watched, and at what share dropped packets are put down to it: a
+// burst fills the last quarter within a second, and entries that end free a few places while packets are dropped.
+const (
+	nearlyFull   = 75
+	asGoodAsFull = 95
+)
+
 // conntrackPause is between two readings of what was dropped: a node that takes ten
 // new connections a second shows it.
 const conntrackPause = 500 * time.Millisecond
@@ -79,7 +86,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
 	before, counted := dropped(h)
-	near := most > 0 && entries*100 >= most*75
+	near := most > 0 && entries*100 >= most*nearlyFull
 	if counted && !brief || near {
 		select {
 		case <-ctx.Done():
@@ -98,7 +105,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 			r.Status = probe.Fail
 			r.Saw += ": it is full"
 		}
-		if counted && now.full > before.full && entries*100 >= most*95 {
+		if counted && now.full > before.full && entries*100 >= most*asGoodAsFull {
 			r.Status = probe.Fail
 			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", now.full-before.full)
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestRealPacketDrops loses packets to another node and to a pod of it in turn, and wants the place named with what
-// rules of diagnose read.
+// causes read.
 func TestRealPacketDrops(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
