@@ -204,7 +204,9 @@ var obstacles = []struct {
 	// runc's first process was killed, or its second could not be started.
 	{of: StartsSandbox, is: ObstacleInit, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: ObstacleSnapshotter, words: regexp.MustCompile(
-		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)`)},
+		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
+			// one in a program of its own, which does not answer
+			`(?:extraction|create) snapshot.*dial unix:?(?://)?(/[\w./-]+)`)},
 	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
 	// "no space left" without a file is said of inotify's watches and the like.
@@ -254,7 +256,7 @@ var (
 	storeLacks = regexp.MustCompile(`failed to get reader from content store|content digest \S+: not found|blob not found|` +
 		`failed to prepare extraction snapshot|missing parent .{0,150}bucket: not found|layer not known|` +
 		`readlink /var/lib/containers/storage/overlay\S*: (?:invalid argument|no such file or directory)`)
-	notTheStore = regexp.MustCompile(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists`)
+	notTheStore = regexp.MustCompile(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists|dial unix`)
 )
 
 // The words of containerd (core/runtime/v2, cmd/containerd-shim-runc-v2/process/init.go) for a runc or a shim

@@ -26,7 +26,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Match: func(f diagnose.Findings) []diagnose.Case {
 		attach := evidence.NotPlaced(f, facts.ReasonAttach)
-		if len(attach) == 0 {
+		if len(attach) == 0 || len(rejected(f)) > 0 {
 			return nil
 		}
 		weight, other := diagnose.Strong, diagnose.Keep(attach,
@@ -60,6 +60,44 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 			}
 		}
 		return []diagnose.Case{c}
+	},
+}
+
+// saysUnauthorized is how a kubelet answers whom it does not know, by way of the API server.
+var saysUnauthorized = regexp.MustCompile(`unable to upgrade connection: (?:Unauthorized|Forbidden)`)
+
+// rejected is where the kubelet turned the API server away.
+func rejected(f diagnose.Findings) []diagnose.Finding {
+	return evidence.InWords(evidence.NotPlaced(f, facts.ReasonAttach), saysUnauthorized)
+}
+
+// kubeletRejectsServer is a kubelet that does not know the API server.
+var kubeletRejectsServer = &diagnose.Rule{
+	ID: "kubelet-rejects-api-server", Layer: diagnose.LayerKubelet,
+	Title: "the kubelet rejects the API server's client certificate",
+	Doc: `For logs, exec, attach and metrics the API server connects to the kubelet and shows a client certificate. The kubelet accepts one of the CA in its clientCAFile, and asks the API whether that user may do it. With another cluster's or an old CA there, with webhook authentication off, or with an API server whose certificate has expired, it answers 401 or 403: "Unauthorized", "the server has asked for the client to provide credentials". Pods start and run.
+Told from a blocked port by the answer, which comes from the kubelet. Where one node alone does it, it is that node's CA; where all do, it is the API server's certificate.`,
+	Fix: probe.Fix{
+		Says: "Compare the kubelet's clientCAFile with the CA that the cluster's clients are of, and put the cluster's there; then restart the kubelet.",
+		Manifest: []string{
+			"kubectl -n kube-system get configmap extension-apiserver-authentication -o jsonpath='{.data.client-ca-file}' | openssl x509 -noout -fingerprint -subject -dates",
+			"ssh {node} 'sudo grep -n -A1 -e clientCAFile -e webhook -e anonymous /var/lib/kubelet/config.yaml; date -u'",
+			"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # on another node too: the same there is the API server's certificate",
+		},
+		OnlyIf: []probe.Conditional{{If: "the file is right now", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
+		Radius: "looking touches nothing; a kubelet that starts does not restart running pods{together}",
+	},
+	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
+	Explains: []string{"kubelet-silent"},
+	Match: func(f diagnose.Findings) []diagnose.Case {
+		says := rejected(f)
+		if len(says) == 0 {
+			return nil
+		}
+		return []diagnose.Case{{
+			Says: "pods start on {node}, and its kubelet turns the API server away: " + says[0].Saw,
+			For:  diagnose.Proves(says), Covers: diagnose.Covers(probe.CheckPlaced, probe.CheckAnswered),
+		}}
 	},
 }
 

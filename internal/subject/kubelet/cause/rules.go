@@ -7,6 +7,7 @@ import "github.com/calico-probe/calico-probe/internal/diagnose"
 // Rules are the causes of this subject.
 var Rules = []*diagnose.Rule{
 	swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority, kubeletCutOff,
-	nodeUnreachable, kubeletServing, kubeletPortBlocked, kubeletEnds, kubeletStateDiffers, kubeletRestarts,
+	nodeUnreachable, kubeletServing, kubeletPortBlocked,
+	kubeletRejectsServer, kubeletEnds, kubeletStateDiffers, kubeletRestarts,
 	kubeletSilent, swapReturns, nodeFull, nodeCordoned, nodeUninitialized, networkCondition,
 }

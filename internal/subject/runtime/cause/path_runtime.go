@@ -147,7 +147,7 @@ Told from a pause image that is missing by the words.`,
 			return nil
 		}
 		return []diagnose.Case{{
-			Says: fmt.Sprintf("no pod can start on {node}: the runtime's snapshotter %s is not loaded: %s", name, pods[0].Facts.Str(facts.Message)),
+			Says: fmt.Sprintf("no pod can start on {node}: the runtime's snapshotter %s is not loaded or does not answer: %s", name, pods[0].Facts.Str(facts.Message)),
 			For:  evidence.Said(pods), Covers: diagnose.Covers(probe.CheckPlaced),
 		}}
 	},

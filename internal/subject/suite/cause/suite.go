@@ -35,6 +35,7 @@ var order = []string{
 	"swap-on", "kubelet-certificate", "kubelet-dead", "kubelet-frozen", "kubelet-renamed", "kubelet-authority",
 	"kubelet-cut-off", "mtu-node-small", "family-cut-off", "main-rule-missing", "node-unreachable",
 	"kubelet-serving-certificate", "internal-address-shared", "node-turns-away", "kubelet-port-blocked",
+	"kubelet-rejects-api-server",
 	// The last log lines of a kubelet or runtime that exited: after the rules above, which know the reason.
 	"kubelet-ends", "kubelet-state-differs", "runtime-ends",
 	// Container runtimes: two daemons that disagree before one that fails.
