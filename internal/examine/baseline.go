@@ -276,10 +276,10 @@ func (b *baseline) fail(err error, placed bool, unread error) {
 	case err != nil && placed:
 		ev = Unanswered(err)
 	case err != nil:
-		ev = unplaced(injector.MethodNeighbour, "", err)
+		ev = Unplaced(injector.MethodNeighbour, "", err)
 	case unread != nil:
 		err = fmt.Errorf("the API was not read about this baseline node: %w", unread)
-		ev = unplaced(injector.MethodNeighbour, "", err)
+		ev = Unplaced(injector.MethodNeighbour, "", err)
 	default:
 		return
 	}

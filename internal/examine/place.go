@@ -205,7 +205,7 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	case !injector.AccessOf(f.Method).Pods:
 		namespace = ""
 	}
-	return unplaced(f.Method, namespace, f.Err)
+	return Unplaced(f.Method, namespace, f.Err)
 }
 
 // ReportPlaced reports which access method worked, and what became of those before it. That is no more than worth
@@ -256,9 +256,9 @@ func notTried(f injector.Failure) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// unplaced is the result of an access method that put no probe there; namespace is that of
+// Unplaced is the result of an access method that put no probe there; namespace is that of
 // the pod it was to make, if any.
-func unplaced(method, namespace string, err error) probe.Event {
+func Unplaced(method, namespace string, err error) probe.Event {
 	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: cluster.Explain(err)}
 	if namespace != "" {
 		res = res.With(probe.FactNamespace, namespace)

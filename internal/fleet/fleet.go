@@ -264,10 +264,13 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	}
 	client.Progress("putting probes on %d of %d nodes", len(probed), len(nodes))
 	wave, err := client.StartWave(ctx, first, reader, survey, probed)
-	if refused, is := errors.AsType[*injector.PlacementError](err); is {
-		err = refused.And("--via api creates nothing")
-	}
-	if err != nil {
+	refused, is := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node: what the API says is worth having
+		return r.judgeAll(ctx, r.withoutProbes(survey, refused), nodes, 1, start)
+	case is:
+		return nil, refused.And("--via api creates nothing")
+	case err != nil:
 		return nil, err
 	}
 	defer func() {

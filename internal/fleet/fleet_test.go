@@ -15,9 +15,12 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
@@ -29,6 +32,8 @@ type world struct {
 	nodes  []corev1.Node
 	leases []coordinationv1.Lease
 	pods   []corev1.Pod
+
+	refuses string // why no pod is created, "" = none is asked for
 }
 
 // add adds a node of a zone; silent is one whose kubelet has not been heard of for a while.
@@ -67,7 +72,14 @@ func (w *world) client(t *testing.T) *examine.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		out.Header().Set("Content-Type", "application/json")
-		if strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName") || r.Method != http.MethodGet {
+		if w.refuses != "" && r.Method == http.MethodPost {
+			refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(w.refuses)).Status()
+			refusal.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			out.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(out).Encode(refusal)
+			return
+		}
+		if w.refuses == "" && strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName") || r.Method != http.MethodGet {
 			t.Errorf("asked about one node, or to write: %s %s", r.Method, r.URL)
 		}
 		var list any = map[string]any{"kind": "List", "apiVersion": "v1", "items": []any{}}
@@ -91,6 +103,8 @@ func (w *world) client(t *testing.T) *examine.Client {
 	return examine.NewClient(examine.Config{
 		Rest:    func() (*rest.Config, error) { return &rest.Config{Host: srv.URL}, nil },
 		Cluster: func() (*probe.Cluster, error) { return &probe.Cluster{Context: "prod", Server: srv.URL}, nil },
+		Ours:    func(string) bool { return true },
+		Probe:   func(string) []byte { return nil },
 	}, io.Discard)
 }
 
@@ -169,6 +183,28 @@ func TestFleet(t *testing.T) {
 				t.Errorf("-o %s lacks %q:\n%s", format, w, text)
 			}
 		}
+	}
+}
+
+// TestRefusedEverywhere wants what the API says of each node, incomplete and with the reason, where a policy of the
+// cluster refuses every probe.
+func TestRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	w, opts := zones(), options()
+	w.refuses = "ValidatingAdmissionPolicy 'non-root' denied request"
+	opts.Via = examine.ViaAuto
+	text, err := in(t, w.client(t), opts, "json")
+	var got report.Fleet
+	if wrong := json.Unmarshal([]byte(text), &got); wrong != nil {
+		t.Fatal(wrong, err)
+	}
+	if !errors.Is(err, ui.Exit(report.ExitFault)) || got.Verdicts[report.WordFault] != 3 ||
+		got.Verdicts[report.WordIncomplete] != 7 || !strings.Contains(text, w.refuses) {
+		t.Errorf("%v, %v\n%s", err, got.Verdicts, text)
+	}
+	opts.Via = injector.MethodPod
+	if _, err := in(t, w.client(t), opts, "json"); err == nil || !strings.Contains(err.Error(), "--via api creates nothing") {
+		t.Errorf("--via pod: %v", err)
 	}
 }
 

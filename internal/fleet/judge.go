@@ -213,6 +213,13 @@ func (r *Run) byAPI(s *cluster.Survey) asker {
 	}
 }
 
+// withoutProbes judges by what was read of all nodes, where no probe can be put on any.
+func (r *Run) withoutProbes(s *cluster.Survey, refused error) asker {
+	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
+		return r.judgeByAPI(ctx, s, n, start, refused)
+	}
+}
+
 // judgeByAPI judges a node by what was read of all; late is why no probe is put there although one was to be, nil where
 // none was. It asks nobody, so that it is done although the time of the run is over.
 func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
@@ -230,9 +237,9 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 		failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev))
 	})
 	if late != nil {
-		placed := probe.Found(probe.Unknown, "no probe was put there: %v", late).On(injector.MethodPod)
-		placed.Check = probe.CheckPlaced
-		failed = cmp.Or(failed, c.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &placed}))
+		placed := examine.Unplaced(injector.MethodPod, "", late)
+		placed.Result.Saw = "no probe was put there: " + placed.Result.Saw
+		failed = cmp.Or(failed, c.Add(injector.MethodPod, placed))
 	}
 	return j, cmp.Or(failed, j.conclude(c))
 }
