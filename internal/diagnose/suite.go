@@ -49,9 +49,3 @@ func (s Suite) SideOf(id string) Side {
 	}
 	return Between
 }
-
-// IsLater reports whether the causes of a rule break nothing yet.
-func (s Suite) IsLater(id string) bool {
-	r := s.Rule(id)
-	return r != nil && r.Later
-}

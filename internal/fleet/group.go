@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -91,12 +92,15 @@ func grouped(all []judged) (groups []probe.Group, err error) {
 }
 
 // place is that of a group among others: a proven cause of what is bad now comes before all others, which come by the
-// worst answer that they rest on.
+// worst answer that they rest on. What keeps probes off the nodes says little about them, and comes behind a fault.
 func place(g probe.Group) int {
-	if g.Confidence == probe.High && !cause.All().IsLater(g.Cause) {
-		return -1
+	switch rule := cause.All().Rule(g.Cause); {
+	case g.Confidence != probe.High || rule != nil && rule.Later:
+		return badness(g)
+	case rule != nil && rule.Layer == diagnose.LayerPlacement:
+		return max(badness(g), 1)
 	}
-	return badness(g)
+	return -1
 }
 
 // guess is 1 for a cause of low confidence, which never leads a report that has a surer one.

@@ -39,6 +39,21 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
+// TestNoAnswer wants the reason why a node gave no answer, where no cause has it.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	none := probe.Found(probe.Unknown, "the kubelet refuses its log")
+	none.Check = probe.CheckAnswered
+	n := judged{name: "a", bad: []probe.Result{none}, verdict: probe.Verdict{Word: report.WordIncomplete}}
+	if got := group([]judged{n, {name: "b"}}); len(got) != 1 || got[0].Check != none.Check || got[0].Example.Result.Saw != none.Saw {
+		t.Errorf("%+v", got)
+	}
+	n.causes = []probe.Cause{{ID: "kubelet-silent", Confidence: probe.Medium}}
+	if got := group([]judged{n}); len(got) != 1 || got[0].Cause != "kubelet-silent" {
+		t.Errorf("beside a cause: %+v", got)
+	}
+}
+
 // TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests
 // on them, and nothing else.
 func TestSymptoms(t *testing.T) {

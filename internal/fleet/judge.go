@@ -37,10 +37,17 @@ type judged struct {
 // maxBad is how many bad answers to one check are kept of a node: of those to its peers any tells which are lost.
 const maxBad = 100
 
+// noProbe are the checks that say why a node has no answer of a probe.
+var noProbe = []string{probe.CheckPlaced, probe.CheckAnswered}
+
 // unexplained are the answers that no cause of the node explains, nor a cause of one of its peers; one for each check.
 func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
-	for _, id := range n.verdict.Unexplained {
+	ids := n.verdict.Unexplained
+	if n.verdict.Word == report.WordIncomplete && len(n.causes) == 0 { // why no probe answered
+		ids = slices.Concat(ids, noProbe)
+	}
+	for _, id := range ids {
 		at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
 			return r.Check == id && n.followsFrom(r, lost, proven) == ""
 		})
@@ -102,7 +109,7 @@ func (j *judging) Event(ev probe.Event) error {
 	case ev.Type == probe.EventVerdict:
 		j.verdict = *ev.Verdict
 		j.bad = slices.DeleteFunc(j.bad, func(r probe.Result) bool {
-			return !slices.Contains(j.verdict.Unexplained, r.Check) && !j.unproven[r.Check]
+			return !slices.Contains(j.verdict.Unexplained, r.Check) && !j.unproven[r.Check] && !slices.Contains(noProbe, r.Check)
 		})
 	case ev.Type == probe.EventResult && bad(ev.Result.Status):
 		if j.kept[ev.Result.Check]++; j.kept[ev.Result.Check] <= maxBad {
