@@ -100,7 +100,7 @@ var areaFixes = map[string]struct{ look, back, when string }{
 	nodestate.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; else narrow it in the VPN's configuration"},
 	nodestate.AreaFirewall: {"ssh {one} 'sudo nft list ruleset; sudo iptables-save -t raw; sudo iptables-save -t filter' | grep -v -e cali -e KUBE | head -100",
 		"ssh {node} sudo nft delete rule FAMILY TABLE CHAIN handle NUMBER  # nft -a list ruleset shows it", "that rule is not meant, and what writes it was changed first"},
-	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root", "nothing on {node} needs it"},
+	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root  # an XDP program: sudo ip link set dev DEVICE xdp off", "nothing on {node} needs it, and what put it there was ended first"},
 	nodestate.AreaKubelet: {"ssh {one} 'sudo cat /var/lib/kubelet/config.yaml; ps -o args= -C kubelet'",
 		"ssh {node} sudo systemctl restart {kubelet}", "its configuration on {node} is put right; pods that run keep what they were started with"},
 	nodestate.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
@@ -122,7 +122,7 @@ var areaFixes = map[string]struct{ look, back, when string }{
 func putBack(named []diff.Difference) *probe.Fix {
 	fix := differsFix
 	fix.Manifest = nil
-	fix.Radius = "reading changes nothing; what is put back touches {node} alone, but for a restart of the DaemonSet"
+	fix.Radius = "reading changes nothing; what is put back touches {node} alone"
 	var areas []string
 	for _, d := range named {
 		known := areaFixes[d.Area]
@@ -134,6 +134,9 @@ func putBack(named []diff.Difference) *probe.Fix {
 			if command := strings.ReplaceAll(known.look, "{one}", node); !slices.Contains(fix.Manifest, command) {
 				fix.Manifest = append(fix.Manifest, command)
 			}
+		}
+		if d.Area == nodestate.AreaCalico {
+			fix.Radius += "; a restart of calico-node's DaemonSet goes over every node"
 		}
 		if known.back != "" {
 			fix.OnlyIf = append(fix.OnlyIf, probe.Conditional{If: known.when, Manifest: []string{known.back}})

@@ -123,7 +123,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	}
 	c := diagnose.Case{
 		About: r.Target, Peer: peer, Family: diagnose.FamilyOf(r),
-		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, r.Facts.Str(route.FactRouteProto), hits),
+		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, makerOf(r), hits),
 		Args: map[string]diagnose.Arg{"match": diagnose.BlockArg(match), "address": diagnose.AddressArg(address),
 			"route": routeArg(kind, typedRoute(r), match)},
 		For: seenOn(r, lost),
@@ -132,8 +132,8 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 				route.RouteBlocks.ID)...),
 	}
 	if kind == "local" {
-		c.Says = fmt.Sprintf("the route %q on {node}, made by protocol %s, delivers to the node itself what is for %s", text,
-			r.Facts.Str(route.FactRouteProto), hits)
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, delivers to the node itself what is for %s", text,
+			makerOf(r), hits)
 		for _, d := range diagnose.Keep(f.Of(firewall.PacketDrops.ID),
 			func(d diagnose.Finding) bool { return evidence.SourceTaken(f, d) }) {
 			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{d})...)
@@ -157,10 +157,18 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 		if len(astray) == 0 {
 			return diagnose.Case{}, false
 		}
-		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, r.Facts.Str(route.FactRouteProto), hits)
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, makerOf(r), hits)
 		c.For = append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(astray)...)
 	}
 	return c, true
+}
+
+// makerOf is who made a route, as far as its protocol says: "ip route" without a protocol writes boot.
+func makerOf(r diagnose.Finding) string {
+	if proto := r.Facts.Str(route.FactRouteProto); proto != "boot" {
+		return "protocol " + proto
+	}
+	return "hand or a script (protocol boot)"
 }
 
 // typedRoute is a route as "ip route" takes it.
