@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -69,9 +70,12 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	}
 	text := last.Message[:min(len(last.Message), longestEvent)]
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
-	return probe.Statement{By: setController, Text: probe.Quoted(strings.TrimPrefix(text, "Error creating: ")),
-		At: eventTime(last)}
+	text = forbiddenPod.ReplaceAllString(strings.TrimPrefix(text, "Error creating: "), "")
+	return probe.Statement{By: setController, Text: probe.Quoted(text), At: eventTime(last)}
 }
+
+// forbiddenPod is how a refusal begins that names the policy behind it: a screen has room for one of the two.
+var forbiddenPod = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
 
 // skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
 // the result that says so.
@@ -105,7 +109,8 @@ func (s *Snapshot) skipped(r probe.Result) probe.Result {
 	for i := range s.sets.Value {
 		if why := s.sets.Value[i].refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
 			set := &s.sets.Value[i]
-			r.Saw += fmt.Sprintf("; DaemonSet %s/%s cannot make its pod: %s", set.Namespace, set.Name, why.Aged(s.Now))
+			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot make its pod: %s", set.Namespace,
+				set.Name, why.Aged(s.Now))
 			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
 	}

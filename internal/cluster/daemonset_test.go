@@ -85,6 +85,8 @@ func TestRefusedPods(t *testing.T) {
 	for name, c := range map[string]struct{ events, why, saw string }{
 		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
 			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
+		"an admission policy": {strings.ReplaceAll(failed, webhook, `pods \"calico-node-7wp58\" is forbidden: ValidatingAdmissionPolicy 'non-root' denied request: no`),
+			facts.SkipsRefused, `cannot make its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
 		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node and has no pod on it"},
 		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
 			facts.SkipsUnsaid, "selects the node"},
