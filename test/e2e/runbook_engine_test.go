@@ -94,7 +94,7 @@ func TestRunbookEngine(t *testing.T) {
 		flags []string
 	}{
 		"no such node": {2, "nope", []string{"--node", "nope"}},
-		"no right":     {1, `cannot list resource "nodes"`, []string{"--node", "node-a", "--as", "joe"}},
+		"no right":     {1, "no right to list nodes", []string{"--node", "node-a", "--as", "joe"}},
 	} {
 		kept := filepath.Join(dir, "none")
 		a := call(t, append([]string{"runbook", "run", file, "--journal", kept}, c.flags...)...)
