@@ -185,55 +185,6 @@ func (r *Run) complete(survey *cluster.Survey) error {
 	return nil
 }
 
-// longAgo is how old a run may be that is gone on with: nodes change.
-const longAgo = 6 * time.Hour
-
-// fits refuses to go on with a run of another cluster, with one that has asked other questions, and with an old one:
-// what it says of a node would pass for what this run found.
-func (r *Run) fits(own probe.Start) error {
-	if r.opts.Resume == nil {
-		return nil
-	}
-	was, server := r.opts.Resume.Fleet, func(c *probe.Cluster) string {
-		if c == nil {
-			return "no cluster"
-		}
-		return c.Server
-	}
-	age := own.Time.Sub(was.Time)
-	switch {
-	case server(was.Cluster) != server(own.Cluster):
-		return ui.BadUsage("--resume: that run asked %s, and this one would ask %s", server(was.Cluster), server(own.Cluster))
-	case !slices.Equal(was.Checks, own.Checks):
-		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
-	case age.Abs() > longAgo:
-		return ui.BadUsage("--resume: that run began %v ago: after %v begin a new one", age.Round(time.Minute), longAgo)
-	}
-	return nil
-}
-
-// resumed are the runs of nodes that were judged before, whole, and the nodes that are left: also those that gave no
-// answer then.
-func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
-	if r.opts.Resume == nil {
-		return nil, nodes
-	}
-	judged := map[string]report.Run{}
-	for _, run := range r.opts.Resume.Runs {
-		if run.Verdict != nil && run.Verdict.Word != report.WordIncomplete && run.Lacks == "" {
-			judged[run.Node] = run
-		}
-	}
-	for _, n := range nodes {
-		if run, is := judged[n.Name]; is {
-			before = append(before, run)
-		} else {
-			left = append(left, n)
-		}
-	}
-	return before, left
-}
-
 // ask judges nodes by what was read of all of them, and by a probe on each where there are to be any.
 func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
 	nodes []*corev1.Node, start probe.Start,

@@ -202,11 +202,13 @@ func TestRefusedEverywhere(t *testing.T) {
 		got.Verdicts[report.WordIncomplete] != 7 || !strings.Contains(text, w.refuses) {
 		t.Errorf("%v, %v\n%s", err, got.Verdicts, text)
 	}
-	if g := got.Groups; len(g) != 2 || g[0].Cause != "kubelet-silent" || g[1].Cause != "probe-policy" || len(g[1].Nodes) != 10 {
+	g := got.Groups
+	if len(g) != 2 || g[0].Cause != "kubelet-silent" || g[1].Cause != "probe-policy" || len(g[1].Nodes) != 10 {
 		t.Errorf("the fault first, then why no node has an answer: %+v", g)
 	}
 	opts.Via = injector.MethodPod
-	if _, err := in(t, w.client(t), opts, "json"); err == nil || !strings.Contains(err.Error(), "--via api creates nothing") {
+	_, err = in(t, w.client(t), opts, "json")
+	if err == nil || !strings.Contains(err.Error(), "--via api creates nothing") {
 		t.Errorf("--via pod: %v", err)
 	}
 }

@@ -45,11 +45,12 @@ func TestNoAnswer(t *testing.T) {
 	none := probe.Found(probe.Unknown, "the kubelet refuses its log")
 	none.Check = probe.CheckAnswered
 	n := judged{name: "a", bad: []probe.Result{none}, verdict: probe.Verdict{Word: report.WordIncomplete}}
-	if got := group([]judged{n, {name: "b"}}); len(got) != 1 || got[0].Check != none.Check || got[0].Example.Result.Saw != none.Saw {
+	got := group([]judged{n, {name: "b"}})
+	if len(got) != 1 || got[0].Check != none.Check || got[0].Example.Result.Saw != none.Saw {
 		t.Errorf("%+v", got)
 	}
 	n.causes = []probe.Cause{{ID: "kubelet-silent", Confidence: probe.Medium}}
-	if got := group([]judged{n}); len(got) != 1 || got[0].Cause != "kubelet-silent" {
+	if got = group([]judged{n}); len(got) != 1 || got[0].Cause != "kubelet-silent" {
 		t.Errorf("beside a cause: %+v", got)
 	}
 }
