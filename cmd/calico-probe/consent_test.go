@@ -50,17 +50,21 @@ func TestConsent(t *testing.T) {
 				!strings.Contains(errs, "--yes") || posts > 0 {
 				t.Errorf("21 nodes: exit %d, %d created: %s", exit, posts, errs)
 			}
-			if what == "runbook" {
-				line[6] += "-yes"
+			other := func(n string) { // what one call has written is refused by the next
+				switch what {
+				case "runbook":
+					line[6] += n
+				case "bundle":
+					line[3] += n
+				}
 			}
+			other("-yes")
 			_, _, errs = call(t, append(line, "--yes")...)
 			if _, posts = a.counts(); posts == 0 {
 				t.Errorf("with --yes: %s", errs)
 			}
 			a.locked(func() { a.nodes, a.posts = 20, 0 })
-			if what == "runbook" {
-				line[6] += "-20"
-			}
+			other("-20")
 			_, _, errs = call(t, line...)
 			if _, posts = a.counts(); posts == 0 || strings.Contains(errs, "--yes") {
 				t.Errorf("20 nodes: %s", errs)
