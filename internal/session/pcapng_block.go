@@ -32,7 +32,7 @@ type option struct {
 	value []byte
 }
 
-// write writes a block at once: somebody may look on.
+// write writes a block at once: a reader may have the file open.
 func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 	var more []byte
 	for _, o := range options {

@@ -62,7 +62,7 @@ func TestSandboxFailed(t *testing.T) {
 		began + `failed to get sandbox image "registry.k8s.io/pause:3.10": failed to pull image "registry.k8s.io/pause:3.10": failed to prepare extraction snapshot "extract-1 sha256:ID": parent: not found`: {Obstacle: ObstacleStore},
 		began + `failed to start sandbox: failed to create containerd container: error unpacking image: failed to prepare extraction snapshot "extract-1 sha256:ID": connection error: desc = "transport: Error while dialing: dial unix:///run/soci/soci.sock: timeout"`: {
 			Obstacle: ObstacleSnapshotter, At: "/run/soci/soci.sock"},
-		began + `failed to start sandbox: failed to create containerd container: failed to create snapshot: mkdir /var/lib/containerd/x: input/output error`:                                                  {Obstacle: ObstacleStoreDisk},
+		began + `failed to start sandbox: failed to create containerd container: failed to create snapshot: mkdir /var/lib/containerd/x: input/output error`: {Obstacle: ObstacleStoreDisk},
 		began + `failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/x/log.json: no such file or directory): exec: "runc": executable file not found in $PATH: unknown`: {
 			Obstacle: ObstacleOCI, At: "runc"},
 		began + `failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: exec format error`: {Obstacle: ObstacleOCI, At: "/usr/bin/containerd-shim-runc-v2"},

@@ -64,7 +64,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 }
 
 // saysUnauthorized is how a kubelet answers whom it does not know, by way of the API server.
-var saysUnauthorized = regexp.MustCompile(`unable to upgrade connection: (?:Unauthorized|Forbidden)`)
+var saysUnauthorized = regexp.MustCompile(`unable to upgrade connection: Unauthorized`)
 
 // rejected is where the kubelet turned the API server away.
 func rejected(f diagnose.Findings) []diagnose.Finding {
@@ -75,8 +75,8 @@ func rejected(f diagnose.Findings) []diagnose.Finding {
 var kubeletRejectsServer = &diagnose.Rule{
 	ID: "kubelet-rejects-api-server", Layer: diagnose.LayerKubelet,
 	Title: "the kubelet rejects the API server's client certificate",
-	Doc: `For logs, exec, attach and metrics the API server connects to the kubelet and shows a client certificate. The kubelet accepts one of the CA in its clientCAFile, and asks the API whether that user may do it. With another cluster's or an old CA there, with webhook authentication off, or with an API server whose certificate has expired, it answers 401 or 403: "Unauthorized", "the server has asked for the client to provide credentials". Pods start and run.
-Told from a blocked port by the answer, which comes from the kubelet. Where one node alone does it, it is that node's CA; where all do, it is the API server's certificate.`,
+	Doc: `For logs, exec, attach and metrics the API server connects to the kubelet and shows a client certificate. The kubelet accepts one of the CA in its clientCAFile. With another cluster's or an old CA there, or with an API server whose certificate has expired, it answers 401: "Unauthorized", "the server has asked for the client to provide credentials". Pods start and run.
+Told from a blocked port by the answer, which comes from the kubelet; from a user without rights there by the code: Forbidden, 403, is an answer to a certificate that it accepts. Where one node alone does it, it is that node's CA; where all do, it is the API server's certificate.`,
 	Fix: probe.Fix{
 		Says: "Compare the kubelet's clientCAFile with the CA that the cluster's clients are of, and put the cluster's there; then restart the kubelet.",
 		Manifest: []string{
